@@ -1,8 +1,8 @@
-//! A filter expression bound to the event classes of the traces that are read.
+//! Filter expression bound to the event classes of a reading's traces.
 //!
-//! Binding finds, once a trace, which nodes are operands of the filter. For an event, the values
-//! of these nodes are gathered in one walk, strings copied into one buffer, and then the filter
-//! is asked. An event without any of the operands costs a walk and no more.
+//! Binding finds the nodes that the filter uses as operands, once for each trace. For each event,
+//! one walk collects the values of these nodes, with strings copied into one buffer, and the filter
+//! is evaluated on them. An event without any operand costs only the walk.
 
 use crate::event::Event;
 use crate::trace::Trace;
@@ -16,53 +16,53 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A filter that can be asked about events of certain traces.
+/// Filter bound to the event classes of certain traces.
 #[derive(Clone, Debug)]
 pub struct BoundFilter {
     filter: Arc<Filter>,
-    /// By trace id.
+    /// Bindings by trace id.
     bindings: Vec<Option<Arc<Binding>>>,
-    packet: Gathered,
-    /// Stream and number of the packet whose context is in `packet`.
+    packet: OperandValues,
+    /// Stream number and packet number of the context in `packet`.
     packet_of: (usize, u64),
-    event: Gathered,
+    event: OperandValues,
 }
 
-/// Which nodes of a trace are operands.
+/// Operands among the nodes of one trace.
 #[derive(Debug)]
 struct Binding {
-    /// By node id; few are not empty.
-    wanted: Vec<Box<[Wanted]>>,
-    /// Of nodes that are operands, by node id.
+    /// Uses of each node, by node id; most nodes have none.
+    uses: Vec<Box<[OperandUse]>>,
+    /// Labels of enumerations that are operands, by node id.
     labels: BTreeMap<u32, EnumLabels>,
-    wants_packet: bool,
-    wants_event: bool,
+    needs_packet: bool,
+    needs_event: bool,
 }
 
-/// A node that is an operand.
+/// Use of a node as an operand.
 #[derive(Clone, Debug)]
-struct Wanted {
+struct OperandUse {
     operand: usize,
-    /// Of the elements on the way, from the outermost array.
+    /// Required indexes of the array elements on the node's path, outermost first.
     indexes: Box<[u64]>,
 }
 
 impl BoundFilter {
-    /// Parses a filter and binds it to `traces`; a field that none of them has is an error.
+    /// Parses a filter and binds it to `traces`. A field that none of them has is an error.
     pub fn new(text: &str, traces: &[Arc<Trace>]) -> Result<BoundFilter, FilterError> {
         let bound = BoundFilter::of_growing(text, traces)?;
         bound.refuse_unknown(traces)?;
         Ok(bound)
     }
 
-    /// Parses a filter and binds it to `traces`, which may get more fields.
+    /// Parses a filter and binds it to `traces`, which may get further fields later.
     pub fn of_growing(text: &str, traces: &[Arc<Trace>]) -> Result<BoundFilter, FilterError> {
         let filter = Arc::new(Filter::parse(text)?);
         let mut bound = BoundFilter {
             bindings: Vec::new(),
-            packet: Gathered::default(),
+            packet: OperandValues::default(),
             packet_of: (usize::MAX, 0),
-            event: Gathered::default(),
+            event: OperandValues::default(),
             filter,
         };
         for trace in traces {
@@ -80,12 +80,12 @@ impl BoundFilter {
         binding
     }
 
-    /// Gives an error if there is a field that none of `traces` has.
+    /// Returns an error if the filter names a field that none of `traces` has.
     pub fn refuse_unknown(&self, traces: &[Arc<Trace>]) -> Result<(), FilterError> {
         let known = |index: usize, operand: &Operand| {
             operand.pseudo().is_some()
                 || operand.kind == OperandKind::Env
-                || self.bindings.iter().flatten().any(|binding| binding.knows(index))
+                || self.bindings.iter().flatten().any(|binding| binding.has_operand(index))
         };
         let operands = self.filter.operands().iter().enumerate();
         let unknown = operands.into_iter().find(|(index, operand)| !known(*index, operand));
@@ -102,7 +102,7 @@ impl BoundFilter {
         Err(FilterError::unknown_field(&self.filter, index, names))
     }
 
-    /// Whether an event passes.
+    /// Evaluates the filter for an event.
     pub(crate) fn accepts(&mut self, event: &mut Event<'_>) -> bool {
         let trace = event.trace();
         let binding = match self.bindings.get(trace.id) {
@@ -110,23 +110,24 @@ impl BoundFilter {
             _ => self.bind(trace),
         };
         let packet_of = (event.stream_number(), event.packet_number());
-        if binding.wants_packet && self.packet_of != packet_of {
+        if binding.needs_packet && self.packet_of != packet_of {
             self.packet_of = packet_of;
             self.packet.clear(self.filter.operands().len());
-            event.visit_packet_context(&mut Gather::new(&binding, &mut self.packet));
+            event.visit_packet_context(&mut OperandVisitor::new(&binding, &mut self.packet));
         }
         self.event.clear(self.filter.operands().len());
-        if binding.wants_event && !event.visit(&mut Gather::new(&binding, &mut self.event)) {
+        if binding.needs_event && !event.visit(&mut OperandVisitor::new(&binding, &mut self.event))
+        {
             return false;
         }
         let labels = &binding.labels;
         let operands = self.filter.operands();
-        let (packet, gathered) = (&self.packet, &self.event);
-        self.filter.eval(&Answers { event, operands, labels, packet, gathered })
+        let (packet, values) = (&self.packet, &self.event);
+        self.filter.eval(&EventValues { event, operands, labels, packet, values })
     }
 }
 
-/// The scopes in which an operand of a kind is looked up.
+/// Scopes in which an operand of a kind is looked up.
 fn scopes(kind: OperandKind) -> &'static [Scope] {
     match kind {
         OperandKind::Payload => &[Scope::Payload],
@@ -138,7 +139,7 @@ fn scopes(kind: OperandKind) -> &'static [Scope] {
     }
 }
 
-/// The fields that a pseudo-field is read from, the first that there is.
+/// Scopes and names of the fields that can hold a pseudo-field's value.
 fn fields_of(pseudo: Pseudo) -> (&'static [Scope], &'static [&'static str]) {
     const CONTEXTS: &[Scope] = &[Scope::CommonContext, Scope::SpecificContext];
     match pseudo {
@@ -156,136 +157,139 @@ fn fields_of(pseudo: Pseudo) -> (&'static [Scope], &'static [&'static str]) {
 impl Binding {
     fn new(filter: &Filter, nodes: &[Node]) -> Binding {
         let mut binding = Binding {
-            wanted: Vec::with_capacity(nodes.len()),
+            uses: Vec::with_capacity(nodes.len()),
             labels: BTreeMap::new(),
-            wants_packet: false,
-            wants_event: false,
+            needs_packet: false,
+            needs_event: false,
         };
         for node in nodes {
-            let way = way(nodes, node);
-            let mut wanted = Vec::new();
+            let node_path = node_path(nodes, node);
+            let mut uses = Vec::new();
             for (operand, reference) in filter.operands().iter().enumerate() {
                 let direct = scopes(reference.kind).contains(&node.scope);
-                if let Some(indexes) = direct.then(|| matches(&reference.path, &way)).flatten() {
-                    wanted.push(Wanted { operand, indexes });
+                if let Some(indexes) =
+                    direct.then(|| matches(&reference.path, &node_path)).flatten()
+                {
+                    uses.push(OperandUse { operand, indexes });
                 } else if let Some(pseudo) = reference.pseudo() {
                     let (scopes, names) = fields_of(pseudo);
-                    let is_one = matches!(way[..], [Way::Name(name)] if names.contains(&name));
-                    if is_one && scopes.contains(&node.scope) {
-                        wanted.push(Wanted { operand, indexes: Box::new([]) });
+                    let is_named =
+                        matches!(node_path[..], [PathStep::Name(name)] if names.contains(&name));
+                    if is_named && scopes.contains(&node.scope) {
+                        uses.push(OperandUse { operand, indexes: Box::new([]) });
                     }
                 }
             }
-            if !wanted.is_empty() {
-                binding.wants_packet |= node.scope == Scope::PacketContext;
-                binding.wants_event |= node.scope != Scope::PacketContext;
+            if !uses.is_empty() {
+                binding.needs_packet |= node.scope == Scope::PacketContext;
+                binding.needs_event |= node.scope != Scope::PacketContext;
                 binding.labels.extend(EnumLabels::of_node(node).map(|labels| (node.id, labels)));
             }
-            binding.wanted.push(wanted.into());
+            binding.uses.push(uses.into());
         }
         binding
     }
 
-    fn knows(&self, operand: usize) -> bool {
-        self.wanted.iter().flatten().any(|wanted| wanted.operand == operand)
+    fn has_operand(&self, operand: usize) -> bool {
+        self.uses.iter().flatten().any(|one| one.operand == operand)
     }
 }
 
-/// A step from a scope to a node.
-enum Way<'n> {
+/// Step on the path from a scope to a node.
+enum PathStep<'n> {
     Name(&'n str),
     Element,
 }
 
-/// The way from a scope to a node, through optionals and variants without a step.
-fn way<'n>(nodes: &'n [Node], node: &'n Node) -> Vec<Way<'n>> {
-    let mut way = Vec::new();
+/// Path from a scope to a node; options and variants are no steps.
+fn node_path<'n>(nodes: &'n [Node], node: &'n Node) -> Vec<PathStep<'n>> {
+    let mut steps = Vec::new();
     let mut current = node;
     while let Some(parent) = current.parent {
         let parent = &nodes[parent as usize];
         match (&parent.kind, current.name.as_deref()) {
-            (NodeKind::Struct, Some(name)) => way.push(Way::Name(name)),
-            (NodeKind::Array, _) => way.push(Way::Element),
+            (NodeKind::Struct, Some(name)) => steps.push(PathStep::Name(name)),
+            (NodeKind::Array, _) => steps.push(PathStep::Element),
             _ => {}
         }
         current = parent;
     }
-    way.reverse();
-    way
+    steps.reverse();
+    steps
 }
 
-/// The indexes that the elements on the way must have, if the path leads this way.
-fn matches(path: &[Step], way: &[Way<'_>]) -> Option<Box<[u64]>> {
-    if path.len() != way.len() {
+/// Required indexes of the array elements on the node's path; `None` if `path` leads elsewhere.
+fn matches(path: &[Step], node_path: &[PathStep<'_>]) -> Option<Box<[u64]>> {
+    if path.len() != node_path.len() {
         return None;
     }
     let mut indexes = Vec::new();
-    for (step, way) in path.iter().zip(way) {
-        match (step, way) {
-            (Step::Name(step), Way::Name(name)) if step == name => {}
-            (Step::Index(index), Way::Element) => indexes.push(*index),
+    for (step, node_step) in path.iter().zip(node_path) {
+        match (step, node_step) {
+            (Step::Name(step), PathStep::Name(name)) if step == name => {}
+            (Step::Index(index), PathStep::Element) => indexes.push(*index),
             _ => return None,
         }
     }
     Some(indexes.into())
 }
 
-/// Values of operands, by operand.
+/// Values of the operands in one event or packet context.
 #[derive(Clone, Debug, Default)]
-struct Gathered {
-    values: Vec<Gained>,
-    /// Bytes of all strings.
+struct OperandValues {
+    by_operand: Vec<OperandValue>,
+    /// Bytes of all string values.
     bytes: Vec<u8>,
 }
 
 #[derive(Clone, Debug)]
-enum Gained {
+enum OperandValue {
     Nothing,
     Present,
     Int(i64),
     Uint(u64),
     Float(f64),
     Str(Range<usize>),
-    /// The value, and which of the binding's labels are its.
+    /// Value, and id of the node whose labels it has.
     Enum(Integer, u32),
 }
 
-impl Gathered {
+impl OperandValues {
     fn clear(&mut self, operands: usize) {
         self.bytes.clear();
-        self.values.clear();
-        self.values.resize(operands, Gained::Nothing);
+        self.by_operand.clear();
+        self.by_operand.resize(operands, OperandValue::Nothing);
     }
 }
 
-/// Gathers the values of operands.
-struct Gather<'g> {
+/// Visitor that collects the values of operands.
+struct OperandVisitor<'g> {
     binding: &'g Binding,
-    gathered: &'g mut Gathered,
+    values: &'g mut OperandValues,
     indexes: Vec<u64>,
     arrays: Vec<u32>,
 }
 
-impl<'g> Gather<'g> {
-    fn new(binding: &'g Binding, gathered: &'g mut Gathered) -> Gather<'g> {
-        Gather { binding, gathered, indexes: Vec::new(), arrays: Vec::new() }
+impl<'g> OperandVisitor<'g> {
+    fn new(binding: &'g Binding, values: &'g mut OperandValues) -> OperandVisitor<'g> {
+        OperandVisitor { binding, values, indexes: Vec::new(), arrays: Vec::new() }
     }
 
     #[inline]
-    fn value(&mut self, node: &Node, value: impl FnOnce(&mut Gathered) -> Gained) {
+    fn value(&mut self, node: &Node, value: impl FnOnce(&mut OperandValues) -> OperandValue) {
         if self.arrays.last().is_some() && self.arrays.last() == node.parent.as_ref() {
             self.next_element();
         }
-        let wanted = &self.binding.wanted[node.id as usize];
-        if !wanted.is_empty() {
-            let value = value(self.gathered);
-            for wanted in wanted.iter().filter(|wanted| *wanted.indexes == *self.indexes) {
-                self.gathered.values[wanted.operand] = value.clone();
+        let uses = &self.binding.uses[node.id as usize];
+        if !uses.is_empty() {
+            let value = value(self.values);
+            for operand_use in uses.iter().filter(|one| *one.indexes == *self.indexes) {
+                self.values.by_operand[operand_use.operand] = value.clone();
             }
         }
     }
 
-    /// An array's element begins; `u64::MAX` stood for "before the first".
+    /// Advances to the next array element; `u64::MAX` means before the first.
     fn next_element(&mut self) {
         if let Some(index) = self.indexes.last_mut() {
             *index = index.wrapping_add(1);
@@ -297,35 +301,35 @@ impl<'g> Gather<'g> {
             (
                 NodeKind::Int { labels: Some(_), .. } | NodeKind::VarInt { labels: Some(_), .. },
                 _,
-            ) => Gained::Enum(value, node.id),
-            (_, Integer::Signed(value)) => Gained::Int(value),
-            (_, Integer::Unsigned(value)) => Gained::Uint(value),
+            ) => OperandValue::Enum(value, node.id),
+            (_, Integer::Signed(value)) => OperandValue::Int(value),
+            (_, Integer::Unsigned(value)) => OperandValue::Uint(value),
         });
     }
 
     fn bytes(&mut self, node: &Node, value: &[u8]) {
-        self.value(node, |gathered| {
-            let start = gathered.bytes.len();
-            gathered.bytes.extend_from_slice(value);
-            Gained::Str(start..gathered.bytes.len())
+        self.value(node, |values| {
+            let start = values.bytes.len();
+            values.bytes.extend_from_slice(value);
+            OperandValue::Str(start..values.bytes.len())
         });
     }
 }
 
-impl Visitor for Gather<'_> {
+impl Visitor for OperandVisitor<'_> {
     fn restart(&mut self) {
-        let operands = self.gathered.values.len();
-        self.gathered.clear(operands);
+        let operands = self.values.by_operand.len();
+        self.values.clear(operands);
         self.indexes.clear();
         self.arrays.clear();
     }
 
     fn begin_struct(&mut self, node: &Node) {
-        self.value(node, |_| Gained::Present);
+        self.value(node, |_| OperandValue::Present);
     }
 
     fn begin_array(&mut self, node: &Node, _: u64) {
-        self.value(node, |_| Gained::Present);
+        self.value(node, |_| OperandValue::Present);
         self.arrays.push(node.id);
         self.indexes.push(u64::MAX);
     }
@@ -336,11 +340,11 @@ impl Visitor for Gather<'_> {
     }
 
     fn begin_optional(&mut self, node: &Node, present: bool) {
-        self.value(node, |_| if present { Gained::Present } else { Gained::Nothing });
+        self.value(node, |_| if present { OperandValue::Present } else { OperandValue::Nothing });
     }
 
     fn begin_variant(&mut self, node: &Node, _: usize) {
-        self.value(node, |_| Gained::Present);
+        self.value(node, |_| OperandValue::Present);
     }
 
     fn unsigned(&mut self, node: &Node, value: u64) {
@@ -352,7 +356,7 @@ impl Visitor for Gather<'_> {
     }
 
     fn float(&mut self, node: &Node, value: f64) {
-        self.value(node, |_| Gained::Float(value));
+        self.value(node, |_| OperandValue::Float(value));
     }
 
     fn string(&mut self, node: &Node, value: &[u8]) {
@@ -369,25 +373,25 @@ impl Visitor for Gather<'_> {
     }
 }
 
-/// Answers the filter's questions about one event.
-struct Answers<'a, 'e> {
+/// Operand values of one event, as the filter reads them.
+struct EventValues<'a, 'e> {
     event: &'a Event<'e>,
     operands: &'a [Operand],
     labels: &'a BTreeMap<u32, EnumLabels>,
-    packet: &'a Gathered,
-    gathered: &'a Gathered,
+    packet: &'a OperandValues,
+    values: &'a OperandValues,
 }
 
-impl Answers<'_, '_> {
-    fn gained<'g>(&'g self, gathered: &'g Gathered, operand: usize) -> Option<Value<'g>> {
-        Some(match gathered.values.get(operand)? {
-            Gained::Nothing => return None,
-            Gained::Present => Value::Present,
-            Gained::Int(value) => Value::Int(*value),
-            Gained::Uint(value) => Value::Uint(*value),
-            Gained::Float(value) => Value::Float(*value),
-            Gained::Str(range) => Value::Str(&gathered.bytes[range.clone()]),
-            Gained::Enum(value, node) => Value::Enum(*value, self.labels.get(node)?),
+impl EventValues<'_, '_> {
+    fn operand_value<'g>(&'g self, values: &'g OperandValues, operand: usize) -> Option<Value<'g>> {
+        Some(match values.by_operand.get(operand)? {
+            OperandValue::Nothing => return None,
+            OperandValue::Present => Value::Present,
+            OperandValue::Int(value) => Value::Int(*value),
+            OperandValue::Uint(value) => Value::Uint(*value),
+            OperandValue::Float(value) => Value::Float(*value),
+            OperandValue::Str(range) => Value::Str(&values.bytes[range.clone()]),
+            OperandValue::Enum(value, node) => Value::Enum(*value, self.labels.get(node)?),
         })
     }
 
@@ -416,11 +420,12 @@ impl Answers<'_, '_> {
     }
 }
 
-impl Values for Answers<'_, '_> {
+impl Values for EventValues<'_, '_> {
     fn value(&self, operand: usize) -> Value<'_> {
-        let gained =
-            self.gained(self.gathered, operand).or_else(|| self.gained(self.packet, operand));
-        if let Some(value) = gained {
+        let operand_value = self
+            .operand_value(self.values, operand)
+            .or_else(|| self.operand_value(self.packet, operand));
+        if let Some(value) = operand_value {
             return value;
         }
         let Some(reference) = self.operands.get(operand) else { return Value::Absent };
@@ -432,17 +437,17 @@ impl Values for Answers<'_, '_> {
     }
 }
 
-/// An enumeration's labels, as the filter asks for them.
+/// Labels of an enumeration or a bit map.
 #[derive(Debug)]
 struct EnumLabels {
     labels: NodeLabels,
-    /// Bit map: the labels are names of bits.
-    of_bits: bool,
+    /// Set for a bit map, whose labels name bits.
+    is_bit_map: bool,
 }
 
 impl Labels for EnumLabels {
     fn any(&self, value: Integer, test: &mut dyn FnMut(&[u8]) -> bool) -> bool {
-        match self.of_bits {
+        match self.is_bit_map {
             true => self.labels.flags(value.bits()).any(|label| test(label.as_bytes())),
             false => self.labels.of(value.exact()).any(|label| test(label.as_bytes())),
         }
@@ -451,11 +456,11 @@ impl Labels for EnumLabels {
 
 impl EnumLabels {
     fn of_node(node: &Node) -> Option<EnumLabels> {
-        let (labels, of_bits) = match &node.kind {
+        let (labels, is_bit_map) = match &node.kind {
             NodeKind::Int { labels, kind, .. } => (labels, *kind == IntKind::BitMap),
             NodeKind::VarInt { labels, .. } => (labels, false),
             _ => return None,
         };
-        Some(EnumLabels { labels: labels.as_ref()?.clone(), of_bits })
+        Some(EnumLabels { labels: labels.as_ref()?.clone(), is_bit_map })
     }
 }

@@ -1,40 +1,38 @@
-//! The events of one packet after the other, through a window on the file.
+//! Cursor over the events of a packet, through a window on its file.
 //!
-//! A packet may be of any size, so only a part of it is held: at least [`AHEAD`] bytes from each
-//! event on, as long as the packet has them and no other cursor has read them before, which nearly
-//! every event fits into. One that does not makes the window grow, as far as there are bytes in the file and up to
-//! [`EVENT_SIZE_MAX`]; its visitor starts again.
+//! A packet may be of any size, so the window holds only a part of it. Each event has at least
+//! [`AHEAD`] bytes in the window, as long as the packet has them and no other cursor has read them
+//! before; nearly every event fits. A larger event makes the window grow, up to [`EVENT_SIZE_MAX`]
+//! and the end of the packet, and its visitor restarts.
 
 use crate::error::{Problem, ProblemKind};
 use crate::file::Handle;
-use crate::packets::PacketRef;
-use crate::scan::Mark;
+use crate::limits::EVENT_SIZE_MAX;
+use crate::packet::{Mark, PacketRef};
 use crate::trace::TraceData;
 use blkkin_ctf::decode::{
     DecodeError, DecodeErrorKind, Machine, Nothing, Skipping, Stop, View, Visitor,
 };
 use std::sync::Arc;
 
-/// Bytes that are at hand before an event is decoded, if the packet has them.
+/// Bytes in the window before an event is decoded, if the packet has as many.
 const AHEAD: usize = 16 << 10;
-/// Largest event.
-pub(crate) const EVENT_SIZE_MAX: usize = 16 << 20;
 
-/// Bytes of a packet that one cursor has read and hands to the cursor that comes after it.
+/// Bytes of a packet that one cursor has read and passes to the next cursor.
 #[derive(Debug)]
-pub(crate) struct ReadBytes {
-    /// The packet's number.
+pub(crate) struct PacketBytes {
+    /// Number of the packet.
     packet: u64,
-    /// The first `held` bytes are those of the packet from byte `base` on.
+    /// Data of the packet from byte `base` on, in the first `buffered` bytes; the rest is unused.
     buffer: Vec<u8>,
     base: u64,
-    held: usize,
-    /// Whether they reach to the end of the packet's content.
+    buffered: usize,
+    /// Set if the data reach to the end of the packet's content.
     complete: bool,
 }
 
-/// What came of skipping events in the window.
-struct Skipped {
+/// Result of skipping events in the window.
+struct SkipOutcome {
     position: u64,
     count: u64,
     stop: Option<Stop>,
@@ -42,18 +40,18 @@ struct Skipped {
     went_back: bool,
 }
 
-impl ReadBytes {
-    /// Whether byte `position` of the packet is among them.
+impl PacketBytes {
+    /// Returns true if byte `position` of the packet is in the buffer.
     fn has(&self, position: u64) -> bool {
-        (self.base..self.base + self.held as u64).contains(&position)
+        (self.base..self.base + self.buffered as u64).contains(&position)
     }
 }
 
-impl Skipped {
-    fn of(skipping: Skipping<'_>) -> Skipped {
+impl SkipOutcome {
+    fn from_skipping(skipping: Skipping<'_>) -> SkipOutcome {
         let at_end = skipping.is_at_end();
         let Skipping { position, count, stop, went_back, .. } = skipping;
-        Skipped { position, count, stop, at_end, went_back }
+        SkipOutcome { position, count, stop, at_end, went_back }
     }
 }
 
@@ -62,39 +60,41 @@ pub(crate) struct Cursor {
     machine: Machine,
     packet: Option<PacketRef>,
     handle: Handle,
-    /// The packet's header and context.
+    /// Header and context of the packet.
     header: Vec<u8>,
-    /// What was read of the packet is in the first `held` bytes; the rest is room for more, kept
-    /// so that it need not be cleared each time.
+    /// Window on the packet, in the first `buffered` bytes. The rest is spare room, which is kept
+    /// so that it need not be zeroed each time.
     buffer: Vec<u8>,
-    held: usize,
+    buffered: usize,
     window: usize,
-    /// Most bytes that are kept before the current event, to be handed over.
-    kept_max: usize,
-    /// The first of these bytes, from the packet's start; `None` if none are kept.
-    kept_from: Option<u64>,
-    /// Bytes that were handed to this cursor, until it begins their packet.
-    given: Option<ReadBytes>,
-    /// The previous buffer, after bytes that were handed over replaced it.
+    /// Maximum number of bytes before the current event that are retained for
+    /// [`Cursor::hand_over`].
+    retained_max: usize,
+    /// Position of the first retained byte from the packet's start; `None` if none are retained.
+    retained_from: Option<u64>,
+    /// Bytes received from another cursor, until this cursor starts their packet.
+    handover: Option<PacketBytes>,
+    /// Previous window, after the bytes from another cursor replaced it.
     replaced: Option<Vec<u8>>,
     /// Bytes from the packet's start to the start of `buffer`.
     base: u64,
-    /// Where the content ends in the held bytes, in bits.
+    /// End of the content in the window, in bits.
     end_bits: u64,
-    /// Whether the held bytes reach to the end of the packet's content.
+    /// Set if the window reaches to the end of the packet's content.
     complete: bool,
-    /// Bits that [`Cursor::next`] wants to be held of each event, if the packet has them.
+    /// Bits that [`Cursor::next`] buffers from each event's start on, if the packet has them.
     ahead_bits: u64,
-    /// The positions of the current event, in bits from the start of `buffer`.
+    /// Start of the current event, in bits from the start of `buffer`; `body_start` likewise.
     event_start: u64,
     body_start: u64,
     class: u32,
-    /// Where the next event starts, if the current one's body has been walked.
+    /// Start of the next event, if the end of the current one is known.
     next_start: Option<u64>,
 }
 
 impl Cursor {
-    /// A cursor for streams of `data`, which tries to hold no more than `window` bytes.
+    /// Makes a cursor for streams of `data` with a window of `window` bytes; only large events
+    /// exceed it.
     pub(crate) fn new(data: &TraceData, window: usize) -> Cursor {
         Cursor {
             machine: data.decoder.machine(),
@@ -102,11 +102,11 @@ impl Cursor {
             handle: Handle::default(),
             header: Vec::new(),
             buffer: Vec::new(),
-            held: 0,
+            buffered: 0,
             window: window.max(4 * AHEAD),
-            kept_max: 0,
-            kept_from: None,
-            given: None,
+            retained_max: 0,
+            retained_from: None,
+            handover: None,
             replaced: None,
             base: 0,
             end_bits: 0,
@@ -119,43 +119,43 @@ impl Cursor {
         }
     }
 
-    /// Makes the cursor keep up to `size` bytes of those that it has passed, for
+    /// Makes the cursor retain up to `size` bytes before the current event for
     /// [`Cursor::hand_over`].
-    pub(crate) fn keep(&mut self, size: usize) {
-        self.kept_max = size;
+    pub(crate) fn retain(&mut self, size: usize) {
+        self.retained_max = size;
     }
 
-    /// Hands over the bytes that are kept, and keeps those from byte `from` of the packet on, in a
-    /// buffer of `spare` if there is one. `None` if the bytes are too many: the next cursor reads
-    /// the file itself.
-    pub(crate) fn hand_over(&mut self, from: u64, spare: &mut Vec<Vec<u8>>) -> Option<ReadBytes> {
+    /// Returns the retained bytes, and goes on retaining from byte `from` of the packet, in a
+    /// buffer of `spare` if there is one. Returns `None` if the bytes are too many; the next cursor
+    /// then reads the file itself.
+    pub(crate) fn hand_over(&mut self, from: u64, spare: &mut Vec<Vec<u8>>) -> Option<PacketBytes> {
         let packet = self.packet_number();
-        let was_kept = self.kept_from.replace(from).is_some();
-        let passed = from.checked_sub(self.base).filter(|_| was_kept)?;
-        let passed = usize::try_from(passed).ok().filter(|passed| *passed <= self.kept_max)?;
-        // After a large event, much unread data remains; each slice would copy it.
-        let is_much = self.held > self.kept_max + 2 * self.window;
-        if passed > self.held || is_much {
+        let was_retained = self.retained_from.replace(from).is_some();
+        let passed = from.checked_sub(self.base).filter(|_| was_retained)?;
+        let passed = usize::try_from(passed).ok().filter(|passed| *passed <= self.retained_max)?;
+        // After a large event much unread data remains, which each slice would copy.
+        let has_large_rest = self.buffered > self.retained_max + 2 * self.window;
+        if passed > self.buffered || has_large_rest {
             return None;
         }
-        let (held, base, complete) = (self.held, self.base, self.complete);
+        let (buffered, base, complete) = (self.buffered, self.base, self.complete);
         let room = spare.pop().unwrap_or_default();
         let buffer = std::mem::replace(&mut self.buffer, room);
-        self.held -= passed;
+        self.buffered -= passed;
         self.base += passed as u64;
-        if self.buffer.len() < self.held {
-            self.buffer = vec![0; self.kept_max + 2 * self.window];
+        if self.buffer.len() < self.buffered {
+            self.buffer = vec![0; self.retained_max + 2 * self.window];
         }
-        self.buffer[..self.held].copy_from_slice(&buffer[passed..held]);
+        self.buffer[..self.buffered].copy_from_slice(&buffer[passed..buffered]);
         self.move_positions(passed);
         self.set_end();
-        Some(ReadBytes { packet, buffer, base, held, complete })
+        Some(PacketBytes { packet, buffer, base, buffered, complete })
     }
 
-    /// Accepts bytes of the next packet that another cursor has read. Buffers that are no longer
-    /// used go to `spare`.
-    pub(crate) fn take_over(&mut self, given: Option<ReadBytes>, spare: &mut Vec<Vec<u8>>) {
-        let unused = std::mem::replace(&mut self.given, given).map(|given| given.buffer);
+    /// Accepts bytes of the next packet from another cursor. Unused buffers go to `spare`.
+    pub(crate) fn accept_bytes(&mut self, handover: Option<PacketBytes>, spare: &mut Vec<Vec<u8>>) {
+        let unused =
+            std::mem::replace(&mut self.handover, handover).map(|handover| handover.buffer);
         spare.extend(unused.into_iter().chain(self.replaced.take()));
     }
 
@@ -169,59 +169,59 @@ impl Cursor {
         self.packet.as_ref().map_or(0, |packet| packet.number)
     }
 
-    /// The packet that was begun last.
+    /// The packet that the cursor has started last.
     pub(crate) fn packet(&self) -> Option<&PacketRef> {
         self.packet.as_ref()
     }
 
-    /// Begins a packet.
+    /// Starts a packet.
     pub(crate) fn start(&mut self, data: &TraceData, packet: PacketRef) -> Result<(), Problem> {
         let last = self.packet.as_ref().filter(|last| Arc::ptr_eq(&last.file, &packet.file));
         let is_last = last.is_some_and(|last| last.number == packet.number);
         if last.is_none() {
             self.handle = Handle::default();
         }
-        self.held = 0;
+        self.buffered = 0;
         self.base = 0;
         self.end_bits = 0;
         self.complete = false;
         self.event_start = 0;
         self.body_start = 0;
         self.next_start = None;
-        self.kept_from = (self.kept_max > 0).then_some(0);
-        if packet.is_free() {
+        self.retained_from = (self.retained_max > 0).then_some(0);
+        if packet.is_independent() {
             self.machine.clock = packet.clock_before;
         }
         let header_size = packet.packet.first_event.div_ceil(8) as usize;
         let mark = packet.mark;
         let start = mark.map_or(0, |mark| mark.position / 8);
-        let given = self.given.take_if(|given| given.packet == packet.number);
-        let mut given = given.filter(|given| given.has(start));
-        // Between a packet's slices its header is kept.
+        let handover = self.handover.take_if(|handover| handover.packet == packet.number);
+        let mut handover = handover.filter(|handover| handover.has(start));
+        // The slices of one packet share its header.
         let has_header = is_last && mark.is_some() && self.header.len() == header_size;
         self.packet = Some(packet);
         if !has_header {
             // If reading fails, the header of the last packet must not remain.
             self.header.clear();
-            match given.take_if(|_| mark.is_none()) {
-                Some(given) => self.replace_held(given),
-                // Events before a mark are not read.
-                None if mark.is_some() => self.hold(header_size)?,
+            match handover.take_if(|_| mark.is_none()) {
+                Some(handover) => self.use_handover(handover),
+                // The bytes between the header and the mark are not read.
+                None if mark.is_some() => self.fill_to(header_size)?,
                 None => self.fill(header_size)?,
             }
-            self.header.extend_from_slice(&self.buffer[..header_size.min(self.held)]);
+            self.header.extend_from_slice(&self.buffer[..header_size.min(self.buffered)]);
         }
-        self.machine_header(data)?;
+        self.decode_packet_header(data)?;
         self.event_start = self.packet.as_ref().map_or(0, |packet| packet.packet.first_event);
         if let Some(mark) = mark {
             self.machine.clock = mark.clock;
-            match given {
-                Some(given) => {
-                    self.event_start = mark.position - given.base * 8;
-                    self.replace_held(given);
+            match handover {
+                Some(handover) => {
+                    self.event_start = mark.position - handover.base * 8;
+                    self.use_handover(handover);
                 }
                 None => {
-                    self.held = 0;
+                    self.buffered = 0;
                     self.base = start;
                     self.event_start = mark.position % 8;
                     self.fill(AHEAD)?;
@@ -232,33 +232,33 @@ impl Cursor {
         Ok(())
     }
 
-    fn machine_header(&mut self, data: &TraceData) -> Result<(), Problem> {
+    fn decode_packet_header(&mut self, data: &TraceData) -> Result<(), Problem> {
         match data.decoder.packet(View::whole(&self.header), &mut self.machine) {
             Ok(_) => Ok(()),
-            Err(Stop::Short) => Err(self.cut_problem()),
-            Err(Stop::Bad(error)) => Err(self.bad(&error)),
+            Err(Stop::Short) => Err(self.overrun_problem()),
+            Err(Stop::Bad(error)) => Err(self.decode_problem(&error)),
         }
     }
 
-    /// Moves to the next event of the packet, and gives its class; `None` at the packet's end.
-    /// After a problem the packet counts as ended.
+    /// Moves to the next event of the packet and returns its class, or `None` at the packet's end.
+    /// A problem ends the packet.
     #[inline]
     pub(crate) fn next(&mut self, data: &TraceData) -> Result<Option<u32>, Problem> {
         if self.next_start.is_none() {
             self.body(data, &mut Nothing)?;
         }
         self.event_start = self.next_start.unwrap_or(self.event_start);
-        let ahead = (self.held as u64 * 8).saturating_sub(self.event_start);
+        let ahead = (self.buffered as u64 * 8).saturating_sub(self.event_start);
         if ahead < self.ahead_bits {
             self.fill(AHEAD)?;
         }
-        self.header(data)
+        self.decode_event_header(data)
     }
 
-    fn header(&mut self, data: &TraceData) -> Result<Option<u32>, Problem> {
+    fn decode_event_header(&mut self, data: &TraceData) -> Result<Option<u32>, Problem> {
         loop {
             let Some(packet) = &self.packet else { return Ok(None) };
-            let view = View::new(&self.buffer[..self.held], self.base, self.end_bits);
+            let view = View::new(&self.buffer[..self.buffered], self.base, self.end_bits);
             if self.event_start >= view.end_bits() {
                 if self.complete {
                     return Ok(None);
@@ -278,7 +278,7 @@ impl Cursor {
                 }
                 Err(stop) => {
                     self.machine.clock = clock;
-                    if !self.more(stop)? {
+                    if !self.read_more(stop)? {
                         return Ok(None);
                     }
                 }
@@ -286,16 +286,17 @@ impl Cursor {
         }
     }
 
-    /// Moves over all events that are left in the packet; gives how many, and what stopped it.
+    /// Skips the remaining events of the packet; returns their number, and the problem that ended
+    /// the packet early.
     pub(crate) fn skip_rest(&mut self, data: &TraceData) -> (u64, Option<Problem>) {
         let mut count = 0;
         self.event_start = self.next_start.unwrap_or(self.event_start);
         loop {
             let Some(mut skipping) = self.skipping(data) else { return (count, None) };
             skipping.run();
-            let skipped = Skipped::of(skipping);
+            let skipped = SkipOutcome::from_skipping(skipping);
             count += skipped.count;
-            match self.after_skipping(skipped) {
+            match self.finish_skip(skipped) {
                 Ok(true) => {}
                 Ok(false) => return (count, None),
                 Err(problem) => return (count, Some(problem)),
@@ -303,60 +304,61 @@ impl Cursor {
         }
     }
 
-    /// Moves over events, to the first one after `last_clock` or to the packet's end.
+    /// Skips events up to the first one after `last_clock`, or to the packet's end.
     pub(crate) fn skip_to(&mut self, data: &TraceData, last_clock: u64) -> Result<(), Problem> {
         self.event_start = self.next_start.unwrap_or(self.event_start);
         loop {
             let Some(mut skipping) = self.skipping(data) else { return Ok(()) };
             skipping.last_clock = last_clock;
             skipping.run();
-            let skipped = Skipped::of(skipping);
-            let is_there = skipped.stop.is_none() && !skipped.at_end;
-            let more = self.after_skipping(skipped);
+            let skipped = SkipOutcome::from_skipping(skipping);
+            let is_reached = skipped.stop.is_none() && !skipped.at_end;
+            let more = self.finish_skip(skipped);
             self.next_start = Some(self.event_start);
-            if is_there || !more? {
+            if is_reached || !more? {
                 return Ok(());
             }
         }
     }
 
-    /// Moves over events of about `size` bytes, and gives the place behind them and whether there
-    /// may be more; `None` if times go back, so that no event behind tells what was before it.
-    /// A problem ends the packet.
+    /// Skips events of about `size` bytes. Returns the mark after them, and true if the packet may
+    /// have more events; `None` if the clock went back, since the mark then says nothing about the
+    /// times of the events before it. A problem ends the packet.
     pub(crate) fn skip_some(&mut self, data: &TraceData, size: usize) -> Option<(Mark, bool)> {
-        if let Some(mut skipping) = self.skipping_part(data, size) {
+        if let Some(mut skipping) = self.part_skipping(data, size) {
             skipping.run();
-            let skipped = Skipped::of(skipping);
-            if let Some(moved) = self.after_part(&skipped) {
+            let skipped = SkipOutcome::from_skipping(skipping);
+            if let Some(moved) = self.finish_part(&skipped) {
                 return moved;
             }
         }
-        self.skip_held(data)
+        self.skip_buffered(data)
     }
 
-    /// Does the same in two packets at the same time.
-    pub(crate) fn skip_some_together(
+    /// Does the same as [`Cursor::skip_some`] in two packets, whose walks are interleaved.
+    pub(crate) fn skip_some_of_two(
         (a, data_a): (&mut Cursor, &TraceData),
         (b, data_b): (&mut Cursor, &TraceData),
         size: usize,
     ) -> [Option<(Mark, bool)>; 2] {
-        let parts = a.skipping_part(data_a, size).zip(b.skipping_part(data_b, size));
-        let Some((mut of_a, mut of_b)) = parts else {
+        let parts = a.part_skipping(data_a, size).zip(b.part_skipping(data_b, size));
+        let Some((mut skip_a, mut skip_b)) = parts else {
             return [a.skip_some(data_a, size), b.skip_some(data_b, size)];
         };
-        Skipping::run_two(&mut of_a, &mut of_b);
-        of_a.run();
-        of_b.run();
-        let (of_a, of_b) = (Skipped::of(of_a), Skipped::of(of_b));
-        let moved_a = a.after_part(&of_a).unwrap_or_else(|| a.skip_held(data_a));
-        let moved_b = b.after_part(&of_b).unwrap_or_else(|| b.skip_held(data_b));
+        Skipping::run_two(&mut skip_a, &mut skip_b);
+        skip_a.run();
+        skip_b.run();
+        let (skip_a, skip_b) =
+            (SkipOutcome::from_skipping(skip_a), SkipOutcome::from_skipping(skip_b));
+        let moved_a = a.finish_part(&skip_a).unwrap_or_else(|| a.skip_buffered(data_a));
+        let moved_b = b.finish_part(&skip_b).unwrap_or_else(|| b.skip_buffered(data_b));
         [moved_a, moved_b]
     }
 
-    /// A walk over `size` of the bytes that are held; `None` if no more are.
-    fn skipping_part<'c>(&'c mut self, data: &'c TraceData, size: usize) -> Option<Skipping<'c>> {
+    /// Walk over the next `size` buffered bytes; `None` if no more than those are buffered.
+    fn part_skipping<'c>(&'c mut self, data: &'c TraceData, size: usize) -> Option<Skipping<'c>> {
         self.event_start = self.next_start.unwrap_or(self.event_start);
-        let all = View::new(&self.buffer[..self.held], self.base, self.end_bits);
+        let all = View::new(&self.buffer[..self.buffered], self.base, self.end_bits);
         let end = (self.event_start / 8) as usize + size;
         if end >= all.whole_bytes().len() {
             return None;
@@ -366,9 +368,9 @@ impl Cursor {
         Some(Skipping::new(&data.decoder, stream, view, self.event_start, &mut self.machine))
     }
 
-    /// Result of a walk over a part, as [`Cursor::skip_some`] gives it; `None` if an event is
-    /// larger than the part.
-    fn after_part(&mut self, skipped: &Skipped) -> Option<Option<(Mark, bool)>> {
+    /// Applies a walk over a part. Returns the result for [`Cursor::skip_some`], or `None` if the
+    /// part holds no whole event.
+    fn finish_part(&mut self, skipped: &SkipOutcome) -> Option<Option<(Mark, bool)>> {
         if skipped.went_back {
             return Some(None);
         }
@@ -380,21 +382,21 @@ impl Cursor {
         Some(Some((self.mark(), true)))
     }
 
-    /// Moves over all events that are held, as [`Cursor::skip_some`] does.
-    fn skip_held(&mut self, data: &TraceData) -> Option<(Mark, bool)> {
+    /// Skips all buffered events; returns the same as [`Cursor::skip_some`].
+    fn skip_buffered(&mut self, data: &TraceData) -> Option<(Mark, bool)> {
         self.event_start = self.next_start.unwrap_or(self.event_start);
         loop {
             let mut skipping = self.skipping(data)?;
             skipping.run();
-            let skipped = Skipped::of(skipping);
+            let skipped = SkipOutcome::from_skipping(skipping);
             if skipped.went_back {
                 return None;
             }
             self.event_start = skipped.position;
             let mark = self.mark();
             let is_stopped = skipped.count == 0 && skipped.stop.is_some();
-            match self.after_skipping(skipped) {
-                // There are more bytes of the event now.
+            match self.finish_skip(skipped) {
+                // More bytes of the event are buffered now.
                 Ok(true) if is_stopped => {}
                 more => {
                     self.next_start = Some(self.event_start);
@@ -404,15 +406,15 @@ impl Cursor {
         }
     }
 
-    /// The place of the next event.
+    /// Mark at the next event, without a time.
     fn mark(&self) -> Mark {
         let position = self.base * 8 + self.event_start;
         Mark { position, clock: self.machine.clock, ns: i64::MIN }
     }
 
-    /// Moves over the events of two packets at the same time, until one of them is at its end or
-    /// has a problem; gives how many these were.
-    pub(crate) fn skip_together(
+    /// Skips events of two packets, whose walks are interleaved, until one packet ends or has a
+    /// problem. Returns the number of skipped events.
+    pub(crate) fn skip_two(
         (a, data_a): (&mut Cursor, &TraceData),
         (b, data_b): (&mut Cursor, &TraceData),
         problems: &mut Vec<Problem>,
@@ -421,12 +423,13 @@ impl Cursor {
         for cursor in [&mut *a, &mut *b] {
             cursor.event_start = cursor.next_start.take().unwrap_or(cursor.event_start);
         }
-        while let (Some(mut of_a), Some(mut of_b)) = (a.skipping(data_a), b.skipping(data_b)) {
-            Skipping::run_two(&mut of_a, &mut of_b);
-            let (of_a, of_b) = (Skipped::of(of_a), Skipped::of(of_b));
-            count += of_a.count + of_b.count;
-            let more_a = a.after_skipping(of_a);
-            let more_b = b.after_skipping(of_b);
+        while let (Some(mut skip_a), Some(mut skip_b)) = (a.skipping(data_a), b.skipping(data_b)) {
+            Skipping::run_two(&mut skip_a, &mut skip_b);
+            let (skip_a, skip_b) =
+                (SkipOutcome::from_skipping(skip_a), SkipOutcome::from_skipping(skip_b));
+            count += skip_a.count + skip_b.count;
+            let more_a = a.finish_skip(skip_a);
+            let more_b = b.finish_skip(skip_b);
             let go_on = matches!((&more_a, &more_b), (Ok(true), Ok(true)));
             problems.extend(more_a.err());
             problems.extend(more_b.err());
@@ -442,23 +445,23 @@ impl Cursor {
 
     fn skipping<'c>(&'c mut self, data: &'c TraceData) -> Option<Skipping<'c>> {
         let packet = self.packet.as_ref()?;
-        let view = View::new(&self.buffer[..self.held], self.base, self.end_bits);
+        let view = View::new(&self.buffer[..self.buffered], self.base, self.end_bits);
         let (stream, machine) = (packet.packet.stream, &mut self.machine);
         Some(Skipping::new(&data.decoder, stream, view, self.event_start, machine))
     }
 
-    /// Whether there is more to skip; reads it.
-    fn after_skipping(&mut self, skipped: Skipped) -> Result<bool, Problem> {
+    /// Applies a walk, and reads more bytes; returns false at the packet's end.
+    fn finish_skip(&mut self, skipped: SkipOutcome) -> Result<bool, Problem> {
         self.event_start = skipped.position;
         match skipped.stop {
-            Some(stop) => self.more(stop),
+            Some(stop) => self.read_more(stop),
             None if !skipped.at_end => Ok(true),
             None if self.complete => Ok(false),
             None => self.fill(AHEAD).map(|()| true),
         }
     }
 
-    /// Visits the current event's body; `false` if the file is known to have been cut within it.
+    /// Visits the current event's body. Returns false if the file is truncated within the event.
     #[inline]
     pub(crate) fn body<V: Visitor>(
         &mut self,
@@ -467,7 +470,7 @@ impl Cursor {
     ) -> Result<bool, Problem> {
         loop {
             let Some(packet) = &self.packet else { return Ok(false) };
-            let view = View::new(&self.buffer[..self.held], self.base, self.end_bits);
+            let view = View::new(&self.buffer[..self.buffered], self.base, self.end_bits);
             let mut position = self.body_start;
             let machine = &mut self.machine;
             let stream = packet.packet.stream;
@@ -475,8 +478,9 @@ impl Cursor {
             {
                 Ok(()) if position == self.event_start => {
                     let kind = DecodeErrorKind::EmptyEvent;
-                    let problem = self.bad(&DecodeError { at_bits: self.position(), kind });
-                    self.end();
+                    let problem =
+                        self.decode_problem(&DecodeError { at_bits: self.position(), kind });
+                    self.end_packet();
                     return Err(problem);
                 }
                 Ok(()) => {
@@ -484,7 +488,7 @@ impl Cursor {
                     return Ok(true);
                 }
                 Err(stop) => {
-                    if !self.more(stop)? {
+                    if !self.read_more(stop)? {
                         return Ok(false);
                     }
                     visitor.restart();
@@ -493,7 +497,7 @@ impl Cursor {
         }
     }
 
-    /// Lets `read` read the current event's body, as [`crate::Event::read_plain`] says.
+    /// Passes the bytes of the current event's body to `read`; see [`crate::Event::read_plain`].
     #[inline]
     pub(crate) fn plain_body(
         &mut self,
@@ -503,7 +507,7 @@ impl Cursor {
             if self.packet.is_none() {
                 return Ok(false);
             }
-            let view = View::new(&self.buffer[..self.held], self.base, self.end_bits);
+            let view = View::new(&self.buffer[..self.buffered], self.base, self.end_bits);
             let start = self.body_start.div_ceil(8) as usize;
             match read(view.whole_bytes().get(start..).unwrap_or(&[])) {
                 Some(size) => {
@@ -511,7 +515,7 @@ impl Cursor {
                     return Ok(true);
                 }
                 None => {
-                    if !self.more(Stop::Short)? {
+                    if !self.read_more(Stop::Short)? {
                         return Ok(false);
                     }
                 }
@@ -530,100 +534,100 @@ impl Cursor {
         done.is_ok()
     }
 
-    /// Bits of the packet before the current event.
+    /// Position of the current event in the packet, in bits.
     fn position(&self) -> u64 {
         self.base * 8 + self.event_start
     }
 
-    /// After a walk has stopped: `true` if there are more bytes now and it may try again,
-    /// `false` if the file is known to have been cut here.
+    /// Reads more bytes after a walk has stopped. Returns true if the walk can be repeated, and
+    /// false if the file is truncated here.
     #[cold]
-    fn more(&mut self, stop: Stop) -> Result<bool, Problem> {
+    fn read_more(&mut self, stop: Stop) -> Result<bool, Problem> {
         match stop {
             Stop::Bad(error) => {
-                let problem = self.bad(&error);
-                self.end();
+                let problem = self.decode_problem(&error);
+                self.end_packet();
                 Err(problem)
             }
             Stop::Short if !self.complete => {
-                let held = self.held - (self.event_start / 8) as usize;
-                if held >= EVENT_SIZE_MAX {
+                let buffered = self.buffered - (self.event_start / 8) as usize;
+                if buffered >= EVENT_SIZE_MAX {
                     let problem = self.too_large();
-                    self.end();
+                    self.end_packet();
                     return Err(problem);
                 }
-                self.fill((held * 2).clamp(AHEAD, EVENT_SIZE_MAX))?;
+                self.fill((buffered * 2).clamp(AHEAD, EVENT_SIZE_MAX))?;
                 Ok(true)
             }
             Stop::Short => {
-                let cut = self.packet.as_ref().is_some_and(|packet| packet.missing > 0);
-                let problem = self.cut_problem();
-                self.end();
+                let cut = self.packet.as_ref().is_some_and(|packet| packet.missing_bytes > 0);
+                let problem = self.overrun_problem();
+                self.end_packet();
                 if cut { Ok(false) } else { Err(problem) }
             }
         }
     }
 
-    /// Drops the bytes before the current event, and reads more: to the window's size, and at
-    /// least `least` bytes in all, as far as the packet has them.
+    /// Drops the bytes before the current event, and fills the window from the file. The window has
+    /// at least `least` bytes then, as far as the packet has them.
     fn fill(&mut self, least: usize) -> Result<(), Problem> {
-        self.hold(self.window.max(least))
+        self.fill_to(self.window.max(least))
     }
 
-    /// Drops the bytes before the current event, and reads more until `size` bytes are held, as far
-    /// as the packet has them.
-    fn hold(&mut self, size: usize) -> Result<(), Problem> {
-        let passed = ((self.event_start / 8) as usize).min(self.held);
-        if passed > self.kept_max {
-            self.kept_from = None;
+    /// Drops the bytes before the current event, except those that are retained, and reads until
+    /// `size` bytes from the current event on are buffered, as far as the packet has them.
+    fn fill_to(&mut self, size: usize) -> Result<(), Problem> {
+        let passed = ((self.event_start / 8) as usize).min(self.buffered);
+        if passed > self.retained_max {
+            self.retained_from = None;
         }
-        let kept = self.kept_from.map_or(u64::MAX, |from| from.saturating_sub(self.base));
-        let done = usize::try_from(kept).map_or(passed, |kept| kept.min(passed));
-        if done > 0 {
-            self.buffer.copy_within(done..self.held, 0);
-            self.held -= done;
-            self.base += done as u64;
-            self.move_positions(done);
+        let droppable = self.retained_from.map_or(u64::MAX, |from| from.saturating_sub(self.base));
+        let dropped = usize::try_from(droppable).map_or(passed, |bytes| bytes.min(passed));
+        if dropped > 0 {
+            self.buffer.copy_within(dropped..self.buffered, 0);
+            self.buffered -= dropped;
+            self.base += dropped as u64;
+            self.move_positions(dropped);
         }
         let Some(packet) = &self.packet else { return Ok(()) };
         let content = packet.content_bits.div_ceil(8).min(packet.size);
-        let at = self.base + self.held as u64;
-        let rest = content.saturating_sub(at);
-        let room = (size + (passed - done)).saturating_sub(self.held);
-        let want = rest.min(room as u64) as usize;
-        if self.buffer.is_empty() && self.kept_max > 0 {
-            self.buffer = vec![0; self.kept_max + 2 * self.window];
+        let at = self.base + self.buffered as u64;
+        let remaining = content.saturating_sub(at);
+        let room = (size + (passed - dropped)).saturating_sub(self.buffered);
+        let wanted_size = remaining.min(room as u64) as usize;
+        if self.buffer.is_empty() && self.retained_max > 0 {
+            self.buffer = vec![0; self.retained_max + 2 * self.window];
         }
-        if self.buffer.len() < self.held + want {
-            self.buffer.resize(self.held + want, 0);
+        if self.buffer.len() < self.buffered + wanted_size {
+            self.buffer.resize(self.buffered + wanted_size, 0);
         }
-        let place = &mut self.buffer[self.held..self.held + want];
-        let read = match packet.file.read(&mut self.handle, packet.offset + at, place) {
+        let destination = &mut self.buffer[self.buffered..self.buffered + wanted_size];
+        let read = match packet.file.read(&mut self.handle, packet.offset + at, destination) {
             Ok(read) => read,
             Err(problem) => {
-                self.end();
+                self.end_packet();
                 return Err(problem);
             }
         };
-        self.held += read;
-        // A file that has shrunk since its packets were found ends early.
-        self.complete = read as u64 == rest || read < want;
+        self.buffered += read;
+        // A file that has been truncated since the scan of its packets ends early.
+        self.complete = read as u64 == remaining || read < wanted_size;
         self.ahead_bits = if self.complete { 0 } else { AHEAD as u64 * 8 };
         self.set_end();
         Ok(())
     }
 
-    /// Holds bytes that were handed over instead of those in the buffer. They reach as far as the
-    /// slice that they were handed over for, and few events need more.
-    fn replace_held(&mut self, given: ReadBytes) {
-        let ReadBytes { buffer, base, held, complete, .. } = given;
+    /// Replaces the window by bytes from another cursor. They reach to the end of the slice that
+    /// they were read for, and few events need more.
+    fn use_handover(&mut self, handover: PacketBytes) {
+        let PacketBytes { buffer, base, buffered, complete, .. } = handover;
         self.replaced = Some(std::mem::replace(&mut self.buffer, buffer));
-        (self.base, self.held, self.complete) = (base, held, complete);
+        (self.base, self.buffered, self.complete) = (base, buffered, complete);
         self.ahead_bits = 0;
         self.set_end();
     }
 
-    /// Moves all positions after `count` bytes were dropped before them.
+    /// Adjusts all positions after `count` bytes before them were dropped.
     fn move_positions(&mut self, count: usize) {
         let bits = count as u64 * 8;
         for position in [&mut self.event_start, &mut self.body_start] {
@@ -632,27 +636,28 @@ impl Cursor {
         self.next_start = self.next_start.map(|start| start.saturating_sub(bits));
     }
 
-    /// Works out where the content ends in the held bytes.
+    /// Computes the end of the content in the window.
     fn set_end(&mut self) {
         let content_bits = self.packet.as_ref().map_or(0, |packet| packet.content_bits);
         let end_bits = content_bits.saturating_sub(self.base.saturating_mul(8));
-        self.end_bits = end_bits.min(self.held as u64 * 8);
+        self.end_bits = end_bits.min(self.buffered as u64 * 8);
     }
 
-    /// Whether it is known where the current event ends.
+    /// Returns true if the end of the current event is known.
     #[inline]
-    pub(crate) fn has_passed_body(&self) -> bool {
+    pub(crate) fn is_body_decoded(&self) -> bool {
         self.next_start.is_some()
     }
 
-    /// Whether nothing more can be read of the packet, and nothing could of the current event.
+    /// Returns true after a problem: the packet has no further bytes, and the current event is
+    /// incomplete.
     #[inline]
     pub(crate) fn is_ended(&self) -> bool {
-        self.held == 0
+        self.buffered == 0
     }
 
-    fn end(&mut self) {
-        self.held = 0;
+    fn end_packet(&mut self) {
+        self.buffered = 0;
         self.end_bits = 0;
         self.complete = true;
         self.ahead_bits = 0;
@@ -664,7 +669,7 @@ impl Cursor {
         }
     }
 
-    fn bad(&self, error: &DecodeError) -> Problem {
+    fn decode_problem(&self, error: &DecodeError) -> Problem {
         let kind = match error.kind {
             DecodeErrorKind::UnknownEvent(_) => ProblemKind::Undescribed(error.to_string()),
             _ => ProblemKind::Data(error.to_string()),
@@ -672,12 +677,12 @@ impl Cursor {
         self.problem(error.at_bits, kind)
     }
 
-    /// The current event is too large.
+    /// Problem of a current event above [`EVENT_SIZE_MAX`].
     pub(crate) fn too_large(&self) -> Problem {
         self.problem(self.position(), ProblemKind::EventTooLarge)
     }
 
-    fn cut_problem(&self) -> Problem {
+    fn overrun_problem(&self) -> Problem {
         let kind = ProblemKind::Data("event goes on beyond the packet's content".into());
         self.problem(self.position(), kind)
     }

@@ -1,52 +1,50 @@
-//! Finds traces: a directory with a `metadata` file is one, and any directory above it leads to
-//! it. Directories with the same trace UUID (chunks of a rotation, snapshots) are opened as one
-//! trace; a stream file given by itself is read with the metadata beside it.
+//! Discovery of traces. A directory with a `metadata` file is a trace, and a directory above traces
+//! stands for all of them. Directories with the same trace UUID (chunks of a rotation, snapshots)
+//! are opened as one trace. A single stream file is read with the metadata in its directory.
 
 use crate::error::{Problem, ProblemKind};
 use crate::file::StreamFile;
-use crate::packets::{STREAMS_MAX, WaitingFile};
-use crate::scan::{FileScan, PacketRef, Scan};
-use crate::trace::{Stream, Trace, TraceData};
-use blkkin_ctf::clock::TimeScale;
+use crate::input::{Metadata, TraceInput};
+use crate::limits::{DEPTH_MAX, STREAMS_MAX};
+use crate::packet::{PacketRef, StreamId};
+use crate::scan::{FileScan, ScanResult};
+use crate::stdin;
+use crate::trace::{FilePart, Stream, Trace, TraceData};
 use blkkin_ctf::decode::Decoder;
-use blkkin_ctf::metadata::{self, Parsed};
-use blkkin_ctf::schema::{EventClass, Schema, StreamClass, Version};
+use blkkin_ctf::schema::{EventClass, Schema, StreamClass};
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Something to read.
+/// Location of traces to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// A trace directory, a directory above some, or a stream file.
+    /// Path of a trace directory, of a directory above traces, or of a stream file.
     Path(PathBuf),
-    /// Metadata followed by packets, or packets alone if the metadata is given.
+    /// Standard input: metadata followed by packets, or packets alone if `metadata` is given.
     Stdin {
-        /// The metadata file.
+        /// Path of the metadata file.
         metadata: Option<PathBuf>,
     },
 }
 
-/// What was found.
+/// Opened traces and the problems with others.
 #[derive(Debug, Default)]
 pub struct Opened {
-    /// The traces.
+    /// Opened traces.
     pub traces: Vec<Arc<Trace>>,
-    /// What could not be opened.
+    /// Problems that kept a trace or file from being opened.
     pub problems: Vec<Problem>,
 }
-
-/// Deepest directory nesting that is searched.
-pub(crate) const DEPTH_MAX: usize = 32;
 
 /// Opens all traces of `sources`.
 pub fn open(sources: &[Source]) -> Opened {
     open_numbered(sources, 0)
 }
 
-/// Opens all traces of `sources`, and numbers them from `first_id`.
+/// Opens all traces of `sources`; their ids start at `first_id`.
 pub(crate) fn open_numbered(sources: &[Source], first_id: usize) -> Opened {
     let mut opened = Opened::default();
     let mut found = Vec::new();
@@ -56,7 +54,7 @@ pub(crate) fn open_numbered(sources: &[Source], first_id: usize) -> Opened {
                 Ok(directories) => found.extend(directories),
                 Err(problem) => opened.problems.push(problem),
             },
-            Source::Stdin { metadata } => match crate::stdin::open(metadata.as_deref()) {
+            Source::Stdin { metadata } => match stdin::open(metadata.as_deref()) {
                 Ok(directory) => found.push(directory),
                 Err(problem) => opened.problems.push(problem),
             },
@@ -66,53 +64,7 @@ pub(crate) fn open_numbered(sources: &[Source], first_id: usize) -> Opened {
     opened
 }
 
-/// A directory (or the like) that holds metadata and streams.
-pub(crate) struct Found {
-    pub(crate) path: PathBuf,
-    /// The path as it was given, which is part of the trace's name.
-    pub(crate) given: PathBuf,
-    pub(crate) metadata: Metadata,
-    pub(crate) files: Vec<Arc<StreamFile>>,
-    /// Whether packets of several streams may share a file although they have one class.
-    pub(crate) shared: bool,
-}
-
-/// Where metadata is. Files are read one at a time, when it is their turn to be parsed.
-pub(crate) enum Metadata {
-    File(PathBuf),
-    Bytes(Vec<u8>),
-}
-
-impl Metadata {
-    fn read(self) -> Result<Vec<u8>, Problem> {
-        match self {
-            Metadata::File(path) => read_metadata(&path),
-            Metadata::Bytes(bytes) => Ok(bytes),
-        }
-    }
-}
-
-impl Found {
-    /// The schema, and how many bytes of metadata it comes from, which are forgotten.
-    fn parse(&mut self, problems: &mut Vec<Problem>) -> Result<(Schema, usize), Problem> {
-        let nothing = Metadata::Bytes(Vec::new());
-        let bytes = std::mem::replace(&mut self.metadata, nothing).read()?;
-        let size = bytes.len();
-        let path = self.path.join("metadata");
-        let Parsed { schema, stray } = metadata::read(bytes)
-            .map_err(|error| Problem::new(&path, None, ProblemKind::Metadata(error.to_string())))?;
-        if let Some(message) = unusable(&schema) {
-            return Err(Problem::new(&path, None, ProblemKind::Metadata(message)));
-        }
-        problems.extend(stray.map(|stray| {
-            let kind = ProblemKind::StrayMetadata { size: stray.len() };
-            Problem::new(&path, Some(stray.start as u64), kind)
-        }));
-        Ok((schema, size))
-    }
-}
-
-fn find(given: &Path) -> Result<Vec<Found>, Problem> {
+fn find(given: &Path) -> Result<Vec<TraceInput>, Problem> {
     let kind = fs::metadata(given).map_err(|error| Problem::io(given, "open", &error))?;
     if !kind.is_dir() {
         return find_file(given).map(|found| vec![found]);
@@ -149,7 +101,7 @@ fn entries(path: &Path) -> Result<Vec<fs::DirEntry>, Problem> {
     entries.map_err(problem)
 }
 
-fn found_directory(given: &Path, path: PathBuf) -> Result<Found, Problem> {
+fn found_directory(given: &Path, path: PathBuf) -> Result<TraceInput, Problem> {
     let metadata = Metadata::File(path.join("metadata"));
     let mut files: Vec<PathBuf> = entries(&path)?
         .into_iter()
@@ -162,16 +114,16 @@ fn found_directory(given: &Path, path: PathBuf) -> Result<Found, Problem> {
         .collect();
     files.sort();
     let files = files.into_iter().map(|path| Arc::new(StreamFile::new(path))).collect();
-    Ok(Found { path, given: given.to_owned(), metadata, files, shared: false })
+    Ok(TraceInput { path, given: given.to_owned(), metadata, files, shared: false })
 }
 
-fn find_file(given: &Path) -> Result<Found, Problem> {
+fn find_file(given: &Path) -> Result<TraceInput, Problem> {
     let directory = given.parent().unwrap_or(Path::new(""));
     let metadata = directory.join("metadata");
     if !metadata.is_file() || given.file_name().is_some_and(|name| name == "metadata") {
         return Err(Problem::new(given, None, ProblemKind::NoTrace));
     }
-    Ok(Found {
+    Ok(TraceInput {
         path: directory.to_owned(),
         given: given.to_owned(),
         metadata: Metadata::File(metadata),
@@ -180,31 +132,21 @@ fn find_file(given: &Path) -> Result<Found, Problem> {
     })
 }
 
-pub(crate) fn read_metadata(path: &Path) -> Result<Vec<u8>, Problem> {
-    let size = fs::metadata(path).map_err(|error| Problem::io(path, "open", &error))?.len();
-    if size > metadata::METADATA_SIZE_MAX as u64 {
-        let limit = metadata::METADATA_SIZE_MAX >> 20;
-        let kind = ProblemKind::Metadata(format!("larger than {limit} MiB"));
-        return Err(Problem::new(path, None, kind));
-    }
-    fs::read(path).map_err(|error| Problem::io(path, "read", &error))
-}
-
-/// The directories of one trace.
+/// Directories of one trace.
 struct Group {
-    /// That of the longest metadata, which only grows: it describes all of the streams.
+    /// Schema of the longest metadata. Metadata only grows, so it describes all streams.
     schema: Schema,
     metadata_size: usize,
-    /// The directory of that metadata.
+    /// Directory of the longest metadata.
     described_by: PathBuf,
-    members: Vec<Found>,
+    members: Vec<TraceInput>,
 }
 
 impl Group {
-    fn add(&mut self, found: Found) {
+    fn add(&mut self, found: TraceInput) {
         match self.members.iter_mut().find(|other| other.path == found.path) {
             Some(same) if !found.shared => {
-                // A stream file of a directory that was given before.
+                // A stream file in a directory that is a source too.
                 for file in found.files {
                     if same.files.iter().all(|other| other.path() != file.path()) {
                         same.files.push(file);
@@ -216,20 +158,7 @@ impl Group {
     }
 }
 
-/// Why no events can be read with metadata that is correct by itself.
-fn unusable(schema: &Schema) -> Option<String> {
-    if schema.streams.is_empty() && schema.version == Version::Ctf2 {
-        return Some("there is no data stream class".to_owned());
-    }
-    let clocks = schema.streams.iter().filter_map(|stream| schema.clocks.get(stream.clock?));
-    let far = clocks.into_iter().find(|clock| TimeScale::checked(clock).is_none())?;
-    Some(format!(
-        "clock `{}` is {} s from its origin, which 64 bits of nanoseconds do not reach",
-        far.name, far.offset_seconds
-    ))
-}
-
-/// Whether packets that one schema describes can be read with another one, which may have more
+/// Returns true if packets that `part` describes can be read with `schema`, which may have further
 /// classes.
 fn describes(schema: &Schema, part: &Schema) -> bool {
     let has_stream = |stream: &StreamClass| {
@@ -248,8 +177,8 @@ fn describes(schema: &Schema, part: &Schema) -> bool {
         && part.streams.iter().all(has_stream)
 }
 
-/// Opens what was found, as one trace for each UUID.
-fn open_found(found: Vec<Found>, first_id: usize, opened: &mut Opened) {
+/// Opens `found` directories, one trace for each UUID.
+fn open_found(found: Vec<TraceInput>, first_id: usize, opened: &mut Opened) {
     let mut groups: Vec<Group> = Vec::new();
     for mut found in found {
         let (schema, metadata_size) = match found.parse(&mut opened.problems) {
@@ -305,17 +234,24 @@ fn open_found(found: Vec<Found>, first_id: usize, opened: &mut Opened) {
     }
 }
 
-fn open_trace(id: usize, decoder: Decoder, group: &[Found], problems: &mut Vec<Problem>) -> Trace {
+fn open_trace(
+    id: usize,
+    decoder: Decoder,
+    group: &[TraceInput],
+    problems: &mut Vec<Problem>,
+) -> Trace {
     let data = Arc::new(TraceData::new(decoder));
     let mut streams: BTreeMap<(u64, Option<u64>, usize), Stream> = BTreeMap::new();
     for found in group {
         for file in &found.files {
-            for FilePart { first: packet, runs } in file_parts(&data, file, found.shared, problems)
+            for FileStream { first: packet, runs } in
+                file_streams(&data, file, found.shared, problems)
             {
                 let class = packet.packet.stream;
                 let class_id = data.decoder.schema().streams[class].id;
                 let instance = packet.packet.instance;
-                // Without a stream id and a time there is nothing to join files by.
+                // Without a stream id and a time, the order of files is unknown, so each file is a
+                // stream.
                 let joined = instance.is_some() && packet.packet.begin.is_some();
                 let unique = if joined { 0 } else { streams.len() + 1 };
                 let stream =
@@ -327,7 +263,7 @@ fn open_trace(id: usize, decoder: Decoder, group: &[Found], problems: &mut Vec<P
                         files: Vec::new(),
                     });
                 let first = (packet.packet.begin, packet.packet.seq);
-                stream.files.push(WaitingFile { file: file.clone(), first, runs });
+                stream.files.push(FilePart { file: file.clone(), first, runs });
             }
         }
     }
@@ -336,43 +272,43 @@ fn open_trace(id: usize, decoder: Decoder, group: &[Found], problems: &mut Vec<P
     Trace { id, path, name, streams: streams.into_values().collect(), data }
 }
 
-/// A stream's part of a file.
-struct FilePart {
+/// Packets of one stream in a file.
+struct FileStream {
     first: PacketRef,
-    /// Where its packets lie, if the file has packets of other streams too.
+    /// Byte ranges of the packets, if the file has packets of other streams too.
     runs: Option<Arc<[Range<u64>]>>,
 }
 
-/// Most runs of packets of one stream that are kept of a file; behind them each stream looks
-/// at all packets.
+/// Maximum number of runs (adjacent packets of one stream) that are kept of a file; after them each
+/// stream scans all packets.
 const RUNS_MAX: usize = 1 << 20;
 
-/// The streams that a file holds packets of. Only a trace of several stream classes, or standard
-/// input, can have more than one in a file; for others the first packet tells.
-fn file_parts(
+/// Returns the streams that have packets in a file. Only standard input, or a trace with several
+/// stream classes, can have more than one in a file; otherwise the first packet is enough.
+fn file_streams(
     data: &TraceData,
     file: &Arc<StreamFile>,
     shared: bool,
     problems: &mut Vec<Problem>,
-) -> Vec<FilePart> {
+) -> Vec<FileStream> {
     let mut scan = FileScan::new(data, file.clone());
     let looks_at_all = shared || data.decoder.schema().streams.len() > 1;
-    let mut part_of: HashMap<(usize, Option<u64>), usize> = HashMap::new();
+    let mut part_of: HashMap<StreamId, usize> = HashMap::new();
     let mut firsts: Vec<PacketRef> = Vec::new();
     let mut runs: Vec<Vec<Range<u64>>> = Vec::new();
     let (mut last, mut run_count) = (None, 0);
     loop {
         let packet = match scan.next(data) {
-            Ok(Scan::Packet(packet)) => *packet,
-            Ok(Scan::End) => break,
-            Ok(Scan::Cut(problem)) | Err(problem) => {
-                // Behind a good packet it is reported when the stream is read.
+            Ok(ScanResult::Packet(packet)) => *packet,
+            Ok(ScanResult::End) => break,
+            Ok(ScanResult::TruncatedHeader(problem)) | Err(problem) => {
+                // A problem after the first packet is reported when the stream is read.
                 problems.extend(firsts.is_empty().then_some(problem));
                 break;
             }
         };
         let (start, end) = (packet.offset, packet.offset + packet.size);
-        let identity = packet.identity();
+        let identity = packet.stream_id();
         let part = match part_of.get(&identity) {
             Some(&part) => part,
             None if firsts.len() == STREAMS_MAX => {
@@ -406,18 +342,17 @@ fn file_parts(
         }
         last = Some(part);
     }
-    // What comes behind, or cannot be read, is the matter of the file's last stream.
+    // The file's last stream reads what follows the last whole packet, and reports problems there.
     if let Some(run) = last.and_then(|last| runs[last].last_mut()) {
         run.end = u64::MAX;
     }
     let is_mixed = firsts.len() > 1;
     let parts = firsts.into_iter().zip(runs);
-    parts.map(|(first, runs)| FilePart { first, runs: is_mixed.then(|| runs.into()) }).collect()
+    parts.map(|(first, runs)| FileStream { first, runs: is_mixed.then(|| runs.into()) }).collect()
 }
 
-/// The name that babeltrace2 gives a trace: its host's, and the way to it from the path that was
-/// given.
-fn name(schema: &Schema, group: &[Found]) -> String {
+/// Name of a trace as in babeltrace2: host name, and path relative to the given path.
+fn name(schema: &Schema, group: &[TraceInput]) -> String {
     let [found, others @ ..] = group else { return String::new() };
     let way = found.path.strip_prefix(&found.given).unwrap_or(Path::new(""));
     let way = if others.is_empty() { way.display().to_string() } else { String::new() };

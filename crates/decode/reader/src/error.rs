@@ -1,63 +1,64 @@
-//! What can be wrong with a trace: which file, where, why, and what to do.
+//! Problems with a trace: file, offset, cause, and a hint for the user.
 
+use crate::limits::EVENT_SIZE_MAX;
 use blkkin_ctf::schema::Uuid;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Something that kept part of a trace from being read. The rest is read all the same.
+/// Problem that kept a part of a trace from being read. The other parts are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The file or directory.
+    /// Path of the file or directory.
     pub path: PathBuf,
-    /// Byte offset in the file, where there is one.
+    /// Byte offset in the file, if it is known.
     pub offset: Option<u64>,
-    /// What is wrong.
+    /// Cause of the problem.
     pub kind: ProblemKind,
 }
 
-/// What is wrong.
+/// Cause of a problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProblemKind {
     /// A system call failed.
     Io {
-        /// Which one, as in "open".
+        /// Verb for the system call, as in "open".
         action: &'static str,
-        /// Why.
+        /// Message of the system's error.
         reason: String,
     },
-    /// There is no trace here.
+    /// No directory at or below the path has a metadata file.
     NoTrace,
-    /// The metadata cannot be used.
+    /// The metadata is invalid or unusable.
     Metadata(String),
-    /// The metadata file has something behind its last packet, which is left out.
+    /// The metadata file has bytes after its last packet, which are ignored.
     StrayMetadata {
-        /// How many bytes.
+        /// Number of ignored bytes.
         size: usize,
     },
-    /// Another directory has other metadata under the same UUID.
+    /// Two directories have the same UUID but different metadata.
     OtherMetadata {
-        /// The directory whose metadata describes the trace.
+        /// Directory whose metadata is used for both.
         described_by: PathBuf,
-        /// The UUID of both.
+        /// UUID of both.
         uuid: Uuid,
     },
-    /// A packet's UUID is not that of the metadata.
+    /// The UUID of a packet differs from that of the metadata.
     ForeignPacket {
-        /// The packet's UUID.
+        /// UUID of the packet.
         uuid: Uuid,
     },
-    /// A packet or event makes no sense.
+    /// A packet or event is invalid.
     Data(String),
-    /// There is a class that the metadata does not describe.
+    /// The metadata lacks the class of an event.
     Undescribed(String),
-    /// The file ends before its last packet does.
+    /// The file is truncated within its last packet.
     Cut {
-        /// Bytes that are missing.
+        /// Number of missing bytes.
         missing: u64,
     },
-    /// The file ends within a packet's header.
+    /// The file is truncated within a packet's header.
     CutInHeader,
-    /// An event is larger than what the reader is willing to hold.
+    /// An event is larger than the reader's limit.
     EventTooLarge,
 }
 
@@ -75,13 +76,13 @@ impl Problem {
         Problem::new(path, None, ProblemKind::Io { action, reason })
     }
 
-    /// Whether all was read all the same.
+    /// Returns true if the problem kept nothing from being read.
     pub fn is_warning(&self) -> bool {
         use ProblemKind::{ForeignPacket, OtherMetadata, StrayMetadata};
         matches!(self.kind, StrayMetadata { .. } | OtherMetadata { .. } | ForeignPacket { .. })
     }
 
-    /// What the user could do about it.
+    /// Returns advice for the user.
     pub fn hint(&self) -> Option<&'static str> {
         match self.kind {
             ProblemKind::NoTrace => Some(
@@ -127,7 +128,7 @@ impl fmt::Display for Problem {
             }
             ProblemKind::CutInHeader => f.write_str("file ends within a packet's header"),
             ProblemKind::EventTooLarge => {
-                write!(f, "event takes more than {} MiB", crate::cursor::EVENT_SIZE_MAX >> 20)
+                write!(f, "event takes more than {} MiB", EVENT_SIZE_MAX >> 20)
             }
         }
     }

@@ -1,12 +1,13 @@
-//! An event as a consumer sees it: where it is from, when it happened, and its fields on demand.
+//! Events and packets as a consumer gets them; the fields of an event are decoded on demand.
 
 use crate::cursor::Cursor;
 use crate::error::Problem;
+use crate::packet::PacketPlace;
 use crate::trace::{Stream, Trace};
 use blkkin_ctf::decode::{Nothing, Visitor};
 use blkkin_ctf::schema::{EventClass, StreamClass};
 
-/// An event. Its fields are decoded when [`Event::visit`] asks for them.
+/// Event of a stream. [`Event::visit`] decodes its fields.
 pub struct Event<'e> {
     pub(crate) cursor: &'e mut Cursor,
     pub(crate) trace: &'e Trace,
@@ -18,112 +19,112 @@ pub struct Event<'e> {
 }
 
 impl<'e> Event<'e> {
-    /// The trace that it is from.
+    /// Trace of the event.
     pub fn trace(&self) -> &'e Trace {
         self.trace
     }
 
-    /// The stream that it is from.
+    /// Stream of the event.
     pub fn stream(&self) -> &'e Stream {
         self.stream
     }
 
-    /// Number of the stream among all that are read together.
+    /// Number of the stream in the reading.
     pub fn stream_number(&self) -> usize {
         self.stream_number
     }
 
-    /// Index of the event class in its stream class.
+    /// Index of the event class in the stream class.
     pub fn class_index(&self) -> usize {
         self.class as usize
     }
 
-    /// The class of its stream.
+    /// Stream class in the trace's schema.
     pub fn stream_class(&self) -> &'e StreamClass {
         &self.trace.schema().streams[self.stream.class]
     }
 
-    /// What is known of it from the metadata.
+    /// Event class in the trace's schema.
     pub fn class(&self) -> &'e EventClass {
         &self.stream_class().events[self.class as usize]
     }
 
-    /// When it happened, in nanoseconds from the clock's origin; `None` without a clock.
+    /// Time in nanoseconds from the clock's origin; `None` without a clock.
     #[inline]
     pub fn time(&self) -> Option<i64> {
         self.time
     }
 
-    /// When it happened, in cycles of the stream's clock.
+    /// Time in cycles of the stream's clock.
     #[inline]
     pub fn cycles(&self) -> u64 {
         self.cursor.cycles()
     }
 
-    /// A number that changes with each packet of the stream, so that a consumer can keep what it
-    /// made of the packet's context.
+    /// Number of the packet, unique within the stream, so that a consumer can cache the text of a
+    /// packet's context.
     #[inline]
     pub fn packet_number(&self) -> u64 {
         self.cursor.packet_number()
     }
 
-    /// Visits the contexts and the payload. May be called more than once; `false` means that the
-    /// bytes make no sense, and that the event must be forgotten (the reader reports it).
+    /// Visits the contexts and the payload; may be called more than once. Returns false if the
+    /// event is invalid or truncated. The reader reports that, and the consumer must drop the
+    /// event.
     #[inline]
     pub fn visit<V: Visitor>(&mut self, visitor: &mut V) -> bool {
         let result = self.cursor.body(&self.trace.data, visitor);
-        self.noted(result)
+        self.record_problem(result)
     }
 
-    /// Lets `read` take the event's contexts and payload from the bytes that start with them, and
-    /// say how many these are; `None` if there are too few bytes, then it is asked again with
-    /// more. For events that [`blkkin_ctf::decode::Decoder::plain_fields`] describes. `false` as
-    /// for [`Event::visit`].
+    /// Passes the event's contexts and payload to `read` as bytes. `read` returns their size, or
+    /// `None` if the bytes are too few; it is then called again with more. Only for events with
+    /// [`blkkin_ctf::decode::Decoder::plain_fields`]. Returns false as [`Event::visit`] does.
     #[inline]
     pub fn read_plain(&mut self, read: impl FnMut(&[u8]) -> Option<usize>) -> bool {
         let result = self.cursor.plain_body(read);
-        self.noted(result)
+        self.record_problem(result)
     }
 
-    /// Finds out whether it is there in full: only then it counts.
+    /// Decodes the event unless that is done; only a whole event counts.
     #[inline]
-    pub(crate) fn pass_over(&mut self) {
-        if !self.cursor.has_passed_body() {
+    pub(crate) fn skip_body(&mut self) {
+        if !self.cursor.is_body_decoded() {
             self.visit(&mut Nothing);
         }
     }
 
-    /// Makes an error of it: what it is turned into would be too large.
+    /// Reports the event as too large: its output exceeds the limit.
     #[cold]
-    pub(crate) fn is_too_large(&mut self) {
+    pub(crate) fn reject_as_too_large(&mut self) {
         *self.problem = Some(self.cursor.too_large());
     }
 
     #[inline]
-    fn noted(&mut self, result: Result<bool, Problem>) -> bool {
+    fn record_problem(&mut self, result: Result<bool, Problem>) -> bool {
         match result {
             Ok(whole) => whole,
             Err(problem) => {
-                // A line that is printed again meets a packet that has ended.
+                // A line that is printed a second time meets a packet that has ended.
                 self.problem.get_or_insert(problem);
                 false
             }
         }
     }
 
-    /// Visits the context of the packet that holds the event.
+    /// Visits the context of the event's packet. Returns false if it is invalid.
     pub fn visit_packet_context<V: Visitor>(&mut self, visitor: &mut V) -> bool {
         self.cursor.packet_context(&self.trace.data, visitor)
     }
 }
 
-/// A packet as an unordered consumer sees it.
+/// Packet as an [`crate::Unordered`] consumer gets it.
 #[derive(Debug)]
 pub struct PacketView<'p> {
-    /// Where it lies and what its header says.
-    pub place: crate::PacketPlace<'p>,
-    /// Its start and end in nanoseconds.
+    /// Location of the packet, and its header.
+    pub place: PacketPlace<'p>,
+    /// Begin of the packet in nanoseconds.
     pub begin_ns: Option<i64>,
-    /// See `begin_ns`.
+    /// End of the packet in nanoseconds.
     pub end_ns: Option<i64>,
 }

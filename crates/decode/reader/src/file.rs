@@ -1,8 +1,9 @@
-//! A stream file, read at offsets. Files are read, not mapped: one that is truncated meanwhile
-//! gives an error, not a signal, and what was read does not count as resident for ever.
+//! Stream file, read at offsets and not mapped: a file that is truncated meanwhile gives an error
+//! instead of a signal, and read pages do not count as resident memory of the process.
 //!
-//! There may be many more files than a process may have open. So a file is open as long as
-//! somebody has a [`Handle`] on it, and where that are many, only while it is read.
+//! A trace may have many more files than a process may have open. A file stays open as long as a
+//! [`Handle`] refers to it. Above [`OPEN_FILES_MAX`] open files a handle is released after each
+//! read, unless the file may grow.
 
 use crate::error::Problem;
 use std::fs::{File, Metadata};
@@ -12,32 +13,32 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// A file that is opened when it is read.
+/// Stream file that is opened when it is read.
 #[derive(Debug)]
 pub(crate) struct StreamFile {
     path: PathBuf,
-    open: Mutex<Weak<OpenFile>>,
-    /// One that cannot be opened by its path is always open.
-    always: Option<Arc<OpenFile>>,
-    /// What comes behind is left for later.
-    size_max: AtomicU64,
+    shared: Mutex<Weak<OpenFile>>,
+    /// Open file without a usable path; it stays open.
+    pinned: Option<Arc<OpenFile>>,
+    /// Frozen size: the bytes after it are left for later. `u64::MAX` if the size is not frozen.
+    size_limit: AtomicU64,
 }
 
-/// Keeps a file open for somebody who reads it.
+/// Reader's share in an open file.
 #[derive(Debug, Default)]
 pub(crate) struct Handle(Option<Arc<OpenFile>>);
 
 #[derive(Debug)]
 struct OpenFile(File);
 
-/// Files are kept open between one read and the next if no more than these are.
-const KEPT_MAX: usize = 256;
+/// Maximum number of open files; above it, handles are released after each read.
+const OPEN_FILES_MAX: usize = 256;
 static OPEN_COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// Which file it is, whatever its path: device and number.
+/// Device and inode number, which identify a file whatever its path is.
 pub(crate) type FileId = (u64, u64);
 
-/// See [`FileId`].
+/// Returns the [`FileId`] in `metadata`.
 pub(crate) fn id_of(metadata: &Metadata) -> FileId {
     (metadata.dev(), metadata.ino())
 }
@@ -46,44 +47,44 @@ impl StreamFile {
     pub(crate) fn new(path: PathBuf) -> StreamFile {
         StreamFile {
             path,
-            open: Mutex::default(),
-            always: None,
-            size_max: AtomicU64::new(u64::MAX),
+            shared: Mutex::default(),
+            pinned: None,
+            size_limit: AtomicU64::new(u64::MAX),
         }
     }
 
-    /// A file that has no path to open it by.
+    /// Makes a stream file of an open file that has no path.
     pub(crate) fn from_open(path: PathBuf, file: File) -> StreamFile {
-        StreamFile { always: Some(Arc::new(OpenFile::new(file))), ..StreamFile::new(path) }
+        StreamFile { pinned: Some(Arc::new(OpenFile::new(file))), ..StreamFile::new(path) }
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its size, or where it is held.
+    /// Size of the file, at most the frozen size.
     pub(crate) fn size(&self) -> Result<u64, Problem> {
-        Ok(self.metadata()?.len().min(self.size_max.load(Ordering::Relaxed)))
+        Ok(self.metadata()?.len().min(self.size_limit.load(Ordering::Relaxed)))
     }
 
     pub(crate) fn id(&self) -> Result<FileId, Problem> {
         Ok(id_of(&self.metadata()?))
     }
 
-    /// Lets nothing count that is added from now on, until it is held again.
-    pub(crate) fn hold(&self) {
+    /// Freezes the size: bytes that are appended from now on stay unread until the next call.
+    pub(crate) fn freeze_size(&self) {
         if let Ok(metadata) = self.metadata() {
-            self.size_max.store(metadata.len(), Ordering::Relaxed);
+            self.size_limit.store(metadata.len(), Ordering::Relaxed);
         }
     }
 
-    /// Whether it may be added to, or moved, while it is read.
-    fn is_growing(&self) -> bool {
-        self.size_max.load(Ordering::Relaxed) != u64::MAX
+    /// Returns true if the size was frozen: the file may grow, or be moved, while it is read.
+    fn is_size_frozen(&self) -> bool {
+        self.size_limit.load(Ordering::Relaxed) != u64::MAX
     }
 
     fn metadata(&self) -> Result<Metadata, Problem> {
-        let open = self.always.clone().or_else(|| self.lock().upgrade());
+        let open = self.pinned.clone().or_else(|| self.lock().upgrade());
         let metadata = match open {
             Some(file) => file.0.metadata(),
             None => std::fs::metadata(&self.path),
@@ -91,8 +92,8 @@ impl StreamFile {
         metadata.map_err(|error| self.problem("open", &error))
     }
 
-    /// Fills `buffer` with the bytes from `offset` on; gives how many there were, fewer only at
-    /// the file's end.
+    /// Fills `buffer` from `offset` on; returns the number of bytes, which is smaller than the
+    /// buffer only at the end of the file.
     pub(crate) fn read(
         &self,
         handle: &mut Handle,
@@ -103,24 +104,24 @@ impl StreamFile {
             Some(file) => file,
             None => handle.0.insert(self.open()?),
         };
-        let mut done = 0;
-        while done < buffer.len() {
-            match file.0.read_at(&mut buffer[done..], offset + done as u64) {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match file.0.read_at(&mut buffer[filled..], offset + filled as u64) {
                 Ok(0) => break,
-                Ok(bytes) => done += bytes,
+                Ok(bytes) => filled += bytes,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(self.problem("read", &error)),
             }
         }
-        if OPEN_COUNT.load(Ordering::Relaxed) > KEPT_MAX && !self.is_growing() {
+        if OPEN_COUNT.load(Ordering::Relaxed) > OPEN_FILES_MAX && !self.is_size_frozen() {
             handle.0 = None;
         }
-        Ok(done)
+        Ok(filled)
     }
 
     fn open(&self) -> Result<Arc<OpenFile>, Problem> {
         let mut open = self.lock();
-        if let Some(file) = self.always.clone().or_else(|| open.upgrade()) {
+        if let Some(file) = self.pinned.clone().or_else(|| open.upgrade()) {
             return Ok(file);
         }
         let file = File::open(&self.path).map_err(|error| self.problem("open", &error))?;
@@ -130,7 +131,7 @@ impl StreamFile {
     }
 
     fn lock(&self) -> MutexGuard<'_, Weak<OpenFile>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn problem(&self, action: &'static str, error: &io::Error) -> Problem {

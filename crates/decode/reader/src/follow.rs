@@ -1,18 +1,20 @@
-//! Recordings that go on: reads what there is, and then what comes.
+//! Reading of traces that are still being recorded.
 //!
-//! A [`Follower`] reads in rounds. In each it passes on the whole packets that have come since
-//! the last one, merged by time; so order holds within a round, and between rounds as far as the
-//! producer's own delay allows. Before a round, [`Follower::look`] sees whether files or metadata
-//! have been added; then all is opened anew and reading goes on where it was.
+//! A [`Follower`] reads in rounds. A round delivers the whole packets that were added since the
+//! last one, merged by time. So order holds within a round, and between rounds as far as the
+//! producer's delay allows. Before a round, [`Follower::look`] checks for added files and metadata;
+//! if there are any, it opens all sources again, and each stream continues after its last packet.
 
-use crate::discover::{DEPTH_MAX, Opened, Source, open_numbered};
+use crate::discover::{Opened, Source, open_numbered};
 use crate::error::{Problem, ProblemKind};
 use crate::file::{FileId, id_of};
+use crate::limits::DEPTH_MAX;
+use crate::ordered::Consumer;
+use crate::packet::StreamId;
 use crate::packets::StreamPackets;
-use crate::reading::{Consumer, Reading};
-use crate::scan::Identity;
+use crate::reading::Reading;
+use crate::stats::Stats;
 use crate::trace::Trace;
-use crate::work::Stats;
 use blkkin_ctf::schema::Uuid;
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -20,126 +22,127 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Reads recordings that go on.
+/// Reader of traces that are still being recorded.
 #[derive(Debug)]
 pub struct Follower {
     sources: Vec<Source>,
     traces: Vec<Arc<Trace>>,
-    /// What is left of each stream, in the order of the streams of all traces.
+    /// Remaining packets of each stream, in the order of the streams of all traces.
     packets: Vec<StreamPackets>,
-    /// What is left of streams that were there before and are not at the moment, for instance
-    /// because only half of the metadata has come.
+    /// Remaining packets of streams that are missing at the moment, for instance because the
+    /// metadata is written only in part.
     absent: HashMap<StreamKey, StreamPackets>,
-    /// What the sources looked like when they were opened.
-    look: Vec<Seen>,
-    looked: Instant,
+    /// Files of the sources when they were opened last.
+    files: Vec<FileState>,
+    listed_at: Instant,
     next_id: usize,
     problems: Vec<Problem>,
     /// Files that end within the header of their first packet.
     unfinished: HashSet<PathBuf>,
-    /// Streams that were met in files of other streams, for which all was opened anew.
-    strangers: HashSet<(PathBuf, Identity)>,
+    /// Streams found in files of other streams, for which the sources were opened again.
+    reported_streams: HashSet<(PathBuf, StreamId)>,
 }
 
-/// A file, and as much of its size as matters.
-type Seen = (PathBuf, FileId, u64);
+/// Path and identity of a file, and its size as far as a change matters.
+type FileState = (PathBuf, FileId, u64);
 
-/// What stays the same of a stream when its trace is opened anew.
+/// Key of a stream that stays the same when its trace is opened again: UUID or path of the trace,
+/// class id, stream id, and a file name if the ids are ambiguous.
 type StreamKey = (Result<Uuid, PathBuf>, u64, Option<u64>, String);
 
-/// How long to wait when nothing has come.
+/// Pause between rounds without new packets.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How often to look for new files.
-const LOOK_AGAIN: Duration = Duration::from_millis(250);
-/// How often to open files and metadata that change all the time.
-const TRIES_MAX: usize = 8;
+/// Minimum time between two listings of the sources' files.
+const LIST_INTERVAL: Duration = Duration::from_millis(250);
+/// Maximum number of times that changing files are opened again in one call.
+const OPEN_TRIES_MAX: usize = 8;
 
 impl Follower {
-    /// Opens the sources as they are now, of which there may be none yet.
+    /// Opens the sources; they may still be empty.
     pub fn new(sources: &[Source]) -> Follower {
         let mut follower = Follower {
             sources: sources.to_vec(),
             traces: Vec::new(),
             packets: Vec::new(),
             absent: HashMap::new(),
-            look: Vec::new(),
-            looked: Instant::now(),
+            files: Vec::new(),
+            listed_at: Instant::now(),
             next_id: 0,
             problems: Vec::new(),
             unfinished: HashSet::new(),
-            strangers: HashSet::new(),
+            reported_streams: HashSet::new(),
         };
-        follower.look = follower.look_now();
+        follower.files = follower.list_files();
         follower.open();
         follower
     }
 
-    /// The traces as they are known now.
+    /// Traces as of the last opening.
     pub fn traces(&self) -> &[Arc<Trace>] {
         &self.traces
     }
 
-    /// What could not be opened, as of the last time, and what cannot be read with the metadata
-    /// that there is.
+    /// Problems of the last opening, and packets that the current metadata does not describe.
     pub fn problems(&self) -> Vec<Problem> {
         let packets = self.packets.iter().chain(self.absent.values());
         let undescribed = packets.filter_map(StreamPackets::undescribed);
         self.problems.iter().chain(undescribed).cloned().collect()
     }
 
-    /// Looks for packets, files and metadata that have been added. Gives whether traces were
-    /// opened anew: then traces have new ids, and streams new numbers.
+    /// Checks for added packets, files and metadata. Returns true if the traces were opened again;
+    /// traces then have new ids, and streams new numbers.
     pub fn look(&mut self) -> bool {
-        self.look_if(self.looked.elapsed() >= LOOK_AGAIN)
+        self.refresh_if(self.listed_at.elapsed() >= LIST_INTERVAL)
     }
 
-    /// The same for the last time: files that came a moment ago are found, too, for which [`Follower::look`] looks
-    /// now and then.
+    /// Does the same as [`Follower::look`] before the last round: lists the files even if the last
+    /// listing was a moment ago.
     pub fn look_at_all(&mut self) -> bool {
-        self.look_if(true)
+        self.refresh_if(true)
     }
 
-    fn look_if(&mut self, mut is_due: bool) -> bool {
-        let mut has_strangers = self.meets_strangers();
-        for tries in 0..TRIES_MAX {
-            // Metadata comes before the packets that need it. So it is looked at after them, and
-            // what comes later than that is left for the next time.
-            self.packets.iter().for_each(StreamPackets::hold);
-            if !is_due && !has_strangers && !self.look.iter().any(metadata_has_grown) {
+    fn refresh_if(&mut self, mut is_due: bool) -> bool {
+        let mut has_new_streams = self.has_new_streams();
+        for tries in 0..OPEN_TRIES_MAX {
+            // Producers write metadata before the packets that need it. So the sizes of stream
+            // files are frozen before the metadata is checked, and later packets are left for the
+            // next round.
+            self.packets.iter().for_each(StreamPackets::freeze_sizes);
+            if !is_due && !has_new_streams && !self.files.iter().any(metadata_has_grown) {
                 return tries > 0;
             }
             is_due = false;
-            self.looked = Instant::now();
-            let look = self.look_now();
-            if look == self.look && !has_strangers {
+            self.listed_at = Instant::now();
+            let files = self.list_files();
+            if files == self.files && !has_new_streams {
                 return tries > 0;
             }
-            has_strangers = false;
-            self.look = look;
+            has_new_streams = false;
+            self.files = files;
             self.open();
         }
         true
     }
 
-    /// Whether a file has got packets of a stream that it had none of when it was opened.
-    fn meets_strangers(&mut self) -> bool {
+    /// Returns true if a file has packets of a stream that it did not have when it was opened.
+    fn has_new_streams(&mut self) -> bool {
         let mut is_new = false;
         let streams = self.traces.iter().flat_map(|trace| trace.streams.iter().map(move |_| trace));
         for (trace, packets) in streams.zip(&self.packets) {
-            for (identity, file) in packets.strangers() {
+            for (identity, file) in packets.other_streams() {
                 let is_known = trace.streams.iter().any(|stream| {
                     let has_file =
                         || stream.files.iter().any(|other| other.file.path() == file.path());
-                    stream.identity() == identity && has_file()
+                    stream.id() == identity && has_file()
                 });
-                is_new |= !is_known && self.strangers.insert((file.path().to_owned(), identity));
+                is_new |=
+                    !is_known && self.reported_streams.insert((file.path().to_owned(), identity));
             }
         }
         is_new
     }
 
-    /// Passes on what had come when [`Follower::look`] was called, and what `select` selects of
-    /// it.
+    /// Delivers the packets that [`Follower::look`] found, as far as `select` selects their events.
     pub fn round(
         &mut self,
         select: impl for<'r> FnOnce(Reading<'r>) -> Reading<'r>,
@@ -147,39 +150,40 @@ impl Follower {
     ) -> Stats {
         let packets = std::mem::take(&mut self.packets);
         let reading = select(Reading::new(&self.traces));
-        let lanes = packets.into_iter().enumerate();
-        let lanes = lanes.map(|(number, packets)| reading.lane(number, reading.prepare(packets)));
-        let (stats, lanes) = reading.ordered_lanes(lanes.collect(), consumer);
-        self.packets = lanes.into_iter().filter_map(|lane| lane.into_packets()).collect();
+        let inputs = packets.into_iter().enumerate();
+        let inputs =
+            inputs.map(|(number, packets)| reading.merge_input(number, reading.prepare(packets)));
+        let (stats, inputs) = reading.merge_inputs(inputs.collect(), consumer);
+        self.packets = inputs.into_iter().filter_map(|input| input.into_packets()).collect();
         stats
     }
 
-    /// Waits a moment.
+    /// Sleeps until the next round is due.
     pub fn wait(&self) {
         std::thread::sleep(PAUSE);
     }
 
-    /// Opens all sources, and goes on in each stream where it was.
+    /// Opens all sources; each stream continues after its last packet.
     fn open(&mut self) {
         let Opened { mut traces, problems } = open_numbered(&self.sources, self.next_id);
         self.next_id += traces.len();
         for trace in traces.iter_mut().filter_map(Arc::get_mut) {
-            let is_same = |old: &&Arc<Trace>| is_unchanged(old, trace);
+            let is_same = |old: &&Arc<Trace>| is_same_trace(old, trace);
             if let Some(old) = self.traces.iter().find(is_same) {
                 (trace.id, trace.data) = (old.id, old.data.clone());
             }
         }
         let packets = std::mem::take(&mut self.packets);
-        // No number may come twice, since streams may change theirs.
+        // Packet numbers stay unique although streams may change their numbers.
         let number = packets.iter().map(StreamPackets::number).max().unwrap_or(0);
         self.absent.extend(stream_keys(&self.traces).zip(packets));
         let streams = traces.iter().flat_map(|trace| trace.streams.iter().map(move |s| (trace, s)));
         for ((trace, stream), key) in streams.zip(stream_keys(&traces)) {
             let packets = StreamPackets::new(trace.data.clone(), stream);
             let mut packets = packets.growing();
-            packets.count_from(number);
+            packets.number_from(number);
             if let Some(before) = self.absent.remove(&key) {
-                packets.go_on_from(before);
+                packets.resume_from(before);
             }
             self.packets.push(packets);
         }
@@ -191,29 +195,29 @@ impl Follower {
         self.problems = problems;
     }
 
-    /// The files that there are, with the sizes of those whose size decides whether and how they
-    /// can be read.
-    fn look_now(&self) -> Vec<Seen> {
+    /// Lists the files of the sources, with the sizes that decide whether and how a file is read.
+    fn list_files(&self) -> Vec<FileState> {
         let mut files = Vec::new();
         for source in &self.sources {
             if let Source::Path(path) = source {
-                self.look_below(path, 0, &mut files);
+                self.list_below(path, 0, &mut files);
             }
         }
         files.sort();
         files
     }
 
-    fn look_below(&self, path: &Path, depth: usize, files: &mut Vec<Seen>) {
+    fn list_below(&self, path: &Path, depth: usize, files: &mut Vec<FileState>) {
         let Ok(entries) = fs::read_dir(path) else { return };
         for entry in entries.flatten() {
             let (path, name) = (entry.path(), entry.file_name());
             match entry.metadata() {
                 Ok(metadata) if metadata.is_dir() && name != "index" && depth < DEPTH_MAX => {
-                    self.look_below(&path, depth + 1, files);
+                    self.list_below(&path, depth + 1, files);
                 }
                 Ok(metadata) if metadata.is_file() => {
-                    // Most data files count from their first byte on: they can tell what they are.
+                    // Most stream files can be identified once they have a byte, so only their
+                    // emptiness matters.
                     let is_open = name != "metadata" && !self.unfinished.contains(&path);
                     let size = if is_open { metadata.len().min(1) } else { metadata.len() };
                     files.push((path, id_of(&metadata), size));
@@ -224,12 +228,12 @@ impl Follower {
     }
 }
 
-/// Whether what was made of the trace before still holds.
-fn is_unchanged(old: &Trace, new: &Trace) -> bool {
+/// Returns true if the trace is the same, so that its id and decoder stay valid.
+fn is_same_trace(old: &Trace, new: &Trace) -> bool {
     old.path == new.path && old.name == new.name && old.schema() == new.schema()
 }
 
-fn metadata_has_grown((path, _, size): &Seen) -> bool {
+fn metadata_has_grown((path, _, size): &FileState) -> bool {
     path.file_name().is_some_and(|name| name == "metadata")
         && fs::metadata(path).is_ok_and(|metadata| metadata.len() != *size)
 }
@@ -238,8 +242,8 @@ fn stream_keys(traces: &[Arc<Trace>]) -> impl Iterator<Item = StreamKey> {
     traces.iter().flat_map(|trace| {
         let uuid = trace.schema().trace.uuid.ok_or_else(|| trace.path.clone());
         trace.streams.iter().map(move |stream| {
-            // Streams that nothing else tells apart are told apart by their only file.
-            let name = if stream.is_joined() { "" } else { &stream.name };
+            // The only file identifies a stream that has no unique id.
+            let name = if stream.has_unique_id() { "" } else { &stream.name };
             (uuid.clone(), stream.class_id, stream.instance, name.to_owned())
         })
     })

@@ -1,38 +1,46 @@
-//! Packets become events: finds traces, reads their streams, and merges events in time order.
+//! Reader of CTF traces: finds traces, decodes their packets, and merges events in time order.
 //!
-//! [`open`] finds and opens [`Trace`]s, a [`Reading`] of them passes their events on: in order to
-//! a [`Consumer`], as ordered lines of text made on several threads by [`LinePrinter`]s, or
-//! without order to [`Unordered`] consumers. Below these lie, as data passes: `file`, `scan`
-//! and `packets` (what stream files hold), `cursor` (the events of one packet), `merge` (of many
-//! streams), `work` (range, filter, accounts).
+//! [`open`] finds and opens [`Trace`]s. A [`Reading`] of them delivers events in one of three ways:
+//! in order to a [`Consumer`], as ordered lines of text that [`LinePrinter`]s make on several
+//! threads, or without order to [`Unordered`] consumers. The modules in the order of the data:
+//! `file`, `scan` and `packets` (packets in stream files), `cursor` (events of one packet), `merge`
+//! (events of all streams), `delivery` (range, filter, totals).
 //!
 //! # Order
 //!
-//! Events come in order of time; within a stream they keep their order. Where two streams have
-//! events at the same nanosecond, the order is that of the trace's UUID, the trace's name, the
-//! stream class id, the stream id and the event class id, each ascending and absent ones first or
-//! last as babeltrace2 has them, and at last the order of the paths. Streams without an id have
-//! that of their place among the paths of their class. It does not depend on the
-//! number of threads.
+//! Events come in order of time; events of one stream keep their order. Events of several streams
+//! at the same nanosecond are ordered by the trace's UUID, the trace's name, the stream class id,
+//! the stream id and the event class id, each ascending with absent ones first or last as in
+//! babeltrace2, and finally by path. Streams without an id are numbered by their paths within their
+//! class. The order does not depend on the number of threads.
 
 mod bind;
 mod cursor;
+mod delivery;
 mod discover;
 mod error;
 mod event;
 mod file;
 mod follow;
+mod input;
+mod limits;
 mod lines;
 mod loss;
 mod merge;
+mod ordered;
+mod packet;
 mod packets;
 mod reading;
 mod scan;
+mod stats;
 mod stdin;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 mod text;
 mod trace;
 mod unordered;
-mod work;
 
 pub use bind::BoundFilter;
 pub use discover::{Opened, Source, open};
@@ -41,9 +49,10 @@ pub use event::{Event, PacketView};
 pub use follow::Follower;
 pub use lines::{LinePrinter, Printing, Target};
 pub use loss::{Loss, LossKind};
-pub use reading::{Consumer, Reading};
-pub use scan::PacketPlace;
+pub use ordered::Consumer;
+pub use packet::PacketPlace;
+pub use reading::Reading;
+pub use stats::{Progress, Stats};
 pub use text::{Piece, Text};
 pub use trace::{Stream, Trace};
 pub use unordered::Unordered;
-pub use work::{Progress, Stats};

@@ -1,33 +1,33 @@
-//! What a trace says it lacks.
+//! Losses: events and packets that a trace lacks by its own account.
 
 use blkkin_ctf::clock::TimeScale;
 use std::fmt;
 
-/// Events or packets that the tracer made but the trace does not hold.
+/// Events or packets that the tracer made but the trace lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// What is missing.
+    /// Kind of the loss.
     pub kind: LossKind,
-    /// How many; `None` if the trace only says that there were some, or that some of those that
-    /// it counts may have been outside of the range that is read.
+    /// Number of lost events or packets; `None` if it is unknown, in total or in the reading's
+    /// range.
     pub count: Option<u64>,
-    /// When the loss began and ended: nanoseconds, and cycles of the stream's clock.
+    /// Begin of the loss: nanoseconds, and cycles of the stream's clock.
     pub from: Option<(i64, u64)>,
-    /// See `from`.
+    /// End of the loss, likewise.
     pub to: Option<(i64, u64)>,
 }
 
-/// What is missing.
+/// Kind of a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossKind {
-    /// The tracer had no room for them.
+    /// Events that the tracer discarded because its buffer was full.
     Events,
-    /// Whole packets were overwritten or deleted, with an unknown number of events.
+    /// Whole packets, overwritten or deleted, with an unknown number of events.
     Packets,
 }
 
 impl Loss {
-    /// Whether it may have happened in part between `begin` and `end`.
+    /// Returns true if a part of the loss may lie between `begin` and `end`.
     pub(crate) fn overlaps(&self, begin: Option<i64>, end: Option<i64>) -> bool {
         let ns = |time: Option<(i64, u64)>| time.map(|(ns, _)| ns);
         let (from, to) = (ns(self.from.or(self.to)), ns(self.to.or(self.from)));
@@ -36,7 +36,8 @@ impl Loss {
         !is_before && !is_after
     }
 
-    /// What is known of the part between `begin` and `end`: not how many there were.
+    /// Clips the loss to the time between `begin` and `end`. The count of a clipped loss is
+    /// unknown.
     pub(crate) fn clip(&mut self, begin: Option<i64>, end: Option<i64>, scale: TimeScale) {
         let time = |ns: i64| (ns, scale.cycles(ns));
         if let (Some(begin), Some((from, _))) = (begin, self.from)

@@ -1,158 +1,167 @@
-//! The events of many streams in order of time.
+//! Merge of the events of many streams, in order of time.
 //!
-//! Each stream offers its next item; the earliest is taken. A heap holds the streams that wait,
-//! and the one that was taken last stays outside it for as long as it is the earliest: events
-//! come in bursts from one stream, and a burst costs one comparison an event.
+//! Each stream offers its next item, and the merge returns the earliest. A heap holds the offers,
+//! except that of the stream which gave the last item: events come in bursts from one stream, and a
+//! burst costs one comparison with the heap's top per event.
 //!
-//! Assumption: times within a stream do not decrease, and no event is earlier than its packet.
-//! Where that is not so (a broken trace), an event counts as happening at the latest time before
-//! it, so that the stream keeps its order.
+//! Assumption: times within a stream do not decrease, and no event is earlier than its packet. A
+//! broken trace can violate that; an event then counts as happening at the latest time before it,
+//! so the stream keeps its order.
 
 use crate::cursor::Cursor;
 use crate::error::Problem;
 use crate::loss::Loss;
-use crate::packets::{PacketRef, StreamPackets};
+use crate::packet::PacketRef;
+use crate::packets::StreamPackets;
 use crate::trace::TraceData;
 use blkkin_ctf::clock::TimeScale;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
-/// One stream in a merge.
+/// Input of a merge: the events of one stream.
 #[derive(Debug)]
-pub(crate) struct Lane {
-    /// Number of the stream among all.
+pub(crate) struct MergeInput {
+    /// Number of the stream in the reading.
     pub(crate) stream: usize,
     pub(crate) data: Arc<TraceData>,
     pub(crate) cursor: Cursor,
-    packets: Packets,
-    /// Packets that end before are not wanted.
+    packets: PacketQueue,
+    /// Packets that end before this time are skipped.
     pub(crate) begin: Option<i64>,
     scale: Option<TimeScale>,
     /// Latest time so far.
     floor: i64,
-    /// When the current packet begins, as it says itself.
+    /// Begin of the current packet, as its header declares.
     packet_begin: i64,
-    slice: Option<Bounds>,
-    /// Whether the current event is behind the slice's end, and so not offered.
-    is_behind: bool,
-    /// What was lost before the packet's first event and is not told yet.
+    slice: Option<SliceState>,
+    /// Set if the current event is after the slice's end; it is offered only if the slice is
+    /// extended.
+    is_past_slice: bool,
+    /// Losses before the packet's first event that are not delivered yet.
     losses: VecDeque<Loss>,
-    /// The current event's class.
+    /// Class of the current event.
     class: u32,
     has_packet: bool,
-    /// Events of the packet so far, and how many of them have been passed on already.
+    /// Number of the packet's events so far; the first `delivered_events` of them are not delivered
+    /// again.
     events: u64,
-    known_events: u64,
+    delivered_events: u64,
 }
 
-/// Where a lane's packets come from: first these, then those.
+/// Packets of an input: first `queue`, then those of `source`.
 #[derive(Debug)]
-struct Packets {
+struct PacketQueue {
     queue: VecDeque<PacketRef>,
-    rest: Option<StreamPackets>,
+    source: Option<StreamPackets>,
 }
 
-impl Packets {
-    fn next(&mut self, account: &mut Account) -> Option<PacketRef> {
+impl PacketQueue {
+    fn next(&mut self, report: &mut MergeReport) -> Option<PacketRef> {
         if let Some(packet) = self.queue.pop_front() {
             return Some(packet);
         }
-        let rest = self.rest.as_mut()?;
-        let packet = rest.next();
-        account.problems.append(&mut rest.problems);
+        let source = self.source.as_mut()?;
+        let packet = source.next();
+        report.problems.append(&mut source.problems);
         packet
     }
 }
 
-/// Where a slice of the stream begins and ends, and where in it the lane is.
+/// Slice of a stream, and the input's position in it.
 #[derive(Debug)]
-struct Bounds {
-    /// From when on (inclusive), in packets that an earlier slice has begun.
+struct SliceState {
+    /// Begin of the slice (inclusive), for packets that an earlier slice has started.
     begin: i64,
-    /// To when (exclusive); `None`: to the end.
+    /// End of the slice (exclusive); `None` for the end of the stream.
     end: Option<i64>,
-    /// How many of the next packets an earlier slice has begun.
-    begun_packets: usize,
-    /// Whether events before `begin` are passed over: they are in an earlier slice.
-    is_passing_over: bool,
-    /// When the current packet ends, as it says itself.
+    /// Number of the next packets that an earlier slice has started.
+    started_packets: usize,
+    /// Set while events before `begin` are skipped; an earlier slice has delivered them.
+    is_skipping: bool,
+    /// End of the current packet, as its header declares.
     packet_end: i64,
-    /// Number of the last packet of this slice or one before.
+    /// Number of the last packet that this slice or an earlier one has started.
     last_number: u64,
 }
 
-/// What a lane offers.
+/// Kind of the item that an input offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Head {
+enum ItemKind {
     Loss,
     Event,
 }
 
-/// When, from which stream (by rank), of which class, from which lane.
-type Key = (i64, u32, u32, usize);
+/// Sort key of an offer: time, rank of the stream, event class, index of the input.
+type MergeKey = (i64, u32, u32, usize);
 
-impl Lane {
-    /// All of a stream.
+impl MergeInput {
+    /// Makes an input with all packets of `packets`.
     pub(crate) fn new(
         stream: usize,
         data: Arc<TraceData>,
         class: usize,
         packets: StreamPackets,
         window: usize,
-    ) -> Lane {
-        let mut lane = Lane::empty(stream, data, class, window);
-        lane.packets.rest = Some(packets);
-        lane
+    ) -> MergeInput {
+        let mut input = MergeInput::empty(stream, data, class, window);
+        input.packets.source = Some(packets);
+        input
     }
 
-    /// Nothing of a stream yet.
-    pub(crate) fn empty(stream: usize, data: Arc<TraceData>, class: usize, window: usize) -> Lane {
-        Lane {
+    /// Makes an input without packets.
+    pub(crate) fn empty(
+        stream: usize,
+        data: Arc<TraceData>,
+        class: usize,
+        window: usize,
+    ) -> MergeInput {
+        MergeInput {
             stream,
             scale: data.scale(class),
             cursor: Cursor::new(&data, window),
             data,
-            packets: Packets { queue: VecDeque::new(), rest: None },
+            packets: PacketQueue { queue: VecDeque::new(), source: None },
             begin: None,
             floor: i64::MIN,
             packet_begin: i64::MIN,
             slice: None,
-            is_behind: false,
+            is_past_slice: false,
             losses: VecDeque::new(),
             class: 0,
             has_packet: false,
             events: 0,
-            known_events: 0,
+            delivered_events: 0,
         }
     }
 
-    /// Begins a slice of the stream: what happened in these packets from `begin` to before `end`.
-    /// The first `begun` packets have been begun by an earlier slice; `last_number` is that of
-    /// the last packet of this slice or one before.
+    /// Starts a slice: the events of these packets from `begin` to before `end`. An earlier slice
+    /// has started the first `started_packets` packets. `last_number` is the number of the last
+    /// packet that this slice or an earlier one has started.
     pub(crate) fn begin_slice(
         &mut self,
         packets: VecDeque<PacketRef>,
-        begun: usize,
+        started_packets: usize,
         last_number: u64,
         (begin, end): (i64, Option<i64>),
     ) {
-        self.packets = Packets { queue: packets, rest: None };
-        self.slice = Some(Bounds {
+        self.packets = PacketQueue { queue: packets, source: None };
+        self.slice = Some(SliceState {
             begin,
             end,
-            begun_packets: begun,
-            is_passing_over: false,
+            started_packets,
+            is_skipping: false,
             packet_end: i64::MAX,
             last_number,
         });
         self.floor = i64::MIN;
         self.losses.clear();
-        (self.has_packet, self.is_behind) = (false, false);
+        (self.has_packet, self.is_past_slice) = (false, false);
     }
 
-    /// Makes the slice go on to the stream's end; `packets` are all of the stream.
-    pub(crate) fn go_on(&mut self, mut packets: StreamPackets) {
+    /// Extends the slice to the stream's end; `packets` gives all packets of the stream from the
+    /// first on.
+    pub(crate) fn extend_to_end(&mut self, mut packets: StreamPackets) {
         let Some(slice) = &mut self.slice else { return };
         slice.end = None;
         while let Some(packet) = packets.next() {
@@ -161,104 +170,106 @@ impl Lane {
                 break;
             }
         }
-        self.packets.rest = Some(packets);
+        self.packets.source = Some(packets);
     }
 
-    /// The packets that are left.
+    /// Returns the remaining packets.
     pub(crate) fn into_packets(self) -> Option<StreamPackets> {
-        self.packets.rest
+        self.packets.source
     }
 
-    /// Moves to the next item, and gives its time and kind; `None` at the end.
-    fn advance(&mut self, account: &mut Account) -> Option<(i64, Head)> {
-        if std::mem::take(&mut self.is_behind) {
-            // The slice goes on now.
-            return Some((self.floor, Head::Event));
+    /// Moves to the next item, and returns its time and kind; `None` at the end.
+    fn advance(&mut self, report: &mut MergeReport) -> Option<(i64, ItemKind)> {
+        if std::mem::take(&mut self.is_past_slice) {
+            // The slice has been extended, so the event is offered now.
+            return Some((self.floor, ItemKind::Event));
         }
         loop {
             if let Some(loss) = self.losses.front() {
                 if let Some((from, _)) = loss.from {
                     self.floor = self.floor.max(from);
                 }
-                return Some((self.floor, Head::Loss));
+                return Some((self.floor, ItemKind::Loss));
             }
             if self.has_packet {
                 match self.cursor.next(&self.data) {
                     Ok(Some(class)) => {
                         self.events += 1;
-                        if self.events <= self.known_events {
+                        if self.events <= self.delivered_events {
                             continue;
                         }
                         self.class = class;
                         if let Some(time) = self.time() {
                             self.floor = self.floor.max(self.packet_begin).max(time);
                             if let Some(slice) = &mut self.slice {
-                                account.is_disordered |=
+                                report.is_disordered |=
                                     slice.end.is_some() && time > slice.packet_end;
-                                slice.is_passing_over &= self.floor < slice.begin;
-                                if slice.is_passing_over {
+                                slice.is_skipping &= self.floor < slice.begin;
+                                if slice.is_skipping {
                                     continue;
                                 }
                                 if slice.end.is_some_and(|end| self.floor >= end) {
-                                    self.is_behind = true;
+                                    self.is_past_slice = true;
                                     return None;
                                 }
                             }
                         }
-                        return Some((self.floor, Head::Event));
+                        return Some((self.floor, ItemKind::Event));
                     }
                     Ok(None) => {}
-                    Err(problem) => account.problems.extend(self.unless_waiting(problem)),
+                    Err(problem) => report.problems.extend(self.unless_deferred(problem)),
                 }
                 self.has_packet = false;
             }
-            self.next_packet(account)?;
+            self.next_packet(report)?;
         }
     }
 
-    /// The problem, unless the packet is to be read on when there is more metadata.
-    fn unless_waiting(&mut self, problem: Problem) -> Option<Problem> {
-        match &mut self.packets.rest {
-            Some(rest) => rest.wait_for_metadata(self.cursor.packet(), self.events, problem),
+    /// Returns the problem, unless newer metadata may resolve it; the packet is read again then.
+    fn unless_deferred(&mut self, problem: Problem) -> Option<Problem> {
+        match &mut self.packets.source {
+            Some(source) => source.defer_to_metadata(self.cursor.packet(), self.events, problem),
             None => Some(problem),
         }
     }
 
-    fn next_packet(&mut self, account: &mut Account) -> Option<()> {
+    fn next_packet(&mut self, report: &mut MergeReport) -> Option<()> {
         let mut packet = loop {
-            let packet = self.packets.next(account)?;
-            let is_before = |(end, begin)| end < begin;
-            if !packet.end_ns.zip(self.begin).is_some_and(is_before) {
+            let packet = self.packets.next(report)?;
+            let ends_too_early = |(end, begin)| end < begin;
+            if !packet.end_ns.zip(self.begin).is_some_and(ends_too_early) {
                 break packet;
             }
         };
         self.packet_begin = packet.begin_ns.unwrap_or(i64::MIN);
         if let Some(slice) = &mut self.slice {
             slice.packet_end = packet.end_ns.unwrap_or(i64::MAX);
-            slice.is_passing_over = slice.begun_packets > 0;
-            slice.begun_packets = slice.begun_packets.saturating_sub(1);
+            slice.is_skipping = slice.started_packets > 0;
+            slice.started_packets = slice.started_packets.saturating_sub(1);
         }
         self.losses = std::mem::take(&mut packet.losses).into();
-        (self.events, self.known_events) = (0, packet.known_events);
-        if !self.slice.as_ref().is_some_and(|slice| slice.is_passing_over) {
-            account.bytes += packet.size;
+        (self.events, self.delivered_events) = (0, packet.delivered_events);
+        if !self.slice.as_ref().is_some_and(|slice| slice.is_skipping) {
+            report.bytes += packet.size;
         }
-        match self.cursor.start(&self.data, packet).and_then(|()| self.pass_over()) {
+        match self.cursor.start(&self.data, packet).and_then(|()| self.skip_earlier_slice()) {
             Ok(()) => self.has_packet = true,
-            Err(problem) => account.problems.push(problem),
+            Err(problem) => report.problems.push(problem),
         }
         Some(())
     }
 
-    /// Passes over most or all of what an earlier slice has of the packet, without looking closely.
-    fn pass_over(&mut self) -> Result<(), Problem> {
+    /// Skips most or all events of the packet that an earlier slice has delivered, without decoding
+    /// them.
+    fn skip_earlier_slice(&mut self) -> Result<(), Problem> {
         match (&self.slice, self.scale) {
-            // No event of a packet that begins later is in an earlier slice: it counts as happening
-            // when its packet begins, even if it says that it happened before.
+            // An event counts as happening no earlier than its packet's begin, so a packet that
+            // begins at or after the slice has no events of an earlier slice.
             (Some(slice), Some(scale))
-                if slice.is_passing_over && self.floor.max(self.packet_begin) < slice.begin =>
+                if slice.is_skipping && self.floor.max(self.packet_begin) < slice.begin =>
             {
-                // Times are computed in floating point, so this may not be the very last one before.
+                // Conversion uses floating point, so `before` may not be the very last cycle before
+                // the slice.
                 let before = scale.cycles(slice.begin).saturating_sub(1);
                 match scale.ns(before) < slice.begin {
                     true => self.cursor.skip_to(&self.data, before),
@@ -269,104 +280,103 @@ impl Lane {
         }
     }
 
-    /// When the current event counts as happening.
+    /// Time that the current event counts as happening at.
     pub(crate) fn floor(&self) -> i64 {
         self.floor
     }
 
-    /// The current event's time.
+    /// Time of the current event.
     pub(crate) fn time(&self) -> Option<i64> {
         Some(self.scale?.ns(self.cursor.cycles()))
     }
 }
 
-/// What the merge gives next.
+/// Item of a merge.
 pub(crate) enum Item<'m> {
     Event {
-        lane: &'m mut Lane,
+        input: &'m mut MergeInput,
         class: u32,
     },
     Loss {
         stream: usize,
         loss: Loss,
     },
-    /// There are events behind the ends of their packets, so that nobody can say what belongs to
-    /// which slice.
+    /// An event is later than its packet's end, so slices cannot be told apart.
     Disorder,
 }
 
-/// Lanes in order of time.
+/// Inputs in order of time.
 pub(crate) struct Merge<'r> {
-    lanes: Vec<Lane>,
-    /// By stream number: its place in the order of streams.
+    inputs: Vec<MergeInput>,
+    /// Rank of each stream, by stream number.
     ranks: &'r [u32],
-    waiting: BinaryHeap<Reverse<(Key, bool)>>,
-    /// The lane that gave the last item and has not moved on yet.
-    taken: Option<usize>,
-    pub(crate) account: Account,
+    heap: BinaryHeap<Reverse<(MergeKey, bool)>>,
+    /// Input of the last item; it moves on with the next call.
+    last_input: Option<usize>,
+    pub(crate) report: MergeReport,
 }
 
-/// What happened on the way.
+/// Problems and totals of a merge.
 #[derive(Debug, Default)]
-pub(crate) struct Account {
+pub(crate) struct MergeReport {
     pub(crate) problems: Vec<Problem>,
-    /// Of packets begun.
+    /// Bytes of all packets started.
     pub(crate) bytes: u64,
-    /// Whether a lane with a slice has met an event behind its packet's end.
+    /// Set once a slice's input had an event later than its packet's end.
     is_disordered: bool,
 }
 
 impl<'r> Merge<'r> {
-    pub(crate) fn new(lanes: Vec<Lane>, ranks: &'r [u32]) -> Merge<'r> {
+    pub(crate) fn new(inputs: Vec<MergeInput>, ranks: &'r [u32]) -> Merge<'r> {
         let mut merge = Merge {
-            waiting: BinaryHeap::with_capacity(lanes.len()),
-            lanes,
+            heap: BinaryHeap::with_capacity(inputs.len()),
+            inputs,
             ranks,
-            taken: None,
-            account: Account::default(),
+            last_input: None,
+            report: MergeReport::default(),
         };
-        for index in 0..merge.lanes.len() {
+        for index in 0..merge.inputs.len() {
             if let Some(entry) = merge.offer(index) {
-                merge.waiting.push(Reverse(entry));
+                merge.heap.push(Reverse(entry));
             }
         }
         merge
     }
 
-    fn offer(&mut self, index: usize) -> Option<(Key, bool)> {
-        let lane = &mut self.lanes[index];
-        let (time, head) = lane.advance(&mut self.account)?;
-        let class = if head == Head::Event { lane.class } else { 0 };
-        Some(((time, self.ranks[lane.stream], class, index), head == Head::Event))
+    fn offer(&mut self, index: usize) -> Option<(MergeKey, bool)> {
+        let input = &mut self.inputs[index];
+        let (time, kind) = input.advance(&mut self.report)?;
+        let class = if kind == ItemKind::Event { input.class } else { 0 };
+        Some(((time, self.ranks[input.stream], class, index), kind == ItemKind::Event))
     }
 
-    /// Makes slices go on to the streams' ends; `packets` gives all packets of a stream.
-    pub(crate) fn go_on(&mut self, packets: impl Fn(usize) -> StreamPackets) {
-        self.account.is_disordered = false;
-        let waiting: Vec<usize> = self.waiting.iter().map(|entry| entry.0.0.3).collect();
-        for index in 0..self.lanes.len() {
-            let lane = &mut self.lanes[index];
-            lane.go_on(packets(lane.stream));
-            if !waiting.contains(&index) {
+    /// Extends all slices to the streams' ends; `packets` returns all packets of a stream.
+    pub(crate) fn extend_to_end(&mut self, packets: impl Fn(usize) -> StreamPackets) {
+        self.report.is_disordered = false;
+        let offered: Vec<usize> = self.heap.iter().map(|entry| entry.0.0.3).collect();
+        for index in 0..self.inputs.len() {
+            let input = &mut self.inputs[index];
+            input.extend_to_end(packets(input.stream));
+            if !offered.contains(&index) {
                 let entry = self.offer(index);
-                self.waiting.extend(entry.map(Reverse));
+                self.heap.extend(entry.map(Reverse));
             }
         }
     }
 
-    /// The lanes, to merge what comes later.
-    pub(crate) fn into_lanes(self) -> Vec<Lane> {
-        self.lanes
+    /// Returns the inputs, for reuse in the next merge.
+    pub(crate) fn into_inputs(self) -> Vec<MergeInput> {
+        self.inputs
     }
 
-    /// The next item.
+    /// Returns the next item.
     pub(crate) fn next(&mut self) -> Option<Item<'_>> {
-        let offered = self.taken.take().and_then(|index| self.offer(index));
-        if self.account.is_disordered {
-            self.waiting.extend(offered.map(Reverse));
+        let offered = self.last_input.take().and_then(|index| self.offer(index));
+        if self.report.is_disordered {
+            self.heap.extend(offered.map(Reverse));
             return Some(Item::Disorder);
         }
-        let (key, is_event) = match (offered, self.waiting.peek_mut()) {
+        let (key, is_event) = match (offered, self.heap.peek_mut()) {
             (Some(entry), Some(mut first)) if first.0 < entry => {
                 std::mem::replace(&mut *first, Reverse(entry)).0
             }
@@ -375,12 +385,12 @@ impl<'r> Merge<'r> {
             (None, None) => return None,
         };
         let index = key.3;
-        self.taken = Some(index);
-        let lane = &mut self.lanes[index];
-        if !is_event && let Some(loss) = lane.losses.pop_front() {
-            return Some(Item::Loss { stream: lane.stream, loss });
+        self.last_input = Some(index);
+        let input = &mut self.inputs[index];
+        if !is_event && let Some(loss) = input.losses.pop_front() {
+            return Some(Item::Loss { stream: input.stream, loss });
         }
-        let class = lane.class;
-        Some(Item::Event { lane, class })
+        let class = input.class;
+        Some(Item::Event { input, class })
     }
 }

@@ -1,115 +1,121 @@
-//! The packets of one stream, in order, without looking at events.
+//! Packets of one stream in order, found by their headers, without decoding events.
 //!
-//! A stream may be spread over several files: parts of a rotation, tracefiles reused in a ring,
-//! overlapping snapshots. Only the packets' headers are read here, one packet ahead in each file,
-//! so a stream of any length costs no memory. What the tracer lost shows between packets and is
-//! noted here.
+//! The files of a stream may be parts of a rotation, trace files that a tracer reuses as a ring, or
+//! overlapping snapshots. Each file is scanned one packet ahead, so memory does not depend on the
+//! length of the stream. Gaps in sequence numbers and discard counters become losses.
 
 use crate::error::{Problem, ProblemKind};
 use crate::file::{FileId, StreamFile};
+use crate::limits::STREAMS_MAX;
 use crate::loss::{Loss, LossKind};
-use crate::reading::Halt;
-use crate::scan::{FileScan, Identity, Place, Scan};
-use crate::trace::{Stream, TraceData};
+use crate::packet::{PacketKey, PacketRef, StreamId};
+use crate::scan::{FileScan, ScanResult};
+use crate::trace::{FilePart, Stream, TraceData};
 use blkkin_ctf::clock::TimeScale;
 use blkkin_ctf::decode::Packet;
 use std::collections::{HashMap, HashSet};
-use std::ops::Range;
+use std::fmt;
 use std::sync::Arc;
 
-pub(crate) use crate::scan::PacketRef;
-
-/// Most streams that one file may hold packets of.
-pub(crate) const STREAMS_MAX: usize = 1 << 14;
-
-/// The packets of one stream over all its files, with what was lost between them.
+/// Packets of one stream over all its files, with the losses between them.
 #[derive(Debug)]
 pub(crate) struct StreamPackets {
     trace: Arc<TraceData>,
-    /// Files not yet begun, the next one last.
-    waiting: Vec<WaitingFile>,
-    /// Files that are being read, with the next packet of each.
-    current: Vec<(FileScan, PacketRef)>,
-    /// Files that may grow, and have no whole packet more at the moment.
-    pausing: Vec<FileScan>,
-    /// Whether files may grow: an incomplete packet is then one to come.
+    /// Unopened files; the next one is the last element.
+    unopened: Vec<FilePart>,
+    /// Open files, each with its next packet.
+    active: Vec<(FileScan, PacketRef)>,
+    /// Growing files that have no further whole packet yet.
+    idle: Vec<FileScan>,
+    /// Set if files may grow: an incomplete packet is expected to be completed.
     growing: bool,
-    /// Files that may grow, but will not be read any more. (A number is given to another file
-    /// when the first one is deleted.)
-    done: HashSet<(FileId, Place)>,
+    /// Growing files that are finished. (The inode number of a deleted file may be used again, so
+    /// the key has the first packet too.)
+    finished: HashSet<(FileId, PacketKey)>,
     last: Option<PacketRef>,
-    /// Of the last packet.
+    /// Number of the last packet.
     number: u64,
-    /// A packet of which some could not be read for want of metadata, and what that means if none
-    /// comes.
+    /// Packet with an event that the metadata does not describe, and the problem to report if no
+    /// newer metadata comes.
     undescribed: Option<(PacketRef, Problem)>,
-    /// The same, when there is new metadata.
-    again: Option<PacketRef>,
+    /// That packet, to be returned again with newer metadata.
+    retry: Option<PacketRef>,
     pub(crate) problems: Vec<Problem>,
-    /// Whether a packet's UUID was not that of the metadata.
-    is_foreign: bool,
-    /// The stream; packets of others in its files are passed over.
-    identity: Identity,
-    /// Other streams that growing files had packets of.
-    strangers: HashMap<Identity, Arc<StreamFile>>,
-    stop: Option<Halt>,
+    /// Set once a packet's UUID differed from that of the metadata.
+    has_foreign_uuid: bool,
+    /// The stream; packets of other streams in its files are skipped.
+    stream_id: StreamId,
+    /// Other streams whose packets were found in these files, each with one file.
+    other_streams: HashMap<StreamId, Arc<StreamFile>>,
+    stop: Option<StopCheck>,
 }
 
-#[derive(Clone, Debug)]
-pub(crate) struct WaitingFile {
-    pub(crate) file: Arc<StreamFile>,
-    /// Time and number of the first packet.
-    pub(crate) first: Place,
-    /// Where the stream's packets lie, if the file has packets of other streams too.
-    pub(crate) runs: Option<Arc<[Range<u64>]>>,
+/// Callback that returns true to stop a reading; polled before each packet header is read.
+#[derive(Clone)]
+pub(crate) struct StopCheck(Arc<dyn Fn() -> bool + Send + Sync>);
+
+impl StopCheck {
+    pub(crate) fn new(stop: impl Fn() -> bool + Send + Sync + 'static) -> StopCheck {
+        StopCheck(Arc::new(stop))
+    }
+
+    fn is_stopped(&self) -> bool {
+        (self.0)()
+    }
 }
 
-/// Why a file gives no packet.
-enum Pause {
-    /// There may be one later.
-    Later,
-    /// There will be none.
-    Over,
+impl fmt::Debug for StopCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StopCheck")
+    }
+}
+
+/// Reason why a file has no next packet.
+enum FileEnd {
+    /// The file may grow.
+    Temporary,
+    /// The file is read to its end.
+    Final,
 }
 
 impl StreamPackets {
     pub(crate) fn new(trace: Arc<TraceData>, stream: &Stream) -> StreamPackets {
-        let mut waiting = stream.files.to_vec();
-        waiting.sort_by_key(|file| std::cmp::Reverse(file.first));
+        let mut unopened = stream.files.to_vec();
+        unopened.sort_by_key(|file| std::cmp::Reverse(file.first));
         StreamPackets {
             trace,
-            waiting,
-            current: Vec::new(),
-            pausing: Vec::new(),
+            unopened,
+            active: Vec::new(),
+            idle: Vec::new(),
             growing: false,
-            done: HashSet::new(),
+            finished: HashSet::new(),
             last: None,
             number: 0,
             undescribed: None,
-            again: None,
+            retry: None,
             problems: Vec::new(),
-            is_foreign: false,
-            identity: stream.identity(),
-            strangers: HashMap::new(),
+            has_foreign_uuid: false,
+            stream_id: stream.id(),
+            other_streams: HashMap::new(),
             stop: None,
         }
     }
 
-    /// The same packets, of files that may grow: after `None` there may be more.
+    /// Sets the files to grow: after `None`, later calls may return more packets.
     pub(crate) fn growing(mut self) -> StreamPackets {
         self.growing = true;
         self
     }
 
-    /// The same packets, which end early when `stop` says so.
-    pub(crate) fn stop_when(mut self, stop: Option<Halt>) -> StreamPackets {
+    /// Sets a check that ends the packets early when it returns true.
+    pub(crate) fn stop_when(mut self, stop: Option<StopCheck>) -> StreamPackets {
         self.stop = stop;
         self
     }
 
-    /// Keeps a packet for when there is more metadata, if that may be: then it goes on behind so
-    /// many events, and nothing is read before that. Otherwise gives the problem back.
-    pub(crate) fn wait_for_metadata(
+    /// Keeps a packet whose problem may vanish with newer metadata: it is read again after its
+    /// first `events` events, and the stream waits for it. Returns the problem if that cannot be.
+    pub(crate) fn defer_to_metadata(
         &mut self,
         packet: Option<&PacketRef>,
         events: u64,
@@ -117,7 +123,7 @@ impl StreamPackets {
     ) -> Option<Problem> {
         match packet {
             Some(packet) if self.growing && matches!(problem.kind, ProblemKind::Undescribed(_)) => {
-                let packet = PacketRef { known_events: events, ..packet.clone() };
+                let packet = PacketRef { delivered_events: events, ..packet.clone() };
                 self.undescribed = Some((packet, problem));
                 None
             }
@@ -125,14 +131,14 @@ impl StreamPackets {
         }
     }
 
-    /// What cannot be read if no metadata comes.
+    /// Problem that remains if no newer metadata comes.
     pub(crate) fn undescribed(&self) -> Option<&Problem> {
         self.undescribed.as_ref().map(|(_, problem)| problem)
     }
 
-    /// Other streams that the stream's files had packets of, each with a file of them.
-    pub(crate) fn strangers(&self) -> impl Iterator<Item = (Identity, &StreamFile)> {
-        self.strangers.iter().map(|(identity, file)| (*identity, &**file))
+    /// Other streams whose packets were found in the stream's files, each with one file.
+    pub(crate) fn other_streams(&self) -> impl Iterator<Item = (StreamId, &StreamFile)> {
+        self.other_streams.iter().map(|(identity, file)| (*identity, &**file))
     }
 
     /// Number of the last packet.
@@ -140,87 +146,86 @@ impl StreamPackets {
         self.number
     }
 
-    /// Counts packets from here.
-    pub(crate) fn count_from(&mut self, number: u64) {
+    /// Numbers packets from `number` + 1 on.
+    pub(crate) fn number_from(&mut self, number: u64) {
         self.number = number;
     }
 
-    /// Lets only what there is now count as there, until this is called again.
-    pub(crate) fn hold(&self) {
-        let scans = self.pausing.iter().chain(self.current.iter().map(|(scan, _)| scan));
-        let waiting = self.waiting.iter().map(|waiting| &waiting.file);
-        for file in scans.map(|scan| &scan.file).chain(waiting) {
-            file.hold();
+    /// Freezes the sizes of all files: bytes that are appended stay unread until the next call.
+    pub(crate) fn freeze_sizes(&self) {
+        let scans = self.idle.iter().chain(self.active.iter().map(|(scan, _)| scan));
+        let unopened = self.unopened.iter().map(|unopened| &unopened.file);
+        for file in scans.map(|scan| &scan.file).chain(unopened) {
+            file.freeze_size();
         }
     }
 
-    /// Goes on where `before`, which reads the same stream with older metadata, has come to.
-    pub(crate) fn go_on_from(&mut self, before: StreamPackets) {
-        let StreamPackets { current, pausing, mut done, last, undescribed, is_foreign, .. } =
-            before;
-        self.is_foreign = is_foreign;
+    /// Continues after the packets of `before`, which is the same stream with older metadata.
+    pub(crate) fn resume_from(&mut self, before: StreamPackets) {
+        let StreamPackets {
+            active, idle, mut finished, last, undescribed, has_foreign_uuid, ..
+        } = before;
+        self.has_foreign_uuid = has_foreign_uuid;
         if let Some((packet, _)) = undescribed {
-            self.again = self.read_again(&packet);
+            self.retry = self.rescan(&packet);
         }
-        for scan in pausing {
+        for scan in idle {
             let (offset, clock) = (scan.offset, scan.machine.clock);
-            self.pausing.push(scan.renewed(&self.trace, offset, clock));
+            self.idle.push(scan.restart_at(&self.trace, offset, clock));
         }
-        for (scan, packet) in current {
-            self.pausing.push(scan.renewed(&self.trace, packet.offset, packet.clock_before));
+        for (scan, packet) in active {
+            self.idle.push(scan.restart_at(&self.trace, packet.offset, packet.clock_before));
         }
-        // A file may have another path by now, and its path may be that of another file.
-        let begun: HashSet<_> =
-            self.pausing.iter().filter_map(|scan| scan.file.id().ok()).collect();
-        let mut is_done = HashSet::new();
-        self.waiting.retain(|waiting| {
-            let Ok(id) = waiting.file.id() else { return false };
-            let is_over = done.contains(&(id, waiting.first));
-            is_done.extend(is_over.then_some((id, waiting.first)));
-            !is_over && !begun.contains(&id)
+        // A file may have been renamed, and another file may have its old path.
+        let started: HashSet<_> = self.idle.iter().filter_map(|scan| scan.file.id().ok()).collect();
+        let mut found = HashSet::new();
+        self.unopened.retain(|unopened| {
+            let Ok(id) = unopened.file.id() else { return false };
+            let is_finished = finished.contains(&(id, unopened.first));
+            found.extend(is_finished.then_some((id, unopened.first)));
+            !is_finished && !started.contains(&id)
         });
-        done.retain(|file| is_done.contains(file));
-        (self.done, self.last) = (done, last);
+        finished.retain(|file| found.contains(file));
+        (self.finished, self.last) = (finished, last);
     }
 
-    /// The next packet, or `None` at the stream's end.
+    /// Returns the next packet, or `None` at the stream's end.
     pub(crate) fn next(&mut self) -> Option<PacketRef> {
-        if self.stop.as_ref().is_some_and(Halt::is_asked) || self.undescribed.is_some() {
+        if self.stop.as_ref().is_some_and(StopCheck::is_stopped) || self.undescribed.is_some() {
             return None;
         }
-        if let Some(packet) = self.again.take() {
+        if let Some(packet) = self.retry.take() {
             return Some(packet);
         }
-        self.go_on_with_pausing_files();
+        self.poll_idle_files();
         loop {
             self.start_due_files();
-            let index =
-                (0..self.current.len()).min_by_key(|&index| self.current[index].1.order())?;
-            let (scan, mut packet) = self.current.remove(index);
-            let known_until = scan.known_until;
-            self.read_on(scan, index);
-            // Files may be copies of one another.
-            if self.last.as_ref().is_some_and(|last| last.same(&packet))
-                || packet.order() < known_until
+            let index = (0..self.active.len()).min_by_key(|&index| self.active[index].1.key())?;
+            let (scan, mut packet) = self.active.remove(index);
+            let duplicates_before = scan.duplicates_before;
+            self.advance_file(scan, index);
+            // Files may overlap, so the same packet occurs more than once.
+            if self.last.as_ref().is_some_and(|last| last.is_copy_of(&packet))
+                || packet.key() < duplicates_before
             {
                 continue;
             }
             self.number += 1;
             packet.number = self.number;
-            if packet.missing > 0 {
-                let kind = ProblemKind::Cut { missing: packet.missing };
+            if packet.missing_bytes > 0 {
+                let kind = ProblemKind::Cut { missing: packet.missing_bytes };
                 let end = packet.offset + packet.size;
                 self.problems.push(Problem::new(packet.file.path(), Some(end), kind));
             }
             if let Some(uuid) = packet.packet.foreign_uuid
-                && !self.is_foreign
+                && !self.has_foreign_uuid
             {
-                // One for the stream.
-                self.is_foreign = true;
+                // Reported once for each stream.
+                self.has_foreign_uuid = true;
                 let kind = ProblemKind::ForeignPacket { uuid };
                 self.problems.push(Problem::new(packet.file.path(), Some(packet.offset), kind));
             }
-            let is_late = |last: &PacketRef| self.growing && packet.order() < last.order();
+            let is_late = |last: &PacketRef| self.growing && packet.key() < last.key();
             if !self.last.as_ref().is_some_and(is_late) {
                 packet.losses = self.losses_before(&packet);
                 self.last = Some(packet.clone());
@@ -229,13 +234,13 @@ impl StreamPackets {
         }
     }
 
-    /// Reads a packet's header with newer metadata.
-    fn read_again(&mut self, packet: &PacketRef) -> Option<PacketRef> {
+    /// Reads the packet's header again, with newer metadata.
+    fn rescan(&mut self, packet: &PacketRef) -> Option<PacketRef> {
         let scan = FileScan::new(&self.trace, packet.file.clone());
-        let mut scan = scan.renewed(&self.trace, packet.offset, packet.clock_before);
-        let again = self.scan(&mut scan, true).ok()?;
+        let mut scan = scan.restart_at(&self.trace, packet.offset, packet.clock_before);
+        let retry = self.scan_packet(&mut scan, true).ok()?;
         self.number += 1;
-        Some(PacketRef { number: self.number, known_events: packet.known_events, ..again })
+        Some(PacketRef { number: self.number, delivered_events: packet.delivered_events, ..retry })
     }
 
     fn losses_before(&self, packet: &PacketRef) -> Vec<Loss> {
@@ -244,91 +249,95 @@ impl StreamPackets {
         losses(before, &packet.packet, scale)
     }
 
-    fn go_on_with_pausing_files(&mut self) {
-        for mut scan in std::mem::take(&mut self.pausing) {
-            // A tracer fills one file after the other: a later one's packet was the proof that
-            // this one is complete.
-            let is_outrun = self.last.as_ref().is_some_and(|last| {
-                !Arc::ptr_eq(&last.file, &scan.file) && scan.last < last.order()
-            });
-            match self.scan(&mut scan, !is_outrun) {
-                Ok(packet) => self.current.push((scan, packet)),
-                Err(Pause::Later) => self.pausing.push(scan),
-                Err(Pause::Over) => self.give_up(&scan),
+    fn poll_idle_files(&mut self) {
+        for mut scan in std::mem::take(&mut self.idle) {
+            // A tracer fills one file after the other: a packet in a later file proves that this
+            // file is complete.
+            let is_outrun = self
+                .last
+                .as_ref()
+                .is_some_and(|last| !Arc::ptr_eq(&last.file, &scan.file) && scan.last < last.key());
+            match self.scan_packet(&mut scan, !is_outrun) {
+                Ok(packet) => self.active.push((scan, packet)),
+                Err(FileEnd::Temporary) => self.idle.push(scan),
+                Err(FileEnd::Final) => self.mark_finished(&scan),
             }
         }
     }
 
-    /// Reads on in a file of which a packet was taken, which is due again at `index`.
-    fn read_on(&mut self, mut scan: FileScan, index: usize) {
-        match self.scan(&mut scan, self.growing) {
-            Ok(packet) => self.current.insert(index, (scan, packet)),
-            Err(Pause::Later) => self.pausing.push(scan),
-            Err(Pause::Over) => self.give_up(&scan),
+    /// Scans for the next packet of a file, which goes to position `index` of `active`.
+    fn advance_file(&mut self, mut scan: FileScan, index: usize) {
+        match self.scan_packet(&mut scan, self.growing) {
+            Ok(packet) => self.active.insert(index, (scan, packet)),
+            Err(FileEnd::Temporary) => self.idle.push(scan),
+            Err(FileEnd::Final) => self.mark_finished(&scan),
         }
     }
 
     fn start_due_files(&mut self) {
-        while let Some(file) = self.waiting.last() {
-            let due = self.current.iter().all(|(_, packet)| file.first <= packet.order());
+        while let Some(file) = self.unopened.last() {
+            let due = self.active.iter().all(|(_, packet)| file.first <= packet.key());
             if !due {
                 return;
             }
             let scan = FileScan::new(&self.trace, file.file.clone());
-            let mut scan = scan.within(file.runs.clone());
+            let mut scan = scan.with_runs(file.runs.clone());
             (scan.first, scan.last) = (file.first, file.first);
             if let Some(last) = self.last.as_ref().filter(|_| self.growing) {
-                scan.known_until = last.order();
+                scan.duplicates_before = last.key();
             }
-            self.waiting.pop();
-            let index = self.current.len();
-            self.read_on(scan, index);
+            self.unopened.pop();
+            let index = self.active.len();
+            self.advance_file(scan, index);
         }
     }
 
-    fn give_up(&mut self, scan: &FileScan) {
+    fn mark_finished(&mut self, scan: &FileScan) {
         if self.growing {
-            self.done.extend(scan.file.id().map(|id| (id, scan.first)));
+            self.finished.extend(scan.file.id().map(|id| (id, scan.first)));
         }
     }
 
-    /// The file's next packet; if the file is `growing`, only a whole one.
-    fn scan(&mut self, scan: &mut FileScan, growing: bool) -> Result<PacketRef, Pause> {
+    /// Returns the file's next packet; with `growing`, only a whole one.
+    fn scan_packet(&mut self, scan: &mut FileScan, growing: bool) -> Result<PacketRef, FileEnd> {
         loop {
-            if self.stop.as_ref().is_some_and(Halt::is_asked) || !scan.find_run(self.growing) {
-                return Err(if self.growing { Pause::Later } else { Pause::Over });
+            if self.stop.as_ref().is_some_and(StopCheck::is_stopped) || !scan.seek_run(self.growing)
+            {
+                return Err(if self.growing { FileEnd::Temporary } else { FileEnd::Final });
             }
             let (offset, clock) = (scan.offset, scan.machine.clock);
             match scan.next(&self.trace) {
-                Ok(Scan::Packet(packet)) if growing && packet.missing > 0 => {
+                Ok(ScanResult::Packet(packet)) if growing && packet.missing_bytes > 0 => {
                     (scan.offset, scan.machine.clock) = (offset, clock);
-                    return Err(Pause::Later);
+                    return Err(FileEnd::Temporary);
                 }
-                Ok(Scan::End | Scan::Cut(_)) if growing => return Err(Pause::Later),
-                Ok(Scan::Packet(_)) if growing && scan.is_endless => {
+                Ok(ScanResult::End | ScanResult::TruncatedHeader(_)) if growing => {
+                    return Err(FileEnd::Temporary);
+                }
+                Ok(ScanResult::Packet(_)) if growing && scan.has_unsized_packet => {
                     let message = "the file goes on, but its packets do not say their sizes";
                     let kind = ProblemKind::Data(message.into());
                     self.problems.push(Problem::new(scan.file.path(), Some(offset), kind));
-                    return Err(Pause::Over);
+                    return Err(FileEnd::Final);
                 }
-                Ok(Scan::Packet(packet)) => {
-                    scan.is_endless = packet.packet.total_bits.is_none();
-                    if self.is_own(scan, &packet) {
-                        scan.last = packet.order();
+                Ok(ScanResult::Packet(packet)) => {
+                    scan.has_unsized_packet = packet.packet.total_bits.is_none();
+                    if self.belongs_to_stream(scan, &packet) {
+                        scan.last = packet.key();
                         return Ok(*packet);
                     }
-                    // The clock is that of another stream.
+                    // A packet of another stream does not change this stream's clock.
                     scan.machine.clock = clock;
-                    self.note_stranger(scan, &packet);
+                    self.record_other_stream(scan, &packet);
                 }
-                Ok(Scan::End) => return Err(Pause::Over),
-                // It has been moved, and will be found again.
+                Ok(ScanResult::End) => return Err(FileEnd::Final),
+                // The file has been moved; the next listing finds it at its new path.
                 Err(_) if self.growing && scan.offset == 0 && !scan.file.path().exists() => {
-                    return Err(Pause::Over);
+                    return Err(FileEnd::Final);
                 }
-                Ok(Scan::Cut(problem)) | Err(problem) => {
+                Ok(ScanResult::TruncatedHeader(problem)) | Err(problem) => {
                     self.problems.push(problem);
-                    return Err(Pause::Over);
+                    return Err(FileEnd::Final);
                 }
             }
         }
@@ -336,24 +345,24 @@ impl StreamPackets {
 }
 
 impl StreamPackets {
-    /// Whether a packet of a file belongs to the stream. In a file of one stream the packets'
-    /// class decides, in one of several their stream's id too.
-    fn is_own(&self, scan: &FileScan, packet: &PacketRef) -> bool {
+    /// Returns true if a packet belongs to the stream: by its class in a file of one stream, by
+    /// class and id in a file of several.
+    fn belongs_to_stream(&self, scan: &FileScan, packet: &PacketRef) -> bool {
         match scan.runs {
-            Some(_) => packet.identity() == self.identity,
-            None => packet.packet.stream == self.identity.0,
+            Some(_) => packet.stream_id() == self.stream_id,
+            None => packet.packet.stream == self.stream_id.0,
         }
     }
 
-    /// Remembers another stream that a file has packets of.
-    fn note_stranger(&mut self, scan: &FileScan, packet: &PacketRef) {
-        let is_full = self.strangers.len() >= STREAMS_MAX;
-        if is_full || self.strangers.contains_key(&packet.identity()) {
+    /// Records another stream whose packet was found in a file.
+    fn record_other_stream(&mut self, scan: &FileScan, packet: &PacketRef) {
+        let is_full = self.other_streams.len() >= STREAMS_MAX;
+        if is_full || self.other_streams.contains_key(&packet.stream_id()) {
             return;
         }
-        self.strangers.insert(packet.identity(), packet.file.clone());
+        self.other_streams.insert(packet.stream_id(), packet.file.clone());
         if !self.growing && scan.runs.is_none() {
-            // All packets were of one class when the file was opened.
+            // When the file was opened, all packets were of one class.
             let message = "the file has changed, and has packets of another stream class now";
             let kind = ProblemKind::Data(message.into());
             self.problems.push(Problem::new(packet.file.path(), Some(packet.offset), kind));
@@ -361,7 +370,7 @@ impl StreamPackets {
     }
 }
 
-/// What was lost between two packets of a stream.
+/// Losses between the previous packet and `packet`.
 fn losses(before: Option<&Packet>, packet: &Packet, scale: Option<TimeScale>) -> Vec<Loss> {
     let mut losses = Vec::new();
     let time = |cycles: Option<u64>| Some((scale?.ns(cycles?), cycles?));
@@ -371,7 +380,7 @@ fn losses(before: Option<&Packet>, packet: &Packet, scale: Option<TimeScale>) ->
                 let mask = u64::MAX >> (64 - packet.discarded_bits.clamp(1, 64));
                 Some(discarded.wrapping_sub(before) & mask)
             }
-            // The first packet: there were some, but perhaps before what the trace covers.
+            // The first packet's losses may have happened before the begin of the trace.
             None => (discarded == 0).then_some(0),
         };
         if count != Some(0) {
@@ -387,7 +396,7 @@ fn losses(before: Option<&Packet>, packet: &Packet, scale: Option<TimeScale>) ->
     if let (Some(seq), Some(before)) = (packet.seq, before)
         && let Some(seq_before) = before.seq
     {
-        // A smaller number than before says nothing: copies of a trace, or a tracer that began anew.
+        // A smaller number than before is no loss: files may overlap, or the tracer was restarted.
         let count = seq.saturating_sub(seq_before);
         if count > 1 {
             losses.push(Loss {

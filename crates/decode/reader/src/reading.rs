@@ -1,40 +1,22 @@
-//! A reading: which traces, which part of them, and the plain way to go through them, which is
-//! one event after the other on the caller's thread.
+//! Description of a reading: traces, range, filter, limit, threads.
+//!
+//! [`Reading::ordered`], [`Reading::lines`] and [`Reading::unordered`] run it, each in a module of
+//! its own.
 
 use crate::bind::BoundFilter;
-use crate::event::Event;
-use crate::loss::Loss;
-use crate::merge::{Item, Lane, Merge};
-use crate::packets::StreamPackets;
+use crate::packets::{StopCheck, StreamPackets};
+use crate::stats::Progress;
 use crate::trace::{Stream, Trace};
-use crate::work::{Progress, Stats, Work};
 use std::collections::HashMap;
-use std::fmt;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Receives events in order of time.
-pub trait Consumer {
-    /// The next event.
-    fn event(&mut self, event: &mut Event<'_>) -> ControlFlow<()>;
-
-    /// Something was lost here.
-    fn loss(&mut self, trace: &Trace, stream: &Stream, loss: &Loss) -> ControlFlow<()>;
-
-    /// Only in slices of a reading: times are not in order, so this slice goes on to the end.
-    #[doc(hidden)]
-    fn disorder(&mut self) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
-}
-
-/// A reading of traces: what to read of them, and how.
+/// Selection of events from traces, and options for reading them.
 #[derive(Debug)]
 pub struct Reading<'r> {
     traces: &'r [Arc<Trace>],
-    /// All streams: index of the trace, index in the trace.
+    /// Index of the trace, and index in the trace, of each stream.
     streams: Vec<(usize, usize)>,
-    /// By stream number: its place where times are equal.
+    /// Rank of each stream, by stream number, for events at the same time.
     pub(crate) ranks: Vec<u32>,
     pub(crate) threads: usize,
     pub(crate) slice_size: Option<u64>,
@@ -43,33 +25,17 @@ pub struct Reading<'r> {
     pub(crate) filter: Option<BoundFilter>,
     pub(crate) limit: Option<u64>,
     pub(crate) losses_whole: bool,
-    stop: Option<Halt>,
+    stop: Option<StopCheck>,
     pub(crate) progress: Arc<Progress>,
 }
 
-/// Asked now and then whether to end.
-#[derive(Clone)]
-pub(crate) struct Halt(Arc<dyn Fn() -> bool + Send + Sync>);
-
-impl Halt {
-    pub(crate) fn is_asked(&self) -> bool {
-        (self.0)()
-    }
-}
-
-impl fmt::Debug for Halt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Halt")
-    }
-}
-
-/// Bytes of windows over all streams of one thread.
+/// Bytes of all cursors' windows on one thread.
 const WINDOWS_SIZE: usize = 4 << 20;
-/// Bytes of one window.
-const WINDOW_SIZE_MIN: usize = 64 << 10;
+/// Minimum size of a window, in bytes.
+pub(crate) const WINDOW_SIZE_MIN: usize = 64 << 10;
 
 impl<'r> Reading<'r> {
-    /// Reads all of `traces`, on one thread.
+    /// Selects all of `traces`, on one thread.
     pub fn new(traces: &'r [Arc<Trace>]) -> Reading<'r> {
         let streams: Vec<(usize, usize)> = (0..traces.len())
             .flat_map(|trace| (0..traces[trace].streams.len()).map(move |stream| (trace, stream)))
@@ -91,55 +57,55 @@ impl<'r> Reading<'r> {
         }
     }
 
-    /// Uses up to `threads` threads where it can.
+    /// Sets the maximum number of threads.
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads.max(1);
         self
     }
 
-    /// Bytes of packets that a thread prints at a time; what is best is found out otherwise.
+    /// Sets the bytes of packets in a slice, which a thread prints at a time [default: computed].
     pub fn slice_size(mut self, bytes: u64) -> Self {
         self.slice_size = Some(bytes);
         self
     }
 
-    /// Passes on only what happened from `begin` to `end` (both inclusive, in nanoseconds).
+    /// Selects the events from `begin` to `end` (both inclusive, in nanoseconds).
     pub fn range(mut self, begin: Option<i64>, end: Option<i64>) -> Self {
         (self.begin, self.end) = (begin, end);
         self
     }
 
-    /// Passes on only events for which the filter is true.
+    /// Selects the events that `filter` accepts.
     pub fn filter(mut self, filter: Option<BoundFilter>) -> Self {
         self.filter = filter;
         self
     }
 
-    /// Stops after so many events.
+    /// Stops after `limit` events.
     pub fn limit(mut self, limit: Option<u64>) -> Self {
         self.limit = limit;
         self
     }
 
-    /// Passes on losses that go beyond the range as they are, instead of what is known of their
-    /// part in it (which is not how many there were).
+    /// Delivers losses that overlap the range unclipped. Otherwise a clipped loss has no count,
+    /// because the number inside of the range is unknown.
     pub fn losses_whole(mut self) -> Self {
         self.losses_whole = true;
         self
     }
 
-    /// Begins no more packets once `stop` gives `true`.
+    /// Starts no further packets once `stop` returns true.
     pub fn stop_when(mut self, stop: impl Fn() -> bool + Send + Sync + 'static) -> Self {
-        self.stop = Some(Halt(Arc::new(stop)));
+        self.stop = Some(StopCheck::new(stop));
         self
     }
 
-    /// Where to look how far it is.
+    /// Counters that are updated while the reading runs.
     pub fn progress(&self) -> Arc<Progress> {
         self.progress.clone()
     }
 
-    /// Bytes in all stream files, for progress.
+    /// Total size of all stream files in bytes, for progress.
     pub fn total_bytes(&self) -> u64 {
         let streams = self.traces.iter().flat_map(|trace| &trace.streams);
         let files = streams.flat_map(|stream| &stream.files);
@@ -148,7 +114,7 @@ impl<'r> Reading<'r> {
         files.values().map(|file| file.file.size().unwrap_or(0)).sum()
     }
 
-    /// When the first packet begins and the last one ends, in nanoseconds, as far as packets say.
+    /// First begin and last end of all packets, in nanoseconds, as far as packets declare them.
     pub fn span(&self) -> Option<(i64, i64)> {
         let mut span: Option<(i64, i64)> = None;
         for number in 0..self.stream_count() {
@@ -166,93 +132,11 @@ impl<'r> Reading<'r> {
         span
     }
 
-    /// Passes all events on, in order of time, until the consumer breaks.
-    pub fn ordered(&self, consumer: &mut impl Consumer) -> Stats {
-        let lanes = (0..self.stream_count()).map(|number| self.lane(number, self.packets(number)));
-        self.ordered_lanes(lanes.collect(), consumer).0
-    }
-
-    /// The stream's lane in a merge, with packets that may not be all of it.
-    pub(crate) fn lane(&self, number: usize, packets: StreamPackets) -> Lane {
-        let (trace, stream) = self.stream(number);
-        let mut lane = Lane::new(number, trace.data.clone(), stream.class, packets, self.window());
-        lane.begin = self.begin;
-        lane
-    }
-
-    /// The stream's lane in a merge of slices, without packets yet. Its window is small, because
-    /// what is read behind a slice's end is read in vain.
-    pub(crate) fn empty_lane(&self, number: usize) -> Lane {
-        let (trace, stream) = self.stream(number);
-        let mut lane = Lane::empty(number, trace.data.clone(), stream.class, WINDOW_SIZE_MIN);
-        lane.begin = self.begin;
-        lane
-    }
-
-    /// Passes the lanes' events on, in order of time, and gives the lanes back.
-    pub(crate) fn ordered_lanes(
-        &self,
-        lanes: Vec<Lane>,
-        consumer: &mut impl Consumer,
-    ) -> (Stats, Vec<Lane>) {
-        let mut merge = Merge::new(lanes, &self.ranks);
-        let mut work = Work::new(self);
-        while self.limit != Some(0) && self.step(&mut merge, &mut work, consumer).is_continue() {
-            if work.has_news() {
-                work.tell(std::mem::take(&mut merge.account.bytes));
-            }
-        }
-        work.tell(merge.account.bytes);
-        work.stats.problems.append(&mut merge.account.problems);
-        (work.stats, merge.into_lanes())
-    }
-
-    #[inline]
-    fn step(
-        &self,
-        merge: &mut Merge<'_>,
-        work: &mut Work<'_, '_>,
-        consumer: &mut impl Consumer,
-    ) -> ControlFlow<()> {
-        match merge.next() {
-            None => ControlFlow::Break(()),
-            Some(Item::Disorder) => {
-                consumer.disorder()?;
-                merge.go_on(|number| self.packets(number));
-                ControlFlow::Continue(())
-            }
-            Some(Item::Loss { stream, loss }) => {
-                let (trace, stream) = self.stream(stream);
-                match work.loss(loss, trace.scale(stream.class)) {
-                    Some(loss) => consumer.loss(trace, stream, &loss),
-                    None => ControlFlow::Continue(()),
-                }
-            }
-            Some(Item::Event { lane, class }) => {
-                if self.end.is_some_and(|end| lane.floor() > end) {
-                    return ControlFlow::Break(());
-                }
-                let time = lane.time();
-                if !work.in_range(time) {
-                    return ControlFlow::Continue(());
-                }
-                let mut flow = ControlFlow::Continue(());
-                work.event(lane.stream, &mut lane.cursor, class, time, |event| {
-                    flow = consumer.event(event);
-                });
-                match self.limit {
-                    Some(limit) if work.stats.events >= limit => ControlFlow::Break(()),
-                    _ => flow,
-                }
-            }
-        }
-    }
-
     pub(crate) fn stream_count(&self) -> usize {
         self.streams.len()
     }
 
-    /// Bytes that a cursor should hold.
+    /// Size of a cursor's window in bytes.
     pub(crate) fn window(&self) -> usize {
         (WINDOWS_SIZE / self.stream_count().max(1)).clamp(WINDOW_SIZE_MIN, 256 << 10)
     }
@@ -268,15 +152,14 @@ impl<'r> Reading<'r> {
         self.prepare(StreamPackets::new(trace.data.clone(), stream))
     }
 
-    /// Lets packets know what the reading wants of them.
+    /// Applies the reading's options to packets.
     pub(crate) fn prepare(&self, packets: StreamPackets) -> StreamPackets {
         packets.stop_when(self.stop.clone())
     }
 }
 
-/// The order of streams where times are equal; streams that nothing tells apart share a rank.
-/// Streams without an id are numbered within their class by their paths, as babeltrace2 numbers
-/// them.
+/// Ranks of streams for events at the same time; streams with equal keys share a rank. Streams
+/// without an id are numbered within their class by their paths, as babeltrace2 numbers them.
 fn ranks(traces: &[Arc<Trace>], streams: &[(usize, usize)]) -> Vec<u32> {
     let ids: Vec<Vec<(u64, u64)>> = traces.iter().map(|trace| trace.stream_ids()).collect();
     let key = |&(number, stream): &(usize, usize)| {

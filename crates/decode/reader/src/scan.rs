@@ -1,133 +1,45 @@
-//! Packet headers of one file, one after the other, without looking at events.
+//! Scan of the packet headers in one file, without decoding events.
 
 use crate::error::{Problem, ProblemKind};
 use crate::file::{Handle, StreamFile};
-use crate::loss::Loss;
+use crate::packet::{NO_KEY, PacketKey, PacketRef};
 use crate::trace::TraceData;
-use blkkin_ctf::decode::{Machine, Packet, Stop, View};
+use blkkin_ctf::decode::{Machine, Stop, View};
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 
-/// What packets of a stream are sorted by.
-pub(crate) type Place = (Option<u64>, Option<u64>);
-
-pub(crate) const NOWHERE: Place = (None, None);
-
-/// Index of a stream's class, and its own id.
-pub(crate) type Identity = (usize, Option<u64>);
-
-/// Bytes read to decode a packet's header and context at the first try.
-const HEADER_READ: usize = 512;
-/// No header is larger.
+/// Bytes of the first read for a packet's header and context.
+const HEADER_READ_SIZE: usize = 512;
+/// Maximum size of a packet's header and context, in bytes.
 const HEADER_SIZE_MAX: usize = 1 << 20;
 
-/// A packet and where it lies.
-#[derive(Clone, Debug)]
-pub(crate) struct PacketRef {
-    pub(crate) file: Arc<StreamFile>,
-    pub(crate) offset: u64,
-    /// From 1, in the order of the stream.
-    pub(crate) number: u64,
-    /// Bytes of content that the file holds, the last one perhaps in part.
-    pub(crate) content_bits: u64,
-    /// Bytes in all that the file holds.
-    pub(crate) size: u64,
-    pub(crate) packet: Packet,
-    pub(crate) begin_ns: Option<i64>,
-    pub(crate) end_ns: Option<i64>,
-    /// The stream's clock before the packet.
-    pub(crate) clock_before: u64,
-    /// What was lost between the packet before and this one (or in it).
-    pub(crate) losses: Vec<Loss>,
-    /// Bytes that are missing at the packet's end.
-    pub(crate) missing: u64,
-    /// Where to begin instead of at the first event.
-    pub(crate) mark: Option<Mark>,
-    /// Events that were passed on before; the packet is read once more for those behind them.
-    pub(crate) known_events: u64,
-}
-
-/// A place between two events of a packet.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Mark {
-    /// In bits from the packet's start.
-    pub(crate) position: u64,
-    /// The stream's clock.
-    pub(crate) clock: u64,
-    /// No event before it counts as later than this.
-    pub(crate) ns: i64,
-}
-
-/// A packet's place, for people.
-#[derive(Clone, Copy, Debug)]
-pub struct PacketPlace<'p> {
-    /// The stream file.
-    pub path: &'p Path,
-    /// Byte offset of the packet.
-    pub offset: u64,
-    /// Its size in bytes.
-    pub size: u64,
-    /// What its header and context say.
-    pub packet: &'p Packet,
-}
-
-impl PacketRef {
-    pub(crate) fn order(&self) -> Place {
-        (self.packet.begin, self.packet.seq)
-    }
-
-    /// The stream that the packet names.
-    pub(crate) fn identity(&self) -> Identity {
-        (self.packet.stream, self.packet.instance)
-    }
-
-    pub(crate) fn place(&self) -> PacketPlace<'_> {
-        let PacketRef { file, offset, size, packet, .. } = self;
-        PacketPlace { path: file.path(), offset: *offset, size: *size, packet }
-    }
-
-    /// Whether a packet read from another file is the same one.
-    pub(crate) fn same(&self, other: &PacketRef) -> bool {
-        let identity =
-            |packet: &PacketRef| (packet.order(), packet.packet.end, packet.content_bits);
-        self.is_free() && self.packet.seq.is_some() && identity(self) == identity(other)
-    }
-
-    /// Whether it can be read without the one before; one that does not say when it begins goes
-    /// on from there.
-    pub(crate) fn is_free(&self) -> bool {
-        self.packet.begin.is_some()
-    }
-}
-
-/// What a scan of the next packet's header gave.
-pub(crate) enum Scan {
+/// Result of a scan for the next packet.
+pub(crate) enum ScanResult {
     Packet(Box<PacketRef>),
-    /// The file ends here, at a packet's boundary.
+    /// The file ends at a packet boundary.
     End,
     /// The file ends within the packet's header.
-    Cut(Problem),
+    TruncatedHeader(Problem),
 }
 
-/// Reads packet headers of one file, one after the other.
+/// Scanner for the packet headers of one file.
 #[derive(Debug)]
 pub(crate) struct FileScan {
     pub(crate) file: Arc<StreamFile>,
     pub(crate) offset: u64,
     handle: Handle,
-    /// Knows the clock after the packet.
+    /// Decoder state; its clock is at the end of the last packet.
     pub(crate) machine: Machine,
     buffer: Vec<u8>,
-    /// The first packet's place in the order.
-    pub(crate) first: Place,
-    /// The last packet's.
-    pub(crate) last: Place,
-    /// The last packet reaches as far as the file does.
-    pub(crate) is_endless: bool,
-    /// Packets before this place are known from another file.
-    pub(crate) known_until: Place,
-    /// Where the stream's packets lie, if the file has packets of other streams too.
+    /// Key of the first packet.
+    pub(crate) first: PacketKey,
+    /// Key of the last packet.
+    pub(crate) last: PacketKey,
+    /// Set if the last packet declares no size, so that it extends to the end of the file.
+    pub(crate) has_unsized_packet: bool,
+    /// Packets before this key are duplicates of another file's.
+    pub(crate) duplicates_before: PacketKey,
+    /// Byte ranges of the stream's packets, if the file has packets of other streams too.
     pub(crate) runs: Option<Arc<[Range<u64>]>>,
     /// Index of the current run.
     run: usize,
@@ -141,23 +53,23 @@ impl FileScan {
             handle: Handle::default(),
             machine: trace.decoder.machine(),
             buffer: Vec::new(),
-            first: NOWHERE,
-            last: NOWHERE,
-            is_endless: false,
-            known_until: NOWHERE,
+            first: NO_KEY,
+            last: NO_KEY,
+            has_unsized_packet: false,
+            duplicates_before: NO_KEY,
             runs: None,
             run: 0,
         }
     }
 
-    /// The scan of one stream's packets in a file of several.
-    pub(crate) fn within(self, runs: Option<Arc<[Range<u64>]>>) -> FileScan {
+    /// Limits the scan to the byte ranges of one stream.
+    pub(crate) fn with_runs(self, runs: Option<Arc<[Range<u64>]>>) -> FileScan {
         FileScan { runs, run: 0, ..self }
     }
 
-    /// Moves on to the next packet of the stream; `false` if the file has none. The last run of
-    /// a file that is `growing` has no end.
-    pub(crate) fn find_run(&mut self, growing: bool) -> bool {
+    /// Moves to the next packet of the stream; returns false if the file has none. In a `growing`
+    /// file the last run has no end.
+    pub(crate) fn seek_run(&mut self, growing: bool) -> bool {
         let Some(runs) = &self.runs else { return true };
         while let Some(run) = runs.get(self.run) {
             let is_last = self.run + 1 == runs.len();
@@ -170,31 +82,35 @@ impl FileScan {
         false
     }
 
-    /// Goes on with newer metadata, at an offset where the clock stands so.
-    pub(crate) fn renewed(self, trace: &TraceData, offset: u64, clock: u64) -> FileScan {
+    /// Restarts the scan with newer metadata, at an offset where the clock has the given value.
+    pub(crate) fn restart_at(self, trace: &TraceData, offset: u64, clock: u64) -> FileScan {
         let mut machine = trace.decoder.machine();
         machine.clock = clock;
         FileScan { offset, machine, ..self }
     }
 
-    /// The next packet.
-    pub(crate) fn next(&mut self, trace: &TraceData) -> Result<Scan, Problem> {
+    /// Scans for the next packet.
+    pub(crate) fn next(&mut self, trace: &TraceData) -> Result<ScanResult, Problem> {
         let file_size = self.file.size()?;
-        let left = file_size.saturating_sub(self.offset);
-        if left == 0 {
-            return Ok(Scan::End);
+        let remaining = file_size.saturating_sub(self.offset);
+        if remaining == 0 {
+            return Ok(ScanResult::End);
         }
         let clock_before = self.machine.clock;
-        let mut want = HEADER_READ;
+        let mut wanted_size = HEADER_READ_SIZE;
         let packet = loop {
-            self.buffer.resize(want, 0);
+            self.buffer.resize(wanted_size, 0);
             let read = self.file.read(&mut self.handle, self.offset, &mut self.buffer)?;
             self.machine.clock = clock_before;
             match trace.decoder.packet(View::whole(&self.buffer[..read]), &mut self.machine) {
                 Ok(packet) => break packet,
-                Err(Stop::Short) if read == want && want < HEADER_SIZE_MAX => want *= 8,
+                Err(Stop::Short) if read == wanted_size && wanted_size < HEADER_SIZE_MAX => {
+                    wanted_size *= 8
+                }
                 Err(Stop::Short) => {
-                    return Ok(Scan::Cut(self.problem(0, ProblemKind::CutInHeader)));
+                    return Ok(ScanResult::TruncatedHeader(
+                        self.problem(0, ProblemKind::CutInHeader),
+                    ));
                 }
                 Err(Stop::Bad(error)) => {
                     let kind = ProblemKind::Data(error.to_string());
@@ -203,7 +119,7 @@ impl FileScan {
             }
         };
         let declared = packet.total_bits.map(|bits| bits / 8);
-        let size = declared.map_or(left, |size| size.min(left));
+        let size = declared.map_or(remaining, |size| size.min(remaining));
         if size == 0 {
             let kind = ProblemKind::Data("packet claims a size of 0".into());
             return Err(self.problem(0, kind));
@@ -220,16 +136,16 @@ impl FileScan {
             end_ns: ns(packet.end),
             clock_before,
             losses: Vec::new(),
-            missing: declared.map_or(0, |declared| declared - size),
+            missing_bytes: declared.map_or(0, |declared| declared - size),
             packet,
             mark: None,
-            known_events: 0,
+            delivered_events: 0,
         };
         self.offset += size;
         if let Some(end) = packet_ref.packet.end {
             self.machine.clock = end;
         }
-        Ok(Scan::Packet(Box::new(packet_ref)))
+        Ok(ScanResult::Packet(Box::new(packet_ref)))
     }
 
     fn problem(&self, at: u64, kind: ProblemKind) -> Problem {

@@ -1,22 +1,22 @@
-//! Standard input: metadata followed by packets, or packets alone. What arrives is spooled to an
+//! Standard input: metadata followed by packets, or packets alone. The packets are spooled to an
 //! unlinked temporary file, so that streams that follow each other can be merged by time.
 
-use crate::discover::{Found, Metadata, read_metadata};
 use crate::error::{Problem, ProblemKind};
 use crate::file::StreamFile;
+use crate::input::{Metadata, TraceInput, read_metadata};
 use blkkin_ctf::metadata::METADATA_SIZE_MAX;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The two byte orders of a data packet's magic number. Its first byte never occurs in UTF-8
-/// text, nor in the header of a metadata packet before the padding's zeros.
+/// Magic number of a data packet, in both byte orders. Its first byte never occurs in UTF-8 text,
+/// nor in the header of a metadata packet before the padding's zeros.
 const MAGICS: [[u8; 4]; 2] = [[0xc1, 0x1f, 0xfc, 0xc1], [0xc1, 0xfc, 0x1f, 0xc1]];
 
 const NAME: &str = "<stdin>";
 
-pub(crate) fn open(metadata: Option<&Path>) -> Result<Found, Problem> {
+pub(crate) fn open(metadata: Option<&Path>) -> Result<TraceInput, Problem> {
     let path = Path::new(NAME);
     let problem = |action| move |error: io::Error| Problem::io(path, action, &error);
     let mut input = io::stdin().lock();
@@ -38,9 +38,9 @@ pub(crate) fn open(metadata: Option<&Path>) -> Result<Found, Problem> {
     Ok(found(metadata, spool))
 }
 
-fn found(metadata: Vec<u8>, spool: File) -> Found {
+fn found(metadata: Vec<u8>, spool: File) -> TraceInput {
     let file = StreamFile::from_open(NAME.into(), spool);
-    Found {
+    TraceInput {
         path: NAME.into(),
         given: NAME.into(),
         metadata: Metadata::Bytes(metadata),
@@ -49,7 +49,7 @@ fn found(metadata: Vec<u8>, spool: File) -> Found {
     }
 }
 
-/// Reads until the first data packet; gives the metadata and what was read beyond it.
+/// Reads up to the first data packet; returns the metadata, and the bytes read after it.
 fn split(input: &mut impl Read) -> io::Result<(Vec<u8>, Vec<u8>)> {
     let mut bytes = Vec::new();
     let mut searched = 0;

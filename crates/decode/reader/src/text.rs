@@ -1,68 +1,67 @@
-//! A buffer for lines, made for many small pieces.
+//! Buffer for lines that consist of many small pieces.
 //!
-//! A piece is written as a whole chunk of fixed size, of which some bytes count: that is two
-//! stores, where copying a length that is only known here is a call. What does not fit is counted
-//! but not written, so that no piece has to be able to make room, which would cost each of them
-//! more than writing it does. [`Text::append`] makes room afterwards, and has the line printed
-//! again.
+//! A piece is written as a whole chunk of fixed size, of which only some bytes count: that is two
+//! stores, where a copy of variable length is a call. Bytes beyond the capacity are counted but not
+//! written, so no write has to grow the buffer; a check for that would cost more than the write
+//! itself. [`Text::append`] grows the buffer afterwards and repeats the line.
 
 use std::fmt;
 use std::io;
 use std::ops::{Deref, Range};
 
-/// Text that is being written.
+/// Growing buffer of text.
 #[derive(Clone, Default)]
 pub struct Text {
-    /// The text, and room for more.
+    /// The text, followed by spare room.
     bytes: Vec<u8>,
-    /// Of the text; more than there is room for, if it did not fit. Blocks of text are small, and
-    /// sums of this and a place's size need no check.
+    /// Length of the text; larger than the buffer after an overflow. Blocks of text are small, so
+    /// sums of this length and a chunk's size need no overflow check.
     length: u32,
 }
 
-/// A piece of text of any length that is written often.
+/// Piece of text of any length that is written often, in chunks.
 #[derive(Clone, Debug, Default)]
 pub struct Piece {
     chunks: Vec<[u8; CHUNK]>,
-    /// Bytes of the last chunk that do not count.
+    /// Unused bytes of the last chunk.
     padding: usize,
 }
 
 const CHUNK: usize = 32;
 
-/// Bytes that may be appended at once; the largest event of bytes takes no more.
+/// Maximum number of bytes in one call of `append`; the largest event of bytes needs no more.
 const APPENDED_MAX: u32 = 128 << 20;
 
 impl Text {
-    /// An empty text with room for `size` bytes.
+    /// Makes an empty text with a capacity of `size` bytes.
     pub fn with_room(size: usize) -> Text {
         Text { bytes: vec![0; size], length: 0 }
     }
 
-    /// Drops all of it; the room stays.
+    /// Removes the text and keeps the capacity.
     pub fn clear(&mut self) {
         self.length = 0;
     }
 
-    /// Drops all but the first `length` bytes.
+    /// Shortens the text to `length` bytes.
     pub fn truncate(&mut self, length: usize) {
         self.length = self.length.min(length as u32);
     }
 
-    /// A text of what `print` prints; nothing if that is too long.
+    /// Returns the text that `print` appends, or an empty one if it is too long.
     pub fn of(print: impl FnMut(&mut Text)) -> Text {
         let mut text = Text::default();
         let _ = text.append(print);
         text
     }
 
-    /// Bytes that it takes.
+    /// Capacity in bytes.
     pub(crate) fn room(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Lets `print` append to the text; again from the start with more room, if there is too
-    /// little. `None`, and nothing is appended, if it is longer than anybody can mean.
+    /// Calls `print` to append to the text, and again with more capacity if that was too small.
+    /// Returns `None`, with the text unchanged, if `print` appends more than 128 MiB.
     #[inline]
     pub fn append<T>(&mut self, mut print: impl FnMut(&mut Text) -> T) -> Option<T> {
         let start = self.length;
@@ -88,7 +87,8 @@ impl Text {
         self.bytes.resize(size, 0);
     }
 
-    /// Lets `write` fill a place of `N` bytes behind the text, and say how many of them count.
+    /// Passes `N` bytes after the text to `write`, which returns how many of them belong to the
+    /// text.
     #[inline(always)]
     pub fn push_with<const N: usize>(&mut self, write: impl FnOnce(&mut [u8; N]) -> usize) {
         let start = self.length as usize;
@@ -99,7 +99,7 @@ impl Text {
                 debug_assert!(count <= N);
                 self.length += count as u32;
             }
-            // The bytes that count might have fitted, but not the place.
+            // The bytes that count might fit, but `write` needs all `N`.
             None => self.did_not_fit(N),
         }
     }
@@ -119,13 +119,13 @@ impl Text {
         self.push_some([byte], 1);
     }
 
-    /// Appends a few bytes whose number is known to the compiler.
+    /// Appends an array of bytes, whose length the compiler knows.
     #[inline(always)]
     pub fn push_all<const N: usize>(&mut self, bytes: &[u8; N]) {
         self.push_some(*bytes, N);
     }
 
-    /// Appends any bytes.
+    /// Appends bytes of any number.
     #[inline]
     pub fn extend_from_slice(&mut self, bytes: &[u8]) {
         let start = self.length as usize;
@@ -138,7 +138,7 @@ impl Text {
         }
     }
 
-    /// Counts what there is no room for.
+    /// Counts bytes that do not fit.
     #[inline(always)]
     fn did_not_fit(&mut self, size: usize) {
         let size = u32::try_from(size).unwrap_or(u32::MAX);
@@ -154,17 +154,17 @@ impl Text {
         self.length -= piece.padding as u32;
     }
 
-    /// A part of the text, to be written over.
+    /// Part of the text, to be overwritten.
     #[inline]
     pub fn place(&mut self, range: Range<usize>) -> &mut [u8] {
         &mut self.bytes[range]
     }
 
-    /// Puts `bytes` in the place of others.
+    /// Replaces a part of the text by `bytes`, which may be longer or shorter.
     pub fn replace(&mut self, range: Range<usize>, bytes: &[u8]) {
         let behind = self[range.end..].to_vec();
         self.truncate(range.start);
-        // Not much more than there was.
+        // The text is hardly longer than before, so this cannot fail.
         let _ = self.append(|text| {
             text.extend_from_slice(bytes);
             text.extend_from_slice(&behind);
@@ -199,20 +199,20 @@ impl fmt::Debug for Text {
 }
 
 impl Piece {
-    /// Whether it has no bytes.
+    /// Returns true if the piece has no bytes.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.chunks.is_empty()
     }
 
-    /// The piece of these bytes.
+    /// Makes a piece of `bytes`.
     pub fn new(bytes: &[u8]) -> Piece {
         let mut piece = Piece::default();
         piece.set([bytes]);
         piece
     }
 
-    /// Makes it the piece of these parts, in the memory that it has.
+    /// Sets the piece to the concatenation of `parts`, and reuses its memory.
     pub fn set<const N: usize>(&mut self, parts: [&[u8]; N]) {
         let mut size = 0;
         self.chunks.clear();

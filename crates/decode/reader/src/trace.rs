@@ -1,19 +1,20 @@
-//! An opened trace: its schema, its decoder and its streams.
+//! Opened trace: schema, decoder and streams.
 
-use crate::packets::WaitingFile;
-use crate::scan::Identity;
+use crate::file::StreamFile;
+use crate::packet::{PacketKey, StreamId};
 use blkkin_ctf::clock::TimeScale;
 use blkkin_ctf::decode::Decoder;
 use blkkin_ctf::schema::{Schema, StreamClass};
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What all streams of a trace share.
+/// Decoder and clocks, which all streams of a trace share.
 #[derive(Debug)]
 pub(crate) struct TraceData {
     pub(crate) decoder: Decoder,
-    /// By index of stream class.
+    /// Conversion of times, by index of stream class.
     pub(crate) scales: Vec<Option<TimeScale>>,
 }
 
@@ -30,35 +31,35 @@ impl TraceData {
     }
 }
 
-/// A trace: one metadata, any number of streams. Directories with the same trace UUID (rotated
-/// chunks, snapshots) are one trace.
+/// Trace: one metadata and any number of streams. Directories with the same trace UUID (chunks of a
+/// rotation, snapshots) form one trace.
 #[derive(Debug)]
 pub struct Trace {
-    /// Number of the trace among those read together. A trace whose metadata grows while it is
-    /// followed gets a new one.
+    /// Number of the trace among those read together. Newer metadata of a followed trace makes it a
+    /// new trace with a new number.
     pub id: usize,
-    /// The directory (of several, the first).
+    /// Directory of the trace; the first of several.
     pub path: PathBuf,
-    /// The name that babeltrace2 gives it: host name and path.
+    /// Name as in babeltrace2: host name and path.
     pub name: String,
-    /// All streams, by the ids of their class and their own.
+    /// Streams of the trace, in order of class id and stream id.
     pub streams: Vec<Stream>,
     pub(crate) data: Arc<TraceData>,
 }
 
 impl Trace {
-    /// The trace's metadata.
+    /// Schema from the trace's metadata.
     pub fn schema(&self) -> &Arc<Schema> {
         self.data.decoder.schema()
     }
 
-    /// The decoder for the trace's packets.
+    /// Decoder for the trace's packets.
     pub fn decoder(&self) -> &Decoder {
         &self.data.decoder
     }
 
-    /// By stream: the id of its class and its own. Streams that have none are numbered within
-    /// their class in the order of their paths, with numbers that no other stream has.
+    /// Class id and stream id of each stream. Streams without an id are numbered within their class
+    /// in the order of their paths, with numbers that no other stream has.
     pub fn stream_ids(&self) -> Vec<(u64, u64)> {
         let mut order: Vec<usize> = (0..self.streams.len()).collect();
         order.sort_by_key(|&index| &self.streams[index].name);
@@ -81,13 +82,13 @@ impl Trace {
         ids
     }
 
-    /// How to convert times of streams of a class.
+    /// Conversion of times in streams of a class; `None` without a clock.
     pub fn scale(&self, stream_class: usize) -> Option<TimeScale> {
         self.data.scale(stream_class)
     }
 }
 
-/// One data stream: usually the events of one channel and CPU.
+/// Data stream: usually the events of one channel and CPU.
 #[derive(Debug)]
 pub struct Stream {
     /// Index of the stream class in the schema.
@@ -96,19 +97,29 @@ pub struct Stream {
     pub class_id: u64,
     /// Id of the stream within its class.
     pub instance: Option<u64>,
-    /// The name that babeltrace2 gives it: the path of its first file.
+    /// Name as in babeltrace2: the path of the first file.
     pub name: String,
-    pub(crate) files: Vec<WaitingFile>,
+    pub(crate) files: Vec<FilePart>,
+}
+
+/// Packets of one stream in a file.
+#[derive(Clone, Debug)]
+pub(crate) struct FilePart {
+    pub(crate) file: Arc<StreamFile>,
+    /// Key of the stream's first packet in the file.
+    pub(crate) first: PacketKey,
+    /// Byte ranges of the stream's packets, if the file has packets of other streams too.
+    pub(crate) runs: Option<Arc<[Range<u64>]>>,
 }
 
 impl Stream {
-    /// The class and id that its packets name.
-    pub(crate) fn identity(&self) -> Identity {
+    /// Identity of the stream in its trace.
+    pub(crate) fn id(&self) -> StreamId {
         (self.class, self.instance)
     }
 
-    /// Whether it is all that has its ids, in any number of files.
-    pub(crate) fn is_joined(&self) -> bool {
+    /// Returns true if no other stream of the trace can have the same ids.
+    pub(crate) fn has_unique_id(&self) -> bool {
         self.instance.is_some() && self.files.iter().all(|file| file.first.0.is_some())
     }
 }

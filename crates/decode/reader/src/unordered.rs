@@ -1,65 +1,67 @@
-//! Events in any order, packet by packet, on several threads: for whoever only counts.
+//! Reading without order, packet by packet, on several threads; for statistics.
 
 use crate::cursor::Cursor;
+use crate::delivery::Delivery;
 use crate::event::{Event, PacketView};
 use crate::loss::Loss;
-use crate::packets::PacketRef;
+use crate::packet::PacketRef;
 use crate::reading::Reading;
+use crate::stats::Stats;
 use crate::trace::{Stream, Trace};
-use crate::work::{Stats, Work};
 use std::collections::HashMap;
 use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 use std::vec;
 
-/// Makes something of events that come in any order, packet by packet.
+/// Receives events without order, packet by packet.
 pub trait Unordered: Send {
-    /// Whether it wants to see events; without, they are only decoded and counted.
+    /// Set if events are delivered; otherwise they are only decoded and counted.
     const EVENTS: bool = true;
 
-    /// A packet's events follow.
+    /// Receives a packet, before its events.
     fn packet(&mut self, trace: &Trace, stream: &Stream, packet: &PacketView<'_>);
 
-    /// An event of that packet.
+    /// Receives an event of the last packet.
     fn event(&mut self, event: &mut Event<'_>);
 
-    /// Something was lost before that packet.
+    /// Receives a loss before the next packet.
     fn loss(&mut self, trace: &Trace, stream: &Stream, loss: &Loss);
 }
 
-/// Bytes of packets that are worth a worker's while.
+/// Bytes of packets in a worker's batch.
 const BATCH_SIZE: u64 = 512 << 10;
-/// Bytes that a cursor should hold: what stays in a core's own cache.
+/// Size of a cursor's window in bytes; it fits into a core's own cache.
 const WINDOW: usize = 256 << 10;
 
 impl Reading<'_> {
-    /// Passes all events, in any order, to consumers that `make` makes, one a thread.
+    /// Delivers all events without order, on each thread to a consumer of its own made by `make`.
+    /// Returns the consumers and the totals.
     pub fn unordered<U: Unordered>(&self, make: impl Fn() -> U + Sync) -> (Vec<U>, Stats) {
         let (sender, receiver) = mpsc::sync_channel::<Vec<(usize, PacketRef)>>(self.threads);
         let receiver = Mutex::new(receiver);
-        let work_on_batches = || {
+        let read_batches = || {
             let mut consumer = make();
-            let mut work = Work::new(self);
+            let mut delivery = Delivery::new(self);
             let mut cursors = Cursors::default();
             loop {
                 let batch = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
-                let Ok(batch) = batch else { return (consumer, work.stats) };
+                let Ok(batch) = batch else { return (consumer, delivery.stats) };
                 let mut packets = batch.into_iter();
-                if !U::EVENTS && work.takes_all() {
+                if !U::EVENTS && delivery.accepts_all() {
                     while let Some(()) =
-                        self.count(&mut work, &mut cursors, &mut packets, &mut consumer)
+                        self.count_packets(&mut delivery, &mut cursors, &mut packets, &mut consumer)
                     {
                     }
                     continue;
                 }
                 for (number, packet) in packets {
-                    self.packet(&mut work, &mut cursors, number, packet, &mut consumer);
+                    self.read_packet(&mut delivery, &mut cursors, number, packet, &mut consumer);
                 }
             }
         };
         thread::scope(|scope| {
-            let workers: Vec<_> = (0..self.threads).map(|_| scope.spawn(work_on_batches)).collect();
+            let workers: Vec<_> = (0..self.threads).map(|_| scope.spawn(read_batches)).collect();
             let mut stats = Stats::default();
             for number in 0..self.stream_count() {
                 let mut packets = self.packets(number);
@@ -67,9 +69,9 @@ impl Reading<'_> {
                 let mut size = 0;
                 while let Some(packet) = packets.next() {
                     size += packet.size;
-                    let is_free = packet.is_free();
+                    let is_independent = packet.is_independent();
                     batch.push((number, packet));
-                    if size >= BATCH_SIZE && is_free && batch.len() > 1 {
+                    if size >= BATCH_SIZE && is_independent && batch.len() > 1 {
                         let _ = sender.send(std::mem::take(&mut batch));
                         size = 0;
                     }
@@ -88,83 +90,84 @@ impl Reading<'_> {
         })
     }
 
-    /// Passes a packet's events on.
-    fn packet<U: Unordered>(
+    /// Delivers a packet's events.
+    fn read_packet<U: Unordered>(
         &self,
-        work: &mut Work<'_, '_>,
+        delivery: &mut Delivery<'_, '_>,
         cursors: &mut Cursors,
         number: usize,
         packet: PacketRef,
         consumer: &mut U,
     ) {
         let (trace, stream) = self.stream(number);
-        let (cursor, _) = cursors.of(trace);
+        let (cursor, _) = cursors.for_trace(trace);
         let scale = trace.scale(stream.class);
-        if !self.begin(work, cursor, number, packet, consumer) {
+        if !self.start_packet(delivery, cursor, number, packet, consumer) {
             return;
         }
         loop {
             match cursor.next(&trace.data) {
                 Ok(Some(class)) => {
                     let time = scale.map(|scale| scale.ns(cursor.cycles()));
-                    if work.in_range(time) {
-                        work.event(number, cursor, class, time, |event| match U::EVENTS {
+                    if delivery.in_range(time) {
+                        delivery.deliver(number, cursor, class, time, |event| match U::EVENTS {
                             true => consumer.event(event),
-                            false => event.pass_over(),
+                            false => event.skip_body(),
                         });
                     }
                 }
                 Ok(None) => break,
                 Err(problem) => {
-                    work.stats.problems.push(problem);
+                    delivery.stats.problems.push(problem);
                     break;
                 }
             }
         }
-        work.tell(0);
+        delivery.report_progress(0);
     }
 
-    /// Counts the events of one packet, or of two at the same time.
-    fn count<U: Unordered>(
+    /// Counts the events of the next packet, or of two packets whose walks are interleaved; `None`
+    /// if no packet remains.
+    fn count_packets<U: Unordered>(
         &self,
-        work: &mut Work<'_, '_>,
+        delivery: &mut Delivery<'_, '_>,
         cursors: &mut Cursors,
         packets: &mut vec::IntoIter<(usize, PacketRef)>,
         consumer: &mut U,
     ) -> Option<()> {
         let (number, packet) = packets.next()?;
         let (trace, _) = self.stream(number);
-        let (cursor, other_cursor) = cursors.of(trace);
-        let is_free = packet.is_free();
-        if !self.begin(work, cursor, number, packet, consumer) {
+        let (cursor, other_cursor) = cursors.for_trace(trace);
+        let is_independent = packet.is_independent();
+        if !self.start_packet(delivery, cursor, number, packet, consumer) {
             return Some(());
         }
-        let goes_with = |(other, packet): &(usize, PacketRef)| {
-            is_free && packet.is_free() && self.stream(*other).0.id == trace.id
+        let can_pair = |(other, packet): &(usize, PacketRef)| {
+            is_independent && packet.is_independent() && self.stream(*other).0.id == trace.id
         };
         let data = &*trace.data;
-        if packets.as_slice().first().is_some_and(goes_with)
+        if packets.as_slice().first().is_some_and(can_pair)
             && let Some((number, packet)) = packets.next()
-            && self.begin(work, other_cursor, number, packet, consumer)
+            && self.start_packet(delivery, other_cursor, number, packet, consumer)
         {
-            let problems = &mut work.stats.problems;
-            let count = Cursor::skip_together((cursor, data), (other_cursor, data), problems);
-            work.events(count);
+            let problems = &mut delivery.stats.problems;
+            let count = Cursor::skip_two((cursor, data), (other_cursor, data), problems);
+            delivery.count_events(count);
             let (count, problem) = other_cursor.skip_rest(data);
-            work.events(count);
-            work.stats.problems.extend(problem);
+            delivery.count_events(count);
+            delivery.stats.problems.extend(problem);
         }
         let (count, problem) = cursor.skip_rest(data);
-        work.events(count);
-        work.stats.problems.extend(problem);
-        work.tell(0);
+        delivery.count_events(count);
+        delivery.stats.problems.extend(problem);
+        delivery.report_progress(0);
         Some(())
     }
 
-    /// Tells the consumer of a packet, and has the cursor begin it; `false` if it cannot.
-    fn begin<U: Unordered>(
+    /// Delivers a packet and its losses, and starts the cursor in it; returns false if that fails.
+    fn start_packet<U: Unordered>(
         &self,
-        work: &mut Work<'_, '_>,
+        delivery: &mut Delivery<'_, '_>,
         cursor: &mut Cursor,
         number: usize,
         mut packet: PacketRef,
@@ -172,18 +175,21 @@ impl Reading<'_> {
     ) -> bool {
         let (trace, stream) = self.stream(number);
         for loss in std::mem::take(&mut packet.losses) {
-            if let Some(loss) = work.loss(loss, trace.scale(stream.class)) {
+            if let Some(loss) = delivery.count_loss(loss, trace.scale(stream.class)) {
                 consumer.loss(trace, stream, &loss);
             }
         }
-        let view =
-            PacketView { place: packet.place(), begin_ns: packet.begin_ns, end_ns: packet.end_ns };
+        let view = PacketView {
+            place: packet.location(),
+            begin_ns: packet.begin_ns,
+            end_ns: packet.end_ns,
+        };
         consumer.packet(trace, stream, &view);
-        work.tell(packet.size);
+        delivery.report_progress(packet.size);
         match cursor.start(&trace.data, packet) {
             Ok(()) => true,
             Err(problem) => {
-                work.stats.problems.push(problem);
+                delivery.stats.problems.push(problem);
                 false
             }
         }
@@ -195,7 +201,7 @@ impl Reading<'_> {
 struct Cursors(HashMap<usize, (Cursor, Cursor)>);
 
 impl Cursors {
-    fn of(&mut self, trace: &Trace) -> (&mut Cursor, &mut Cursor) {
+    fn for_trace(&mut self, trace: &Trace) -> (&mut Cursor, &mut Cursor) {
         let make = || Cursor::new(&trace.data, WINDOW);
         let (one, other) = self.0.entry(trace.id).or_insert_with(|| (make(), make()));
         (one, other)

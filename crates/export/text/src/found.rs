@@ -1,107 +1,108 @@
-//! What a store of requests answers, as pictures for a terminal: requests found ([`requests`]), how long spans take
-//! ([`latency`], and [`latencies`] of each service and name), and who calls whom ([`calls`]).
+//! Results of queries to a store of requests, as pictures for a terminal: requests ([`requests`]),
+//! durations of spans ([`latency`], and [`latencies`] for each service and name), and calls between
+//! services ([`calls`]).
 
-use crate::info::table::{Column, Look, Table, Tone};
+use crate::info::table::{Column, Table, Theme, Tone};
 use crate::info::units::{duration, grouped, percent, plural};
 use crate::time::{TimeFormat, TimePrinter};
 use blkkin_reader::Text;
 use std::fmt::Write;
 
-/// Columns of tables, and the shares of spans, in percent, that take at most as long as they say.
+/// Titles of columns, and the percentiles in them.
 const PERCENTILES: [(&str, &str); 4] =
     [("P50", "50"), ("P90", "90"), ("P99", "99"), ("MAX", "100")];
 
-/// How to draw.
+/// Options for drawing.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// With colours.
+    /// Use terminal colours.
     pub color: bool,
-    /// Without Unicode's blocks.
+    /// Use ASCII instead of Unicode's blocks.
     pub ascii: bool,
-    /// Characters of a line.
+    /// Width of a line in characters.
     pub width: usize,
-    /// Dates in UTC instead of the local time zone.
+    /// Print dates in UTC instead of the local time zone.
     pub utc: bool,
 }
 
-/// A request that was found.
+/// Request in the results of a query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// Its number, as text.
+    /// Trace id, as text.
     pub id: String,
-    /// When it began, since 1970.
+    /// Start in nanoseconds since 1970.
     pub start_ns: u64,
-    /// How long it took.
+    /// Duration in nanoseconds.
     pub duration_ns: u64,
-    /// Who began it.
+    /// Service of the root span.
     pub service: String,
-    /// What its root is called.
+    /// Name of the root span.
     pub name: String,
-    /// How many spans it has, and how many of them failed.
+    /// Number of spans.
     pub spans: u64,
-    /// See `spans`.
+    /// Number of spans with an error.
     pub errors: u64,
-    /// How many services took part.
+    /// Number of services with a span.
     pub services: u64,
 }
 
-/// How long spans take.
+/// Durations of spans that match a query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Latency {
-    /// How many there are.
+    /// Number of spans.
     pub spans: u64,
-    /// So many percent of them, as text, take at most that long.
+    /// Percentiles: percent as text, and the duration in nanoseconds.
     pub percentiles: Vec<(String, u64)>,
-    /// Spans that take from the first to the second; in order.
+    /// Histogram in order: least and greatest duration of a bar, and its number of spans.
     pub bars: Vec<(u64, u64, u64)>,
-    /// Numbers of requests, and how long a span of each took.
+    /// Examples: trace id, and the duration of one of its spans.
     pub examples: Vec<(String, u64)>,
 }
 
-/// How long spans of one service and name take.
+/// Durations of the spans with one service and name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Latencies {
-    /// Who recorded them.
+    /// Service of the spans.
     pub service: String,
-    /// What was done.
+    /// Name of the spans.
     pub name: String,
-    /// How many there are.
+    /// Number of spans.
     pub spans: u64,
-    /// As of [`Latency`].
+    /// Percentiles, as in [`Latency`].
     pub percentiles: Vec<(String, u64)>,
 }
 
-/// What one service calls of another.
+/// Calls from one service to another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Calls {
-    /// Who calls.
+    /// Calling service.
     pub parent: String,
-    /// Who is called.
+    /// Called service.
     pub child: String,
-    /// How often.
+    /// Number of calls.
     pub calls: u64,
-    /// How often that failed.
+    /// Number of calls with an error.
     pub errors: u64,
-    /// So many percent of the calls, as text, take at most that long.
+    /// Percentiles of the calls' durations, as in [`Latency`].
     pub percentiles: Vec<(String, u64)>,
 }
 
-/// Names are cut to so many characters.
+/// Maximum length of a name in characters.
 const NAME_MAX: usize = 40;
-/// Bars of a table have at least and at most so many.
+/// Minimum width of a bar in characters; `BAR_MAX` is the maximum.
 const BAR_MIN: usize = 8;
 const BAR_MAX: usize = 40;
-/// What a table has beside its bar, about, where there is one.
+/// Width of a table of requests without its bars, approximately.
 const TABLE_WIDTH: usize = 104;
-/// Bars of a histogram, about.
+/// Bars of a histogram, approximately.
 const ROWS: f64 = 24.0;
 
 impl Options {
-    fn look(&self) -> Look {
-        Look { color: self.color, ascii: self.ascii }
+    fn theme(&self) -> Theme {
+        Theme { color: self.color, ascii: self.ascii }
     }
 
-    /// Room for bars beside `others` characters; 0 is not enough for any.
+    /// Width of a bar beside columns of `others` characters; 0 if there is too little room.
     fn bar(&self, others: usize) -> usize {
         match self.width.saturating_sub(others) {
             ..BAR_MIN => 0,
@@ -120,7 +121,7 @@ impl Options {
         if self.ascii { text } else { text.replace("us", "µs") }
     }
 
-    /// Those of a line; empty where one is not known.
+    /// Cells with the percentiles of a row; empty for a percentile that is missing.
     fn percentiles(&self, known: &[(String, u64)]) -> [(Tone, String); PERCENTILES.len()] {
         PERCENTILES.map(|(_, percent)| {
             let known = known.iter().find(|(other, _)| other == percent);
@@ -134,9 +135,9 @@ fn alarm(count: u64) -> (Tone, String) {
     (Tone::Alarm, text)
 }
 
-/// One request a line; bars are to the scale of the longest.
+/// Draws one request a line; the bars are scaled to the longest request.
 pub fn requests(found: &[Found], options: &Options) -> String {
-    let look = options.look();
+    let theme = options.theme();
     let longest = found.iter().map(|found| found.duration_ns).max().unwrap_or(0);
     let room = options.bar(TABLE_WIDTH);
     let mut table = Table::new(&[
@@ -153,14 +154,14 @@ pub fn requests(found: &[Found], options: &Options) -> String {
     for found in found {
         let bar = match room {
             0 => String::new(),
-            room => look.bar(found.duration_ns, longest, room),
+            room => theme.bar(found.duration_ns, longest, room),
         };
         table.row(vec![
             (Tone::Faint, options.time(found.start_ns)),
             (Tone::Strong, options.duration(found.duration_ns)),
             (Tone::Bar, bar),
-            (Tone::Plain, look.clean(&found.service, NAME_MAX)),
-            (Tone::Plain, look.clean(&found.name, NAME_MAX)),
+            (Tone::Plain, theme.clean(&found.service, NAME_MAX)),
+            (Tone::Plain, theme.clean(&found.name, NAME_MAX)),
             (Tone::Plain, grouped(found.spans)),
             alarm(found.errors),
             (Tone::Plain, grouped(found.services)),
@@ -168,17 +169,17 @@ pub fn requests(found: &[Found], options: &Options) -> String {
         ]);
     }
     let mut out = String::new();
-    table.print(&mut out, look);
+    table.print(&mut out, theme);
     out
 }
 
-/// A histogram whose bars are each as much longer than the one before, and percentiles.
+/// Draws percentiles, examples, and a histogram with a logarithmic scale.
 pub fn latency(found: &Latency, options: &Options) -> String {
-    let look = options.look();
-    let mut out = look.paint(Tone::Strong, &plural(found.spans, "span"));
+    let theme = options.theme();
+    let mut out = theme.paint(Tone::Strong, &plural(found.spans, "span"));
     for (percent, ns) in &found.percentiles {
         let name = if percent == "100" { "max".to_owned() } else { format!("p{percent}") };
-        let _ = write!(out, "  {} {}", look.paint(Tone::Faint, &name), options.duration(*ns));
+        let _ = write!(out, "  {} {}", theme.paint(Tone::Faint, &name), options.duration(*ns));
     }
     out.push('\n');
     let rows = coarse(&found.bars);
@@ -192,25 +193,26 @@ pub fn latency(found: &Latency, options: &Options) -> String {
             (Tone::Plain, options.duration(greatest)),
             (Tone::Plain, grouped(spans)),
             (Tone::Faint, percent(spans, found.spans)),
-            (Tone::Bar, look.bar(spans, most, room)),
+            (Tone::Bar, theme.bar(spans, most, room)),
         ]);
     }
     if most > 0 {
-        table.print(&mut out, look);
+        table.print(&mut out, theme);
     }
     if !found.examples.is_empty() {
-        out.push_str(&look.paint(Tone::Strong, "Examples"));
+        out.push_str(&theme.paint(Tone::Strong, "Examples"));
         out.push('\n');
         let mut table = Table::new(&[Column::Right("TOOK"), Column::Left("REQUEST")]);
         for (id, ns) in &found.examples {
             table.row(vec![(Tone::Plain, options.duration(*ns)), (Tone::Plain, id.clone())]);
         }
-        table.print(&mut out, look);
+        table.print(&mut out, theme);
     }
     out
 }
 
-/// Joins bars until there are few. Those between that are empty come too, so that the picture is to scale.
+/// Joins bars into at most about [`ROWS`] rows of equal width on a logarithmic scale; rows between
+/// them may be empty.
 fn coarse(bars: &[(u64, u64, u64)]) -> Vec<(u64, u64, u64)> {
     let (Some(first), Some(last)) = (bars.first(), bars.last()) else { return Vec::new() };
     let scale = |ns: u64| (ns.max(1) as f64).log2();
@@ -230,29 +232,29 @@ fn coarse(bars: &[(u64, u64, u64)]) -> Vec<(u64, u64, u64)> {
     rows
 }
 
-/// How long spans take, of each service and name.
+/// Draws a table of durations, one service and name a line.
 pub fn latencies(found: &[Latencies], options: &Options) -> String {
-    let look = options.look();
+    let theme = options.theme();
     let mut columns = vec![Column::Left("SERVICE"), Column::Left("NAME"), Column::Right("SPANS")];
     columns.extend(PERCENTILES.map(|(title, _)| Column::Right(title)));
     let mut table = Table::new(&columns);
     for found in found {
         let mut cells = vec![
-            (Tone::Plain, look.clean(&found.service, NAME_MAX)),
-            (Tone::Plain, look.clean(&found.name, NAME_MAX)),
+            (Tone::Plain, theme.clean(&found.service, NAME_MAX)),
+            (Tone::Plain, theme.clean(&found.name, NAME_MAX)),
             (Tone::Plain, grouped(found.spans)),
         ];
         cells.extend(options.percentiles(&found.percentiles));
         table.row(cells);
     }
     let mut out = String::new();
-    table.print(&mut out, look);
+    table.print(&mut out, theme);
     out
 }
 
-/// Who calls whom, and how that goes.
+/// Draws a table of calls, one pair of services a line.
 pub fn calls(found: &[Calls], options: &Options) -> String {
-    let look = options.look();
+    let theme = options.theme();
     let mut columns = vec![
         Column::Left("CALLER"),
         Column::Left("CALLED"),
@@ -266,8 +268,8 @@ pub fn calls(found: &[Calls], options: &Options) -> String {
         let failed =
             if found.errors > 0 { percent(found.errors, found.calls) } else { String::new() };
         let mut cells = vec![
-            (Tone::Plain, look.clean(&found.parent, NAME_MAX)),
-            (Tone::Plain, look.clean(&found.child, NAME_MAX)),
+            (Tone::Plain, theme.clean(&found.parent, NAME_MAX)),
+            (Tone::Plain, theme.clean(&found.child, NAME_MAX)),
             (Tone::Plain, grouped(found.calls)),
             alarm(found.errors),
             (Tone::Alarm, failed),
@@ -276,7 +278,7 @@ pub fn calls(found: &[Calls], options: &Options) -> String {
         table.row(cells);
     }
     let mut out = String::new();
-    table.print(&mut out, look);
+    table.print(&mut out, theme);
     out
 }
 

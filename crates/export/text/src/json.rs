@@ -1,13 +1,14 @@
 //! Events as JSON, one object a line, each with its `type`.
 //!
-//! The first line says what is read (`begin`), then come `event` and `loss` in order of time, and
-//! at last `end` with the totals. Keys are made once a field; values are written straight into
-//! the buffer, since a tree of values for each event would cost several times what the rest does.
-//! Integers are written in full, also beyond 2^53; numbers that JSON lacks are strings.
+//! The first line, `begin`, names the traces; `event` and `loss` follow in order of time, and the
+//! last line, `end`, has the totals. The text of each key is made once; values are written straight
+//! into the buffer, since a tree of values for each event would cost several times as much as all
+//! the rest. Integers are written in full, also beyond 2^53; numbers that JSON lacks are strings.
 
+use crate::class;
 use crate::number;
-use crate::program::{Program, Words};
-use crate::quote::{self, Quotes};
+use crate::program::{AffixPrinter, Program};
+use crate::quote::{self, EscapeRules};
 use blkkin_ctf::decode::{Node, NodeKind, NodeLabels, Visitor};
 use blkkin_ctf::schema::{EnvValue, IntKind, Scope};
 use blkkin_reader::{Event, LinePrinter, Loss, Piece, Stats, Stream, Target, Text, Trace};
@@ -15,30 +16,30 @@ use std::io::Write;
 use std::ops::Range;
 use wide::u8x16;
 
-/// Version of the lines' form; grows when a consumer might have to be changed.
+/// Version of the lines' schema; it changes if consumers may have to change.
 pub const SCHEMA: &str = "blkkin.view.v1";
 
-/// Prints events as JSON lines.
+/// Printer of events as JSON lines.
 #[derive(Debug, Default)]
 pub struct JsonPrinter {
-    /// By trace id.
+    /// Common text of lines, by trace id.
     traces: Vec<Option<TraceText>>,
-    /// By stream number: trace, number and text of the packet context that was last printed.
+    /// By stream number: trace id, packet number and text of the last packet context.
     packets: Vec<((usize, u64), Text)>,
 }
 
-/// What lines of a trace have in common.
+/// Common text of a trace's lines.
 #[derive(Debug)]
 struct TraceText {
     keys: Keys,
-    /// By stream class and event class.
+    /// Common text by stream class and event class.
     classes: Vec<Vec<Option<ClassText>>>,
 }
 
-/// What lines of an event class have in common.
+/// Common text of an event class' lines.
 #[derive(Debug)]
 struct ClassText {
-    /// From the stream's number to the name.
+    /// Text after the stream's number, up to the name.
     head: Piece,
     program: Option<Program>,
 }
@@ -50,9 +51,9 @@ impl LinePrinter for JsonPrinter {
 
     fn event(&mut self, out: &mut Text, event: &mut Event<'_>) -> Option<Range<u16>> {
         let trace = event.trace();
-        let text = crate::place(&mut self.traces, trace.id).get_or_insert_with(|| TraceText {
+        let text = class::entry(&mut self.traces, trace.id).get_or_insert_with(|| TraceText {
             keys: Keys::new(trace.decoder().nodes()),
-            classes: crate::by_class(trace.schema()),
+            classes: class::by_class(trace.schema()),
         });
         out.push_all(b"{\"type\":\"event\"");
         if let Some(time) = event.time() {
@@ -69,7 +70,7 @@ impl LinePrinter for JsonPrinter {
         out.push_piece(&class.head);
 
         let number = event.stream_number();
-        let (packet, context) = crate::place(&mut self.packets, number);
+        let (packet, context) = class::entry(&mut self.packets, number);
         if *packet != (trace.id, event.packet_number()) {
             *packet = (trace.id, event.packet_number());
             context.clear();
@@ -82,7 +83,7 @@ impl LinePrinter for JsonPrinter {
         let whole = match &class.program {
             Some(program) => event.read_plain(|bytes| {
                 out.truncate(start);
-                program.print::<JsonQuotes>(out, bytes)
+                program.print::<JsonEscapes>(out, bytes)
             }),
             None => event.visit(&mut Fields::new(out, &text.keys)),
         };
@@ -121,7 +122,7 @@ impl LinePrinter for JsonPrinter {
     fn delta(&self, _: &mut Text, _: u64, _: Option<u64>) {}
 }
 
-/// The first line: what is read.
+/// Returns the first line, which describes the traces.
 pub fn begin<'t>(traces: impl Iterator<Item = &'t Trace> + Clone) -> Text {
     Text::of(|out| print_begin(out, traces.clone()))
 }
@@ -163,7 +164,7 @@ fn print_begin<'t>(out: &mut Text, traces: impl Iterator<Item = &'t Trace>) {
     out.push_all(b"]}\n");
 }
 
-/// The last line: the totals.
+/// Returns the last line, with the totals.
 pub fn end(stats: &Stats) -> Text {
     Text::of(|out| print_end(out, stats))
 }
@@ -211,7 +212,7 @@ fn print_head(out: &mut Text, event: &Event<'_>) {
     let class = event.class();
     if let Some(level) = class.log_level {
         out.push_all(b",\"severity\":");
-        match crate::severity(Some(level)) {
+        match class::severity(Some(level)) {
             Some(severity) => string(out, severity.word().as_bytes()),
             None => number::signed(out, level),
         }
@@ -223,7 +224,7 @@ fn print_head(out: &mut Text, event: &Event<'_>) {
     }
 }
 
-/// The text before each field's value.
+/// Text before each field's value, by node id.
 #[derive(Debug)]
 struct Keys(Vec<Piece>);
 
@@ -248,12 +249,12 @@ impl Keys {
     }
 }
 
-/// Prints the fields of one event or packet context.
+/// Visitor that prints the fields of an event or packet context.
 struct Fields<'f> {
     out: &'f mut Text,
     keys: &'f Keys,
     start: usize,
-    /// For each array around: whether an element has been printed.
+    /// For each enclosing array, set once it has an element.
     arrays: Vec<bool>,
 }
 
@@ -273,8 +274,8 @@ impl<'f> Fields<'f> {
     }
 
     fn element(&mut self) {
-        if let Some(printed) = self.arrays.last_mut()
-            && std::mem::replace(printed, true)
+        if let Some(has_element) = self.arrays.last_mut()
+            && std::mem::replace(has_element, true)
         {
             self.out.push(b',');
         }
@@ -289,11 +290,11 @@ impl<'f> Fields<'f> {
                 self.out.extend_from_slice(if raw == 0 { b"false" } else { b"true" });
             }
             NodeKind::Int { kind: IntKind::BitMap, labels: Some(labels), .. } => {
-                self.labelled(raw, signed, labels.flags(raw));
+                self.push_labels(raw, signed, labels.flags(raw));
             }
             NodeKind::Int { labels: Some(labels), .. }
             | NodeKind::VarInt { labels: Some(labels), .. } => {
-                self.labelled(raw, signed, NodeLabels::of(labels, value));
+                self.push_labels(raw, signed, NodeLabels::of(labels, value));
             }
             _ => self.number(raw, signed),
         }
@@ -313,7 +314,7 @@ impl<'f> Fields<'f> {
         }
     }
 
-    fn labelled<'l>(&mut self, raw: u64, signed: bool, labels: impl Iterator<Item = &'l str>) {
+    fn push_labels<'l>(&mut self, raw: u64, signed: bool, labels: impl Iterator<Item = &'l str>) {
         self.out.push_all(b"{\"value\":");
         self.number(raw, signed);
         self.out.push_all(b",\"labels\":[");
@@ -423,22 +424,22 @@ impl Visitor for Fields<'_> {
     }
 }
 
-impl Words for Fields<'_> {
-    fn before(&mut self, node: &Node) {
+impl AffixPrinter for Fields<'_> {
+    fn prefix(&mut self, node: &Node) {
         self.key(node);
         self.quote_if_string(node);
     }
 
-    fn behind(&mut self, node: &Node) {
+    fn suffix(&mut self, node: &Node) {
         self.quote_if_string(node);
     }
 
-    fn printed(&self) -> &[u8] {
+    fn output(&self) -> &[u8] {
         self.out
     }
 }
 
-/// Appends items with commas between them.
+/// Appends items, separated by commas.
 fn list<T>(
     out: &mut Text,
     items: impl IntoIterator<Item = T>,
@@ -455,14 +456,14 @@ fn list<T>(
 /// Appends a string in quotes.
 fn string(out: &mut Text, value: &[u8]) {
     out.push(b'"');
-    quote::append::<JsonQuotes>(out, value);
+    quote::append::<JsonEscapes>(out, value);
     out.push(b'"');
 }
 
-struct JsonQuotes;
+struct JsonEscapes;
 
-impl Quotes for JsonQuotes {
-    /// Bytes beyond ASCII need a look at UTF-8.
+impl EscapeRules for JsonEscapes {
+    /// Bytes beyond ASCII may be invalid UTF-8.
     #[inline(always)]
     fn special(bytes: u8x16) -> u8x16 {
         let is = |byte| bytes.simd_eq(u8x16::splat(byte));

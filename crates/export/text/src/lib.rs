@@ -1,11 +1,11 @@
-//! Events as text for people and JSON for machines.
+//! Text for people and JSON for programs: events, statistics of traces, requests.
 //!
-//! [`pretty`] prints events as `babeltrace2` does, byte for byte; [`json`] prints one object a
-//! line; [`info`] draws what a trace holds. All are consumers of [`blkkin_reader`]. [`requests`] draws
-//! and prints what `blkkin_spans` makes of events.
+//! [`pretty`] prints events as `babeltrace2` does, byte for byte; [`json`] prints an object a line;
+//! [`info`] draws statistics of traces. All three are consumers of [`blkkin_reader`]. [`requests`]
+//! draws and prints the requests that `blkkin_spans` reconstructs from events, and [`found`] draws
+//! the results of queries to a store.
 
-use blkkin_ctf::schema::{Schema, StreamClass};
-
+mod class;
 pub mod found;
 pub mod info;
 pub mod json;
@@ -15,23 +15,3 @@ mod program;
 mod quote;
 pub mod requests;
 pub mod time;
-
-/// The severity of a level that metadata gives, if it is one of the fifteen.
-fn severity(level: Option<i64>) -> Option<blkkin_filter::Severity> {
-    blkkin_filter::Severity::from_number(level?.try_into().ok()?)
-}
-
-/// The item at `index` of a list that grows when it must.
-#[inline(always)]
-fn place<T: Default>(list: &mut Vec<T>, index: usize) -> &mut T {
-    if list.len() <= index {
-        list.resize_with(index + 1, T::default);
-    }
-    &mut list[index]
-}
-
-/// A place for something by stream class and event class.
-fn by_class<T>(schema: &Schema) -> Vec<Vec<Option<T>>> {
-    let of_stream = |class: &StreamClass| class.events.iter().map(|_| None).collect();
-    schema.streams.iter().map(of_stream).collect()
-}

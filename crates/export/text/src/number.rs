@@ -1,30 +1,31 @@
-//! Numbers as C's `printf` writes them, appended to a buffer.
+//! Numbers as C's `printf` prints them, appended to a buffer.
 
 use blkkin_reader::Text;
 
 /// Appends a decimal number.
 #[inline(always)]
 pub(crate) fn unsigned(out: &mut Text, value: u64) {
-    out.push_with(|place: &mut [u8; LONGEST]| put_unsigned(place, 0, value));
+    out.push_with(|place: &mut [u8; NUMBER_SIZE]| put_unsigned(place, 0, value));
 }
 
-/// Appends a decimal number.
+/// Appends a signed decimal number.
 #[inline(always)]
 pub(crate) fn signed(out: &mut Text, value: i64) {
-    out.push_with(|place: &mut [u8; LONGEST]| put_signed(place, 0, value));
+    out.push_with(|place: &mut [u8; NUMBER_SIZE]| put_signed(place, 0, value));
 }
 
-/// Bytes that [`put_signed`] and [`put_unsigned`] may write; not all of them count.
-pub(crate) const LONGEST: usize = 1 + 3 * 8;
+/// Bytes that [`put_signed`] and [`put_unsigned`] need for any number; shorter numbers leave
+/// garbage after their end.
+pub(crate) const NUMBER_SIZE: usize = 1 + 3 * 8;
 
-/// Writes a decimal number at `at`; gives where it ends.
+/// Writes a decimal number at `at`; returns the position after it.
 #[inline(always)]
 pub(crate) fn put_unsigned(place: &mut [u8], at: usize, value: u64) -> usize {
     match value {
-        0..EIGHT => put_up_to_eight(place, at, value as u32),
-        EIGHT..SIXTEEN => {
-            let end = put_up_to_eight(place, at, (value / EIGHT) as u32);
-            put_eight(place, end, (value % EIGHT) as u32)
+        0..TEN_POW_8 => put_up_to_eight(place, at, value as u32),
+        TEN_POW_8..TEN_POW_16 => {
+            let end = put_up_to_eight(place, at, (value / TEN_POW_8) as u32);
+            put_eight(place, end, (value % TEN_POW_8) as u32)
         }
         _ => put_long(place, at, value),
     }
@@ -39,7 +40,7 @@ fn put_up_to_eight(place: &mut [u8], at: usize, value: u32) -> usize {
     at + 8 - zeros as usize
 }
 
-/// Writes a decimal number at `at`; gives where it ends.
+/// Writes a signed decimal number at `at`; returns the position after it.
 #[inline(always)]
 pub(crate) fn put_signed(place: &mut [u8], at: usize, value: i64) -> usize {
     if value >= 0 {
@@ -49,17 +50,17 @@ pub(crate) fn put_signed(place: &mut [u8], at: usize, value: i64) -> usize {
     put_unsigned(place, at + 1, value.unsigned_abs())
 }
 
-/// The first number that has more than eight digits.
-const EIGHT: u64 = 100_000_000;
-/// The first number that has more than sixteen digits.
-const SIXTEEN: u64 = EIGHT * EIGHT;
+/// Smallest number with more than eight digits.
+const TEN_POW_8: u64 = 100_000_000;
+/// Smallest number with more than sixteen digits.
+const TEN_POW_16: u64 = TEN_POW_8 * TEN_POW_8;
 
 #[inline(never)]
 fn put_long(place: &mut [u8], at: usize, value: u64) -> usize {
-    let (high, low) = (value / SIXTEEN, value % SIXTEEN);
+    let (high, low) = (value / TEN_POW_16, value % TEN_POW_16);
     let end = put_up_to_eight(place, at, high as u32);
-    let end = put_eight(place, end, (low / EIGHT) as u32);
-    put_eight(place, end, (low % EIGHT) as u32)
+    let end = put_eight(place, end, (low / TEN_POW_8) as u32);
+    put_eight(place, end, (low % TEN_POW_8) as u32)
 }
 
 #[inline(always)]
@@ -69,7 +70,7 @@ fn put_eight(place: &mut [u8], at: usize, value: u32) -> usize {
     at + 8
 }
 
-/// Writes `value` (below 10^9) with nine digits at `at`; gives where they end.
+/// Writes `value` (below 10^9) with nine digits at `at`; returns the position after them.
 #[inline(always)]
 pub(crate) fn put_nanoseconds(place: &mut [u8], at: usize, value: u32) -> usize {
     place[at] = b'0' + (value / 100_000_000) as u8;
@@ -78,9 +79,9 @@ pub(crate) fn put_nanoseconds(place: &mut [u8], at: usize, value: u32) -> usize 
 
 const ASCII_ZEROS: u64 = u64::from_ne_bytes([b'0'; 8]);
 
-/// The eight digits of `value` (below 10^8), the first one in the lowest byte. All are found at
-/// once, by splitting into halves, quarters and eighths side by side in one word; the divisions
-/// are multiplications by a reciprocal that is exact in this range.
+/// Returns the eight digits of `value` (below 10^8), the first one in the lowest byte. Halves,
+/// quarters and eighths are split in parallel within one word; the divisions are multiplications by
+/// a reciprocal, which are exact in this range.
 #[inline]
 fn eight_digits(value: u32) -> u64 {
     let (high, low) = (u64::from(value / 10_000), u64::from(value % 10_000));
@@ -109,8 +110,8 @@ fn digits(out: &mut Text, value: u64, bits: u32) {
     }
 }
 
-/// Appends a number as `%g` does: six significant digits, no trailing zeros, an exponent only
-/// for very small and very large numbers.
+/// Appends a number as `%g` does: six significant digits without trailing zeros, and an exponent
+/// only for very small and very large numbers.
 pub(crate) fn general(out: &mut Text, value: f64) {
     const DIGITS: i32 = 6;
     if value.is_nan() {

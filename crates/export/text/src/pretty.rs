@@ -1,12 +1,14 @@
 //! Events as `babeltrace2` prints them, byte for byte.
 //!
-//! What a line has in common with others is made once: the text before each field's value by
-//! `Styles`, the words between time and fields by event class and packet. Members that are
-//! decimal integers or strings without colour, which nearly all are, take a short way.
+//! Text that lines have in common is made once: `Styles` has the text before each field's value,
+//! and `LineText` the text between time and fields, for each event class and packet. Event classes
+//! of decimal integers and strings without colour, which nearly all are, have a `Program` that
+//! prints them.
 
+use crate::class;
 use crate::number;
-use crate::program::{Program, Words};
-use crate::quote::{self, Quotes};
+use crate::program::{AffixPrinter, Program};
+use crate::quote::{self, EscapeRules};
 use crate::time::{TIME_SIZE, TimeFormat, TimePrinter};
 use blkkin_ctf::decode::{Node, NodeKind, NodeLabels, Visitor};
 use blkkin_ctf::schema::{Base, EnvValue, IntKind, Scope};
@@ -16,38 +18,38 @@ use std::ops::Range;
 use std::sync::Arc;
 use wide::u8x16;
 
-/// What to print; the default is babeltrace2's.
+/// Parts of a line; the default is babeltrace2's.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Names of payload fields.
+    /// Print the names of payload fields.
     pub names_payload: bool,
-    /// Names of context fields.
+    /// Print the names of context fields.
     pub names_context: bool,
-    /// Names of the parts before the fields.
+    /// Print the names of the parts before the fields.
     pub names_header: bool,
-    /// Names of the scopes.
+    /// Print the names of the scopes.
     pub names_scope: bool,
-    /// The trace's name.
+    /// Print the trace's name.
     pub trace: bool,
-    /// The trace's host.
+    /// Print the trace's host.
     pub hostname: bool,
-    /// The trace's domain.
+    /// Print the trace's domain.
     pub domain: bool,
-    /// The traced process' name.
+    /// Print the traced process' name.
     pub procname: bool,
-    /// The traced process' id.
+    /// Print the traced process' id.
     pub vpid: bool,
-    /// The event's level.
+    /// Print the event's log level.
     pub loglevel: bool,
-    /// The event's model URI.
+    /// Print the event's model URI.
     pub emf: bool,
-    /// How to print times.
+    /// Format of times.
     pub time: TimeFormat,
-    /// Times in UTC.
+    /// Print times in UTC instead of the local time zone.
     pub utc: bool,
-    /// The time since the line before.
+    /// Print the time since the previous line.
     pub delta: bool,
-    /// Terminal colours.
+    /// Use terminal colours.
     pub color: bool,
 }
 
@@ -95,59 +97,61 @@ const COLORS: Colors = Colors {
     reset: "\x1b[0m",
 };
 
-/// Prints events as lines.
+/// Printer of events as lines of text.
 #[derive(Debug)]
 pub struct Printer {
     options: Options,
     colors: Colors,
     time: TimePrinter,
-    /// Whether lines start as they do by default: time and delta without names and colour.
-    usual_start: bool,
-    /// By trace id.
+    /// Set if lines have the default start: time and delta without names and colour.
+    has_default_start: bool,
+    /// Common text of lines, by trace id.
     traces: Vec<Option<TraceText>>,
-    /// By stream number.
+    /// Common text of lines, by stream number.
     streams: Vec<StreamText>,
 }
 
-/// What lines of a trace have in common.
+/// Common text of a trace's lines.
 #[derive(Debug)]
 struct TraceText {
     styles: Styles,
-    /// By stream class and event class.
+    /// Common text by stream class and event class.
     classes: Vec<Vec<Option<ClassText>>>,
 }
 
-/// What lines of an event class have in common.
+/// Common text of an event class' lines.
 #[derive(Debug)]
 struct ClassText {
-    /// The words between time and fields.
+    /// Text between time and fields.
     head: Text,
     program: Option<Arc<Program>>,
-    /// Whether the program's fields, of which there are some, need a comma if anything is before.
+    /// Set if the program has fields, which need a comma after a packet context.
     comma_before_fields: bool,
 }
 
-/// Text that all lines of a stream share within one packet.
+/// Common text of a stream's lines within one packet.
 #[derive(Debug, Default)]
 struct StreamText {
-    /// The trace's id: while a recording is followed, streams may get other numbers.
+    /// Trace id. Streams of a followed trace may change their numbers, so the packet alone is
+    /// ambiguous.
     trace: usize,
     packet: u64,
     packet_context: Text,
-    /// By event class, as events of several classes take turns in most streams.
+    /// Texts by event class; events of several classes alternate in most streams.
     lines: Vec<LineText>,
-    /// Bytes that their texts took since all of them were dropped last.
+    /// Bytes added to `lines` since they were cleared last.
     lines_size: usize,
 }
 
-/// Bytes of a stream's line texts: packets may have contexts of megabytes, and thousands of event classes.
+/// Maximum bytes of a stream's line texts. Packet contexts may have megabytes, and a stream
+/// thousands of event classes.
 const LINES_SIZE_MAX: usize = 256 << 10;
 
 /// Text between time and fields, for one stream, packet and event class.
 #[derive(Debug, Default)]
 struct LineText {
-    /// Trace and packet that it was made for, if it was made.
-    made_for: Option<(usize, u64)>,
+    /// Trace and packet that the text is valid for, if it has been made.
+    valid_for: Option<(usize, u64)>,
     text: Piece,
     program: Option<Arc<Program>>,
 }
@@ -173,25 +177,25 @@ impl ClassText {
 }
 
 impl Printer {
-    /// A printer for one thread.
+    /// Makes a printer for one thread.
     pub fn new(options: Options) -> Printer {
         let colors = if options.color { COLORS } else { Colors::default() };
         let time = TimePrinter::new(options.time, options.utc);
-        let usual_start = options.delta && !options.names_header && !options.color;
+        let has_default_start = options.delta && !options.names_header && !options.color;
         let (traces, streams) = (Vec::new(), Vec::new());
-        Printer { options, colors, time, usual_start, traces, streams }
+        Printer { options, colors, time, has_default_start, traces, streams }
     }
 
-    /// Makes what the lines of the event's class and stream have in common in its packet.
+    /// Makes the common text of lines of the event's class and stream in its packet.
     #[inline(never)]
-    fn begin_lines(&mut self, number: usize, event: &mut Event<'_>) {
+    fn prepare_line(&mut self, number: usize, event: &mut Event<'_>) {
         let trace = event.trace();
         let trace_text =
-            crate::place(&mut self.traces, trace.id).get_or_insert_with(|| TraceText {
+            class::entry(&mut self.traces, trace.id).get_or_insert_with(|| TraceText {
                 styles: Styles::new(trace.decoder().nodes(), &self.options, &self.colors),
-                classes: crate::by_class(trace.schema()),
+                classes: class::by_class(trace.schema()),
             });
-        let stream = crate::place(&mut self.streams, number);
+        let stream = class::entry(&mut self.streams, number);
         let styles = &trace_text.styles;
         let packet = (trace.id, event.packet_number());
         if (stream.trace, stream.packet) != packet {
@@ -211,8 +215,8 @@ impl Printer {
             stream.lines.clear();
             stream.lines_size = 0;
         }
-        let line = crate::place(&mut stream.lines, number);
-        line.made_for = Some(packet);
+        let line = class::entry(&mut stream.lines, number);
+        line.valid_for = Some(packet);
         line.program = class.program.clone();
         let has_comma = class.comma_before_fields && !stream.packet_context.is_empty();
         let comma: &[u8] = if has_comma { b", " } else { b"" };
@@ -220,11 +224,11 @@ impl Printer {
     }
 
     #[inline(never)]
-    fn put_rare_delta(&self, place: &mut [u8], since: Option<u64>) -> bool {
+    fn put_long_delta(&self, place: &mut [u8], since: Option<u64>) -> bool {
         if place.is_empty() {
             return true;
         }
-        let text = rare_delta(since, self.time.in_cycles());
+        let text = long_delta(since, self.time.in_cycles());
         let fits = text.len() == place.len();
         if fits {
             place.copy_from_slice(text.as_bytes());
@@ -232,11 +236,11 @@ impl Printer {
         fits
     }
 
-    /// Prints the time, and gives the place of the delta.
+    /// Prints the time; returns the range of the delta in the line.
     #[inline]
     fn print_time(&mut self, out: &mut Text, ns: i64, cycles: u64) -> Range<u16> {
         let Options { names_header, delta, .. } = self.options;
-        if self.usual_start {
+        if self.has_default_start {
             const WORDS: &[u8; DELTA_SIZE + 5] = b"] (+0.000000000) ";
             let mut time_end = 0;
             out.push_with(|place: &mut [u8; 1 + TIME_SIZE + WORDS.len()]| {
@@ -251,7 +255,7 @@ impl Printer {
         let start = out.len();
         let colors = self.colors;
         if names_header {
-            named(out, &colors, "timestamp");
+            push_name(out, &colors, "timestamp");
         } else {
             out.push(b'[');
         }
@@ -266,11 +270,11 @@ impl Printer {
         }
         if names_header {
             out.push_all(b", ");
-            named(out, &colors, "delta");
+            push_name(out, &colors, "delta");
         } else {
             out.push(b'(');
         }
-        // In bytes from the line's start, which the time has.
+        // The range is relative to the line's start, which is where the time starts.
         let delta_start = (out.len() - start) as u16;
         out.push_all(b"+0.000000000");
         let delta = delta_start..(out.len() - start) as u16;
@@ -280,23 +284,23 @@ impl Printer {
         delta
     }
 
-    /// The words between time and fields.
+    /// Prints the text between time and fields.
     fn head(out: &mut Text, options: &Options, colors: &Colors, event: &Event<'_>) {
         let trace = &event.trace().schema().trace;
-        // After a time with names, and only then, a comma is due.
+        // A comma follows only a time with names.
         let comma = options.names_header && event.time().is_some();
-        let mut part_printed = false;
+        let mut has_part = false;
         let mut part = |out: &mut Text, name: &str, text: &str, colon: bool| {
             if comma {
                 out.push_all(b", ");
             }
             if options.names_header {
-                named(out, colors, name);
-            } else if part_printed && colon {
+                push_name(out, colors, name);
+            } else if has_part && colon {
                 out.push(b':');
             }
             out.extend_from_slice(text.as_bytes());
-            part_printed |= colon;
+            has_part |= colon;
         };
         if options.trace {
             part(out, "trace", &event.trace().name, false);
@@ -317,7 +321,7 @@ impl Printer {
             part(out, "trace:vpid", &format!("({vpid})"), true);
         }
         let class = event.class();
-        let level = crate::severity(class.log_level);
+        let level = class::severity(class.log_level);
         if let Some(level) = level.filter(|_| options.loglevel) {
             let text = format!("{} ({})", level.name(), level.number());
             part(out, "loglevel", &text, true);
@@ -325,14 +329,14 @@ impl Printer {
         if let Some(uri) = class.emf_uri.as_ref().filter(|_| options.emf) {
             part(out, "model.emf.uri", uri, true);
         }
-        if part_printed && !options.names_header {
+        if has_part && !options.names_header {
             out.push(b' ');
         }
         if comma {
             out.push_all(b", ");
         }
         if options.names_header {
-            named(out, colors, "name");
+            push_name(out, colors, "name");
         }
         let (color, name) = match &class.name {
             Some(name) => (colors.event_name, name.as_str()),
@@ -344,17 +348,17 @@ impl Printer {
     }
 }
 
-fn named(out: &mut Text, colors: &Colors, name: &str) {
+fn push_name(out: &mut Text, colors: &Colors, name: &str) {
     for text in [colors.name, name, colors.reset, " = "] {
         out.extend_from_slice(text.as_bytes());
     }
 }
 
-/// Bytes that most deltas take: a sign, a digit, a point and nanoseconds.
+/// Length of a delta below a second: sign, digit, point, nanoseconds.
 const DELTA_SIZE: usize = 12;
 
-/// A delta that is no fraction of a second.
-fn rare_delta(since: Option<u64>, in_cycles: bool) -> String {
+/// Text of a delta that is unknown, at least a second, or in cycles.
+fn long_delta(since: Option<u64>, in_cycles: bool) -> String {
     match since {
         None if in_cycles => "+????????????".to_owned(),
         None => "+?.?????????".to_owned(),
@@ -379,11 +383,11 @@ impl LinePrinter for Printer {
         };
         let (number, class) = (event.stream_number(), event.class_index());
         let packet = Some((event.trace().id, event.packet_number()));
-        let is_made = |stream: &StreamText| {
-            stream.lines.get(class).is_some_and(|line| line.made_for == packet)
+        let is_prepared = |stream: &StreamText| {
+            stream.lines.get(class).is_some_and(|line| line.valid_for == packet)
         };
-        if !self.streams.get(number).is_some_and(is_made) {
-            self.begin_lines(number, event);
+        if !self.streams.get(number).is_some_and(is_prepared) {
+            self.prepare_line(number, event);
         }
         let stream = &self.streams[number];
         let line = &stream.lines[class];
@@ -392,13 +396,13 @@ impl LinePrinter for Printer {
         let whole = match &line.program {
             Some(program) => event.read_plain(|bytes| {
                 out.truncate(start);
-                program.print::<CQuotes>(out, bytes)
+                program.print::<CEscapes>(out, bytes)
             }),
             None => {
                 let Some(Some(trace)) = self.traces.get(event.trace().id) else { return None };
                 let styles = &trace.styles;
                 let mut fields = Fields::new(out, styles, &self.options, &self.colors);
-                fields.follows = !stream.packet_context.is_empty();
+                fields.has_scope_before = !stream.packet_context.is_empty();
                 event.visit(&mut fields)
             }
         };
@@ -456,27 +460,27 @@ impl LinePrinter for Printer {
                 number::put_nanoseconds(place, 3, since as u32);
                 true
             }
-            _ => self.put_rare_delta(place, since),
+            _ => self.put_long_delta(place, since),
         }
     }
 
     fn delta(&self, out: &mut Text, now: u64, last: Option<u64>) {
         let since = last.map(|last| now.wrapping_sub(last));
-        out.extend_from_slice(rare_delta(since, self.time.in_cycles()).as_bytes());
+        out.extend_from_slice(long_delta(since, self.time.in_cycles()).as_bytes());
     }
 }
 
-/// The text before each field's value.
+/// Text before each field's value, by node id.
 #[derive(Debug)]
 struct Styles(Vec<Style>);
 
 #[derive(Debug)]
 enum Style {
-    /// A structure's member: separator and name.
+    /// Member of a structure: separator and name.
     Member(Piece),
-    /// An array's element: depends on its index.
+    /// Element of an array; the text depends on its index.
     Element { with_index: bool },
-    /// The content of an optional or variant, or a scope.
+    /// Content of an optional or variant, or a scope.
     Content,
 }
 
@@ -508,18 +512,18 @@ impl Style {
     }
 }
 
-/// Prints the fields of one event or packet context.
+/// Visitor that prints the fields of an event or packet context.
 struct Fields<'f> {
     out: &'f mut Text,
     start: usize,
     styles: &'f Styles,
     options: &'f Options,
     colors: &'f Colors,
-    /// Whether another scope has been printed before these fields, …
-    follows: bool,
-    /// … and whether none of these has.
+    /// Set if another scope has been printed before this visit.
+    has_scope_before: bool,
+    /// Set until a scope of this visit has been printed.
     first_scope: bool,
-    /// Indexes of the next elements of the arrays around.
+    /// Indexes of the next elements of the enclosing arrays.
     indexes: Vec<u64>,
 }
 
@@ -532,7 +536,16 @@ impl<'f> Fields<'f> {
     ) -> Fields<'f> {
         let start = out.len();
         let indexes = Vec::new();
-        Fields { start, out, styles, options, colors, follows: false, first_scope: true, indexes }
+        Fields {
+            start,
+            out,
+            styles,
+            options,
+            colors,
+            has_scope_before: false,
+            first_scope: true,
+            indexes,
+        }
     }
 
     #[inline]
@@ -540,9 +553,9 @@ impl<'f> Fields<'f> {
         self.out.extend_from_slice(text.as_bytes());
     }
 
-    /// Prints what comes before a field's value.
+    /// Prints the text before a field's value.
     #[inline]
-    fn lead(&mut self, node: &Node) {
+    fn push_prefix(&mut self, node: &Node) {
         match &self.styles.0[node.id as usize] {
             Style::Member(text) => self.out.push_piece(text),
             Style::Element { with_index } => self.element(*with_index),
@@ -562,7 +575,7 @@ impl<'f> Fields<'f> {
         }
     }
 
-    /// Prints an integer whose bits are `raw`, sign-extended.
+    /// Prints an integer with the sign-extended bits `raw`.
     #[inline]
     fn integer(&mut self, raw: u64, signed: bool, size: u32, base: Base) {
         self.text(self.colors.value);
@@ -595,7 +608,7 @@ impl<'f> Fields<'f> {
         }
     }
 
-    /// Prints the flags that are set.
+    /// Prints the labels of the bits that are set.
     fn flags<'l>(&mut self, labels: impl Iterator<Item = &'l str>) {
         let mut before = " { ";
         for label in labels {
@@ -610,19 +623,19 @@ impl<'f> Fields<'f> {
         }
     }
 
-    fn labelled<'l>(&mut self, labels: impl Iterator<Item = &'l str>) {
+    fn push_labels<'l>(&mut self, labels: impl Iterator<Item = &'l str>) {
         self.text("( ");
-        let mut none = true;
+        let mut is_empty = true;
         for label in labels {
-            if !none {
+            if !is_empty {
                 self.text(", ");
             }
-            none = false;
+            is_empty = false;
             self.text(self.colors.value);
             print_string(self.out, label.as_bytes());
             self.text(self.colors.reset);
         }
-        if none {
+        if is_empty {
             self.text(self.colors.unknown);
             self.text("<unknown>");
             self.text(self.colors.reset);
@@ -630,8 +643,8 @@ impl<'f> Fields<'f> {
         self.text(" : container = ");
     }
 
-    fn any_integer(&mut self, node: &Node, raw: u64, signed: bool) {
-        self.lead(node);
+    fn integer_field(&mut self, node: &Node, raw: u64, signed: bool) {
+        self.push_prefix(node);
         let value = if signed { i128::from(raw as i64) } else { i128::from(raw) };
         match &node.kind {
             NodeKind::Int { kind: IntKind::Bool, .. } => {
@@ -647,12 +660,12 @@ impl<'f> Fields<'f> {
                 self.integer(raw, false, *size, Base::Hexadecimal);
             }
             NodeKind::Int { size, base, labels, .. } => {
-                self.maybe_labelled(labels.as_ref(), value, |fields| {
+                self.with_labels(labels.as_ref(), value, |fields| {
                     fields.integer(raw, signed, *size, *base);
                 });
             }
             NodeKind::VarInt { base, labels, .. } => {
-                self.maybe_labelled(labels.as_ref(), value, |fields| {
+                self.with_labels(labels.as_ref(), value, |fields| {
                     fields.integer(raw, signed, 64, *base);
                 });
             }
@@ -661,7 +674,7 @@ impl<'f> Fields<'f> {
     }
 
     #[inline]
-    fn maybe_labelled(
+    fn with_labels(
         &mut self,
         labels: Option<&NodeLabels>,
         value: i128,
@@ -670,7 +683,7 @@ impl<'f> Fields<'f> {
         match labels {
             None => integer(self),
             Some(labels) => {
-                self.labelled(labels.of(value));
+                self.push_labels(labels.of(value));
                 integer(self);
                 self.text(" )");
             }
@@ -691,12 +704,12 @@ impl Visitor for Fields<'_> {
 
     #[inline]
     fn begin_scope(&mut self, scope: Scope, _: &Node) {
-        if self.follows || !self.first_scope {
+        if self.has_scope_before || !self.first_scope {
             self.out.push_all(b", ");
         }
         self.first_scope = false;
         if self.options.names_scope {
-            named(self.out, self.colors, scope.tsdl_name());
+            push_name(self.out, self.colors, scope.tsdl_name());
         }
         self.out.push(b'{');
     }
@@ -707,7 +720,7 @@ impl Visitor for Fields<'_> {
     }
 
     fn begin_struct(&mut self, node: &Node) {
-        self.lead(node);
+        self.push_prefix(node);
         self.text("{");
     }
 
@@ -716,7 +729,7 @@ impl Visitor for Fields<'_> {
     }
 
     fn begin_array(&mut self, node: &Node, _: u64) {
-        self.lead(node);
+        self.push_prefix(node);
         self.text("[");
         self.indexes.push(0);
     }
@@ -727,7 +740,7 @@ impl Visitor for Fields<'_> {
     }
 
     fn begin_optional(&mut self, node: &Node, present: bool) {
-        self.lead(node);
+        self.push_prefix(node);
         self.text(if present { "{ " } else { "<none>" });
         self.indexes.push(u64::from(present));
     }
@@ -739,7 +752,7 @@ impl Visitor for Fields<'_> {
     }
 
     fn begin_variant(&mut self, node: &Node, _: usize) {
-        self.lead(node);
+        self.push_prefix(node);
         self.text("{ ");
     }
 
@@ -748,22 +761,22 @@ impl Visitor for Fields<'_> {
     }
 
     fn unsigned(&mut self, node: &Node, value: u64) {
-        self.any_integer(node, value, false);
+        self.integer_field(node, value, false);
     }
 
     fn signed(&mut self, node: &Node, value: i64) {
-        self.any_integer(node, value as u64, true);
+        self.integer_field(node, value as u64, true);
     }
 
     fn float(&mut self, node: &Node, value: f64) {
-        self.lead(node);
+        self.push_prefix(node);
         self.text(self.colors.value);
         number::general(self.out, value);
         self.text(self.colors.reset);
     }
 
     fn string(&mut self, node: &Node, value: &[u8]) {
-        self.lead(node);
+        self.push_prefix(node);
         self.text(self.colors.value);
         match &node.kind {
             NodeKind::String(encoding) if encoding.unit_size() > 1 => {
@@ -775,7 +788,7 @@ impl Visitor for Fields<'_> {
     }
 
     fn blob(&mut self, node: &Node, value: &[u8]) {
-        self.lead(node);
+        self.push_prefix(node);
         self.text(self.colors.value);
         self.text("{");
         for byte in value {
@@ -786,19 +799,19 @@ impl Visitor for Fields<'_> {
     }
 }
 
-impl Words for Fields<'_> {
-    fn before(&mut self, node: &Node) {
-        self.lead(node);
+impl AffixPrinter for Fields<'_> {
+    fn prefix(&mut self, node: &Node) {
+        self.push_prefix(node);
         self.text(self.colors.value);
         self.quote_if_string(node);
     }
 
-    fn behind(&mut self, node: &Node) {
+    fn suffix(&mut self, node: &Node) {
         self.quote_if_string(node);
         self.text(self.colors.reset);
     }
 
-    fn printed(&self) -> &[u8] {
+    fn output(&self) -> &[u8] {
         self.out
     }
 }
@@ -806,14 +819,14 @@ impl Words for Fields<'_> {
 /// Prints a string in quotes.
 fn print_string(out: &mut Text, value: &[u8]) {
     out.push(b'"');
-    quote::append::<CQuotes>(out, value);
+    quote::append::<CEscapes>(out, value);
     out.push(b'"');
 }
 
-/// Strings with C's escapes.
-struct CQuotes;
+/// Escape rules of C.
+struct CEscapes;
 
-impl Quotes for CQuotes {
+impl EscapeRules for CEscapes {
     #[inline(always)]
     fn special(bytes: u8x16) -> u8x16 {
         let is = |byte| bytes.simd_eq(u8x16::splat(byte));

@@ -1,80 +1,81 @@
-//! How the fields of an event class are printed, worked out once.
+//! Compiled printing of the fields of an event class.
 //!
-//! Most events are nothing but decimal integers and strings. For them all text between the
-//! values, from the first scope's brace to the last one's, is made beforehand, and an event is
-//! printed in one pass over its bytes: words, value, words, value.
+//! Most events have only decimal integers and strings. For these the text between the values is
+//! made once for each class, from the first scope's brace to the last one's. Printing an event is
+//! then a single pass over its bytes: prefix, value, prefix, value.
 
 use crate::number;
-use crate::quote::{self, LANE, Quotes};
+use crate::quote::{self, EscapeRules, LANE};
 use blkkin_ctf::decode::{Node, NodeKind, PlainField, PlainKind, Visitor};
 use blkkin_ctf::schema::{Base, IntKind};
 use blkkin_reader::Text;
 
-/// Prints the fields of events of one class.
+/// Steps that print the fields of events of one class.
 #[derive(Debug)]
 pub(crate) struct Program(Box<[Step]>);
 
 #[derive(Clone, Copy, Debug)]
 struct Step {
-    /// What comes before the value.
-    words: [u8; WORDS_SIZE],
-    words_length: u8,
-    /// An integer or string; none if there are more words.
+    /// Text before the value.
+    prefix: [u8; PREFIX_SIZE],
+    prefix_length: u8,
+    /// Integer or string to print; `None` for text alone.
     value: Option<PlainKind>,
 }
 
-const WORDS_SIZE: usize = 32;
+const PREFIX_SIZE: usize = 32;
 
-/// What words and a value may take.
-const PLACE: usize = WORDS_SIZE + number::LONGEST;
+/// Bytes that a step may write: a prefix and an integer.
+const OUTPUT_SIZE: usize = PREFIX_SIZE + number::NUMBER_SIZE;
 
-/// A visitor that prints, and can print the words around a value alone.
-pub(crate) trait Words: Visitor {
-    /// Appends what comes before the value of a string or decimal integer, quote included.
-    fn before(&mut self, node: &Node);
-    /// Appends what comes behind it.
-    fn behind(&mut self, node: &Node);
-    /// All that was printed so far.
-    fn printed(&self) -> &[u8];
+/// Visitor that can also print the text around a value without the value.
+pub(crate) trait AffixPrinter: Visitor {
+    /// Appends the text before the value of a string or decimal integer, with the quote.
+    fn prefix(&mut self, node: &Node);
+    /// Appends the text after the value.
+    fn suffix(&mut self, node: &Node);
+    /// Text printed so far.
+    fn output(&self) -> &[u8];
 }
 
 impl Program {
-    /// The program for events of `fields`, if all values are decimal integers or strings of bytes.
+    /// Compiles the printing of `fields`; `None` if a value is neither a decimal integer nor a
+    /// string of bytes.
     pub(crate) fn new(
         fields: &[PlainField],
         nodes: &[Node],
-        words: &mut impl Words,
+        affixes: &mut impl AffixPrinter,
     ) -> Option<Program> {
         let mut steps = Steps::default();
-        let mut taken = 0;
+        let mut used = 0;
         for field in fields {
             let node = &nodes[field.node as usize];
             match field.kind {
-                PlainKind::BeginScope(scope) => words.begin_scope(scope, node),
-                PlainKind::EndScope(scope) => words.end_scope(scope),
-                PlainKind::BeginStruct => words.begin_struct(node),
-                PlainKind::EndStruct => words.end_struct(node),
+                PlainKind::BeginScope(scope) => affixes.begin_scope(scope, node),
+                PlainKind::EndScope(scope) => affixes.end_scope(scope),
+                PlainKind::BeginStruct => affixes.begin_struct(node),
+                PlainKind::EndStruct => affixes.end_struct(node),
                 _ if !is_simple(node) => return None,
                 value => {
-                    words.before(node);
-                    steps.push(&words.printed()[taken..], Some(value));
-                    taken = words.printed().len();
-                    words.behind(node);
+                    affixes.prefix(node);
+                    steps.push(&affixes.output()[used..], Some(value));
+                    used = affixes.output().len();
+                    affixes.suffix(node);
                 }
             }
         }
-        steps.push(&words.printed()[taken..], None);
+        steps.push(&affixes.output()[used..], None);
         Some(Program(steps.0.into()))
     }
 
-    /// Prints the fields of the event whose body is at the start of `bytes`; gives its size, or
-    /// `None` if there are too few bytes.
+    /// Prints the fields of the event whose body is at the start of `bytes`. Returns the body's
+    /// size, or `None` if there are too few bytes.
     #[inline(always)]
-    pub(crate) fn print<Q: Quotes>(&self, out: &mut Text, bytes: &[u8]) -> Option<usize> {
+    pub(crate) fn print<Q: EscapeRules>(&self, out: &mut Text, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;
         for step in &self.0 {
             let (magnitude, is_negative) = match step.value {
-                // Scopes and structures have become words.
+                // Scopes and structures have become prefixes.
                 None
                 | Some(
                     PlainKind::BeginScope(_)
@@ -97,14 +98,26 @@ impl Program {
                     at += text.len();
                     continue;
                 }
-                Some(PlainKind::U8) => (u8::from_le_bytes(take(bytes, &mut at)?).into(), false),
-                Some(PlainKind::U16) => (u16::from_le_bytes(take(bytes, &mut at)?).into(), false),
-                Some(PlainKind::U32) => (u32::from_le_bytes(take(bytes, &mut at)?).into(), false),
-                Some(PlainKind::U64) => (u64::from_le_bytes(take(bytes, &mut at)?), false),
-                Some(PlainKind::I8) => parts(i8::from_le_bytes(take(bytes, &mut at)?).into()),
-                Some(PlainKind::I16) => parts(i16::from_le_bytes(take(bytes, &mut at)?).into()),
-                Some(PlainKind::I32) => parts(i32::from_le_bytes(take(bytes, &mut at)?).into()),
-                Some(PlainKind::I64) => parts(i64::from_le_bytes(take(bytes, &mut at)?)),
+                Some(PlainKind::U8) => {
+                    (u8::from_le_bytes(read_array(bytes, &mut at)?).into(), false)
+                }
+                Some(PlainKind::U16) => {
+                    (u16::from_le_bytes(read_array(bytes, &mut at)?).into(), false)
+                }
+                Some(PlainKind::U32) => {
+                    (u32::from_le_bytes(read_array(bytes, &mut at)?).into(), false)
+                }
+                Some(PlainKind::U64) => (u64::from_le_bytes(read_array(bytes, &mut at)?), false),
+                Some(PlainKind::I8) => {
+                    split_sign(i8::from_le_bytes(read_array(bytes, &mut at)?).into())
+                }
+                Some(PlainKind::I16) => {
+                    split_sign(i16::from_le_bytes(read_array(bytes, &mut at)?).into())
+                }
+                Some(PlainKind::I32) => {
+                    split_sign(i32::from_le_bytes(read_array(bytes, &mut at)?).into())
+                }
+                Some(PlainKind::I64) => split_sign(i64::from_le_bytes(read_array(bytes, &mut at)?)),
             };
             step.print(out, |place, end| {
                 place[end] = b'-';
@@ -116,22 +129,27 @@ impl Program {
 }
 
 impl Step {
-    /// Prints the words, and a value that `put` writes at the place that it is given; it gives
-    /// where the value ends.
+    /// Appends the prefix, and the value that `put` writes at the position it receives; `put`
+    /// returns the position after the value.
     #[inline(always)]
-    fn print(&self, out: &mut Text, put: impl FnOnce(&mut [u8; PLACE], usize) -> usize) {
-        out.push_with(|place: &mut [u8; PLACE]| {
-            place[..WORDS_SIZE].copy_from_slice(&self.words);
-            // Never more; but so the compiler knows, and need not check places from here on.
-            put(place, usize::from(self.words_length) % WORDS_SIZE)
+    fn print(&self, out: &mut Text, put: impl FnOnce(&mut [u8; OUTPUT_SIZE], usize) -> usize) {
+        out.push_with(|place: &mut [u8; OUTPUT_SIZE]| {
+            place[..PREFIX_SIZE].copy_from_slice(&self.prefix);
+            // The remainder changes nothing, but it lets the compiler drop the bounds checks.
+            put(place, usize::from(self.prefix_length) % PREFIX_SIZE)
         });
     }
 
-    /// Prints the words and the string at `at`; gives where the next field starts.
+    /// Appends the prefix and the string at `at`; returns the position of the next field.
     #[inline(always)]
-    fn print_string<Q: Quotes>(&self, out: &mut Text, bytes: &[u8], at: usize) -> Option<usize> {
-        // A NUL is a byte that no string can hold as it is, so that one search finds both the end
-        // and whether anything needs an escape.
+    fn print_string<Q: EscapeRules>(
+        &self,
+        out: &mut Text,
+        bytes: &[u8],
+        at: usize,
+    ) -> Option<usize> {
+        // NUL counts as special, so a single search finds the string's end and bytes that need an
+        // escape.
         if let Some(lane) = bytes.get(at..).and_then(|rest| rest.first_chunk::<LANE>()) {
             let length = quote::plain_length::<Q>(*lane);
             if lane.get(length) == Some(&0) {
@@ -148,10 +166,9 @@ impl Step {
         self.print_any_string::<Q>(out, bytes, at)
     }
 
-    /// Prints the words and the string at `at`, which is longer than its `first` lane, as
-    /// [`Step::print_string`] does.
+    /// Does the same as [`Step::print_string`] for a string that is longer than its `first` lane.
     #[inline(never)]
-    fn print_long_string<Q: Quotes>(
+    fn print_long_string<Q: EscapeRules>(
         &self,
         out: &mut Text,
         bytes: &[u8],
@@ -174,13 +191,13 @@ impl Step {
                 Some(_) => break,
             }
         }
-        // Something needs an escape, or the last lane of `bytes` is not whole.
+        // A byte needs an escape, or the last lane of `bytes` is incomplete.
         out.truncate(start);
         self.print_any_string::<Q>(out, bytes, at)
     }
 
     #[inline(never)]
-    fn print_any_string<Q: Quotes>(
+    fn print_any_string<Q: EscapeRules>(
         &self,
         out: &mut Text,
         bytes: &[u8],
@@ -194,7 +211,7 @@ impl Step {
     }
 }
 
-/// Whether a value is printed as a decimal integer or as a string of bytes.
+/// Returns true if a value is printed as a decimal integer or as a string of bytes.
 fn is_simple(node: &Node) -> bool {
     match &node.kind {
         NodeKind::Int { kind, base, labels: None, .. } => {
@@ -209,18 +226,18 @@ fn is_simple(node: &Node) -> bool {
 struct Steps(Vec<Step>);
 
 impl Steps {
-    /// Adds a value and the words before it.
-    fn push(&mut self, words: &[u8], value: Option<PlainKind>) {
-        // Never full: a length of `WORDS_SIZE` would count as 0 in `Step::print`.
-        let mut chunks = words.chunks(WORDS_SIZE - 1).peekable();
+    /// Adds a value and the text before it.
+    fn push(&mut self, prefix: &[u8], value: Option<PlainKind>) {
+        // A prefix is never full: a length of `PREFIX_SIZE` would count as 0 in `Step::print`.
+        let mut chunks = prefix.chunks(PREFIX_SIZE - 1).peekable();
         loop {
             let chunk = chunks.next().unwrap_or(&[]);
-            let mut words = [0; WORDS_SIZE];
-            words[..chunk.len()].copy_from_slice(chunk);
-            let words_length = chunk.len() as u8;
+            let mut prefix = [0; PREFIX_SIZE];
+            prefix[..chunk.len()].copy_from_slice(chunk);
+            let prefix_length = chunk.len() as u8;
             let is_last = chunks.peek().is_none();
             let value = value.filter(|_| is_last);
-            self.0.push(Step { words, words_length, value });
+            self.0.push(Step { prefix, prefix_length, value });
             if is_last {
                 return;
             }
@@ -228,13 +245,13 @@ impl Steps {
     }
 }
 
-fn parts(value: i64) -> (u64, bool) {
+fn split_sign(value: i64) -> (u64, bool) {
     (value.unsigned_abs(), value < 0)
 }
 
 #[inline(always)]
-fn take<const N: usize>(bytes: &[u8], at: &mut usize) -> Option<[u8; N]> {
-    let taken = *bytes.get(*at..)?.first_chunk()?;
+fn read_array<const N: usize>(bytes: &[u8], at: &mut usize) -> Option<[u8; N]> {
+    let array = *bytes.get(*at..)?.first_chunk()?;
     *at += N;
-    Some(taken)
+    Some(array)
 }

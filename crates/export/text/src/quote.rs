@@ -1,28 +1,27 @@
-//! What strings look like in quotes. Most need no escapes, which is found out sixteen bytes at a
-//! time.
+//! Strings in quotes. Most need no escapes, which is checked for sixteen bytes at a time.
 
 use blkkin_reader::Text;
 use wide::u8x16;
 
-/// Bytes that are looked at together.
+/// Number of bytes that are checked together.
 pub(crate) const LANE: usize = 16;
 
-/// A way to write strings in quotes.
-pub(crate) trait Quotes {
-    /// Marks bytes that cannot be written as they are, or that need a closer look; NUL is one.
+/// Escape rules of an output format.
+pub(crate) trait EscapeRules {
+    /// Marks bytes that need an escape or a closer check; NUL is always one.
     fn special(bytes: u8x16) -> u8x16;
-    /// Appends a string of which some bytes are special.
+    /// Appends a string that has marked bytes.
     fn append_escaped(out: &mut Text, value: &[u8]);
 }
 
-/// How many bytes there are before the first special one.
+/// Number of bytes before the first marked one.
 #[inline(always)]
-pub(crate) fn plain_length<Q: Quotes>(lane: [u8; LANE]) -> usize {
+pub(crate) fn plain_length<Q: EscapeRules>(lane: [u8; LANE]) -> usize {
     (Q::special(u8x16::new(lane)).to_bitmask() | 1 << LANE).trailing_zeros() as usize
 }
 
-/// Appends a string, without quotes.
-pub(crate) fn append<Q: Quotes>(out: &mut Text, value: &[u8]) {
+/// Appends a string without the quotes.
+pub(crate) fn append<Q: EscapeRules>(out: &mut Text, value: &[u8]) {
     let (lanes, rest) = value.as_chunks();
     let mut last = [b'a'; LANE];
     last[..rest.len()].copy_from_slice(rest);
@@ -49,7 +48,7 @@ mod tests {
 
     struct Dots;
 
-    impl Quotes for Dots {
+    impl EscapeRules for Dots {
         fn special(bytes: u8x16) -> u8x16 {
             control(bytes)
         }

@@ -1,10 +1,10 @@
-//! Requests for people and for machines: [`TreePrinter`] draws the tree of a request's spans with
-//! a bar for each that shows when it was, [`json`] prints one object a line.
+//! Requests for people and for programs: [`TreePrinter`] draws a request's spans as a tree with a
+//! bar for each span's time, and [`json`] prints one object a line.
 
 pub mod json;
+mod oddities;
 #[cfg(test)]
 mod tests;
 mod tree;
-mod words;
 
 pub use tree::{Options, TreePrinter};

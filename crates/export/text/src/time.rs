@@ -1,4 +1,4 @@
-//! Times as people write and read them: of day, with date, in seconds, in cycles.
+//! Times as text: time of day, date, seconds, cycles; printing and parsing.
 
 use crate::number;
 use blkkin_reader::Text;
@@ -8,46 +8,47 @@ use std::env::VarError;
 use std::fs::File;
 use std::io::Read;
 
-/// How to print times.
+/// Format of printed times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimeFormat {
-    /// `12:34:56.123456789`
+    /// Time of day: `12:34:56.123456789`
     #[default]
     Clock,
-    /// `2026-11-21 12:34:56.123456789`
+    /// Date and time of day: `2026-11-21 12:34:56.123456789`
     Date,
-    /// `1795165182.123456789`
+    /// Seconds: `1795165182.123456789`
     Seconds,
-    /// Twenty digits of the stream's clock.
+    /// Cycles of the stream's clock, with twenty digits.
     Cycles,
 }
 
-/// Prints times. Most events fall into the same second as the one before, whose text is kept.
+/// Printer of times. Most events are in the same second as the previous one, so the second's text
+/// is cached.
 #[derive(Clone, Debug)]
 pub struct TimePrinter {
     format: TimeFormat,
     zone: TimeZone,
     second: i64,
-    /// What is printed before the nanoseconds, with room for the longest.
+    /// Text before the nanoseconds, in a buffer for the longest one.
     text: [u8; TEXT_SIZE],
     length: usize,
 }
 
 const TEXT_SIZE: usize = 32;
 
-/// Bytes that [`TimePrinter::put`] may write.
+/// Maximum number of bytes that [`TimePrinter::put`] writes.
 pub(crate) const TIME_SIZE: usize = TEXT_SIZE + 9;
 
 const NS: i64 = 1_000_000_000;
 
 impl TimePrinter {
-    /// Prints in UTC or in the local time zone.
+    /// Makes a printer for UTC or the local time zone.
     pub fn new(format: TimeFormat, utc: bool) -> TimePrinter {
         let (second, text, length) = (i64::MIN, [0; TEXT_SIZE], 0);
         TimePrinter { format, zone: zone(utc), second, text, length }
     }
 
-    /// Whether it prints cycles.
+    /// Returns true if times are printed in cycles.
     pub fn in_cycles(&self) -> bool {
         self.format == TimeFormat::Cycles
     }
@@ -63,7 +64,7 @@ impl TimePrinter {
         out.push_with(|place: &mut [u8; TIME_SIZE]| self.put_wall(place, 0, ns));
     }
 
-    /// Writes a time at `at`; gives where it ends.
+    /// Writes a time at `at`; returns the position after it.
     #[inline(always)]
     pub(crate) fn put(&mut self, place: &mut [u8], at: usize, ns: i64, cycles: u64) -> usize {
         match self.format {
@@ -94,7 +95,7 @@ impl TimePrinter {
         self.length = text.len().min(TEXT_SIZE);
         self.text[..self.length].copy_from_slice(&text.as_bytes()[..self.length]);
         if ns < 0 {
-            // Only this time has a sign.
+            // Only this time has a sign, so its text is not cached.
             self.second = i64::MIN;
         }
     }
@@ -117,18 +118,18 @@ fn put_cycles(place: &mut [u8], at: usize, cycles: u64) -> usize {
     at + text.len()
 }
 
-/// A time as a user gives it.
+/// Time in a user's option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimePoint {
     /// Nanoseconds from the clock's origin.
     Absolute(i64),
     /// Nanoseconds from the start of the reading (or, if negative, from its end).
     Relative(i64),
-    /// A time of day, in nanoseconds from midnight: of the day on which the reading starts.
+    /// Nanoseconds from midnight, on the day on which the reading starts.
     OfDay(i64),
 }
 
-/// What a time may look like, for error messages.
+/// Accepted forms of a time, for error messages.
 pub const TIME_FORMS: &str = "12:34:56.789, '2026-11-21 12:34:56.789', 1795165182.5 (seconds), \
                               +1.5s or -200ms (from the start or the end)";
 
@@ -154,7 +155,7 @@ impl TimePoint {
         seconds(text).map(TimePoint::Absolute).ok_or_else(error)
     }
 
-    /// The time in nanoseconds from the clock's origin, for a reading that starts and ends so.
+    /// Converts to nanoseconds from the clock's origin, for a reading from `start` to `end`.
     pub fn resolve(self, start: i64, end: i64, utc: bool) -> i64 {
         match self {
             TimePoint::Absolute(ns) => ns,
@@ -175,8 +176,8 @@ fn zone(utc: bool) -> TimeZone {
     if utc { TimeZone::UTC } else { local_zone().unwrap_or_else(TimeZone::system) }
 }
 
-/// The local zone, from its file. [`TimeZone::system`] looks through the names of all zones first, which takes
-/// milliseconds, as long as `blkkin view` needs to start.
+/// Reads the local zone from its file. [`TimeZone::system`] first reads the names of all zones,
+/// which takes milliseconds, as long as `blkkin view` needs to start.
 fn local_zone() -> Option<TimeZone> {
     match std::env::var("TZ") {
         _ if std::env::var_os("TZDIR").is_some() => None,
@@ -192,10 +193,10 @@ fn read_zone(path: &str) -> Option<TimeZone> {
     TimeZone::tzif(path, &bytes).ok()
 }
 
-/// Most bytes of a zone's file; the largest have a few thousand.
+/// Maximum size of a zone's file in bytes; the largest have a few thousand.
 const ZONE_SIZE_MAX: u64 = 64 << 10;
 
-/// Whether a zone's name leads to a file below the folder of zones.
+/// Returns true if a zone's name is a path to a file below the folder of zones.
 fn is_name(name: &str) -> bool {
     let is_part = |part: &str| {
         let is_letter =
@@ -205,13 +206,13 @@ fn is_name(name: &str) -> bool {
     name.split('/').all(is_part)
 }
 
-/// When a day begins, in nanoseconds since 1970.
+/// Begin of a day, in nanoseconds since 1970.
 fn midnight(date: civil::Date, zone: &TimeZone) -> Option<i64> {
     let midnight = zone.to_timestamp(date.to_datetime(civil::Time::midnight())).ok()?;
     midnight.as_nanosecond().try_into().ok()
 }
 
-/// `HH:MM[:SS[.fraction]]` in nanoseconds from midnight.
+/// Parses `HH:MM[:SS[.fraction]]` to nanoseconds from midnight.
 fn of_day(text: &str) -> Option<i64> {
     let mut parts = text.split(':');
     let mut whole = |most: i64| {
@@ -227,7 +228,7 @@ fn of_day(text: &str) -> Option<i64> {
     Some((hours * 60 + minutes) * 60 * NS + rest)
 }
 
-/// `seconds[.fraction]` in nanoseconds, exactly.
+/// Parses `seconds[.fraction]` to nanoseconds, exactly.
 fn seconds(text: &str) -> Option<i64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     if !fraction.bytes().all(|byte| byte.is_ascii_digit()) || fraction.len() > 9 {
@@ -241,14 +242,14 @@ fn seconds(text: &str) -> Option<i64> {
     whole.checked_mul(NS)?.checked_add(rest)
 }
 
-/// Parses a length of time, in nanoseconds: `1.5s`, `200ms`, seconds without a unit.
+/// Parses a duration to nanoseconds: `1.5s`, `200ms`, seconds without a unit.
 pub fn length(text: &str) -> Result<u64, String> {
     let signed = format!("+{text}");
     let length = duration(&signed).and_then(|length| u64::try_from(length).ok());
     length.ok_or_else(|| "not a length of time, such as 5ms, 1.5s or 2min".into())
 }
 
-/// A signed number with a unit, seconds by default.
+/// Parses a signed number with a unit, seconds by default.
 fn duration(text: &str) -> Option<i64> {
     let (sign, text) = match text.as_bytes().first()? {
         b'-' => (-1, &text[1..]),

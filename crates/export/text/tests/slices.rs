@@ -1,5 +1,6 @@
-//! Lines printed on several threads, in slices of any size, are those printed on one, also where
-//! times are equal, not in order, outside their packet, or missing; and as many as are counted.
+//! Lines printed by several threads, in slices of any size, equal those printed by one thread.
+//! Traces have equal times, events and packets out of order, events outside of their packet, and
+//! missing times; the number of events also equals that of an unordered count.
 
 use blkkin_reader::{
     Event, Loss, PacketView, Reading, Source, Stats, Stream, Target, Trace, Unordered, open,
@@ -27,7 +28,7 @@ event { id = 1; name = "second"; stream_id = 0; fields := struct { u32 number; u
 event { id = 2; name = "third"; stream_id = 0; fields := struct { u32 number; u8 n; u8 few[n]; }; };
 "#;
 
-/// Frequencies of clocks, and what they count from.
+/// Frequencies of clocks, and their offsets.
 const CLOCKS: [(u64, &str); 4] = [
     (1_000_000_000, ""),
     (1_000_000_000, "offset_s = 1500000000; offset = 7;"),
@@ -45,25 +46,25 @@ const HEADERS: [&str; 3] = [
             struct { u32 id; time timestamp; } extended; } v; } align(8)",
 ];
 
-/// What is wrong with a trace.
+/// Flaw of a trace.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Flaw {
     None,
-    /// Many events and packets have the same times.
+    /// Many events and packets have equal times.
     Ties,
-    /// Now and then an event is earlier than the one before.
+    /// Some events are earlier than the previous one.
     EventsDisordered,
-    /// Now and then an event is outside its packet's time.
+    /// Some events are outside their packet's time.
     EventsOutside,
-    /// Now and then a packet begins before the one before ends.
+    /// Some packets begin before the end of the previous one.
     PacketsDisordered,
-    /// Now and then an event is before its packet's time.
+    /// Some events are before their packet's time.
     EventsBefore,
-    /// Packets do not say when they begin and end.
+    /// Packets do not declare their begin and end.
     NoPacketTimes,
-    /// Now and then bytes make no sense.
+    /// Some bytes are invalid.
     Damage,
-    /// Files end too early.
+    /// Files are truncated.
     Cut,
 }
 
@@ -79,10 +80,10 @@ const FLAWS: [Flaw; 9] = [
     Flaw::Cut,
 ];
 
-/// Most packets of a stream and events of a packet.
+/// Maximum number of packets of a stream, and of events of a packet.
 type Sizes = (u64, u64);
 
-/// Writes a trace; gives its clock's frequency.
+/// Writes a trace; returns its clock's frequency.
 fn write_trace(directory: &Path, random: &mut Random, flaw: Flaw, sizes: Sizes) -> u64 {
     let (frequency, offset) = CLOCKS[random.below(CLOCKS.len() as u64) as usize];
     let header = random.below(HEADERS.len() as u64) as usize;
@@ -111,7 +112,8 @@ fn write_trace(directory: &Path, random: &mut Random, flaw: Flaw, sizes: Sizes) 
     frequency
 }
 
-/// Writes an event's header; in its short form, if it has one and that is enough, mostly.
+/// Writes an event's header, usually in its short form if the header has one that can hold the
+/// time.
 fn write_header(
     bytes: &mut Vec<u8>,
     random: &mut Random,
@@ -148,7 +150,7 @@ fn write_packet(
 ) {
     let step = |random: &mut Random| match flaw {
         Flaw::Ties if random.below(3) > 0 => 0,
-        // A delta of more than a second now and then.
+        // Some deltas are longer than a second.
         _ if random.below(200) == 0 => 12_000_000_000,
         _ => random.below(20),
     };
@@ -215,7 +217,7 @@ fn write_packet(
 
 type Output = (String, Vec<String>, Stats);
 
-/// What is printed, and what goes to messages, with the number of bytes that came before.
+/// Printed lines, and messages with the number of bytes printed before each.
 fn print(reading: &Reading<'_>, json: bool) -> Output {
     let (mut text, mut messages) = (String::new(), Vec::new());
     let sink = |target, bytes: &[u8]| {
@@ -234,7 +236,7 @@ fn print(reading: &Reading<'_>, json: bool) -> Output {
     (text, messages, stats)
 }
 
-/// How many events there are, without looking at them.
+/// Returns the number of events, counted without order.
 fn count(reading: &Reading<'_>) -> u64 {
     struct Nobody;
     impl Unordered for Nobody {
@@ -267,7 +269,7 @@ fn slices_give_what_one_thread_gives() {
         let json = round % 4 == 3;
         let expected = print(&reading(), json);
         lines += expected.0.lines().count();
-        // A range is only exact where times are in order.
+        // A range selects the same events in both readings only if times are in order.
         if (begin, end) == (None, None) || matches!(flaw, Flaw::None | Flaw::Ties | Flaw::Cut) {
             let counted = count(&reading().threads(1 + round % 3));
             assert_eq!(counted, expected.2.events, "{flaw:?} {round} from {begin:?} to {end:?}");
@@ -279,7 +281,7 @@ fn slices_give_what_one_thread_gives() {
             );
             assert_eq!(got.0, expected.0, "{what}");
             assert_eq!(got.1, expected.1, "{what}");
-            // What is wrong outside the range may be found or not.
+            // Problems outside of the range may be found or not.
             let is_whole = (begin, end) == (None, None);
             let account = |stats: &Stats| {
                 let problems = stats.problems.iter().filter(|_| is_whole);
@@ -297,7 +299,7 @@ fn slices_give_what_one_thread_gives() {
 fn events_without_a_bit_end_a_packet() {
     let scratch = Scratch::new("slices-empty");
     let directory = &scratch.0;
-    // Only their bodies show that they are empty.
+    // The events' bodies must be decoded to see that they are empty.
     let metadata = "/* CTF 1.8 */ trace { major = 1; minor = 8; byte_order = le; }; stream { };
         event { name = e; fields := struct { struct { } a[3]; }; };";
     fs::write(directory.join("metadata"), metadata).unwrap();

@@ -1,21 +1,22 @@
-//! Cuts time into slices, of a few packets of each stream.
+//! Cuts time into slices of a few packets of each stream.
 //!
-//! A slice ends where a packet of any stream begins. Packets that go on beyond that belong
-//! to the next slice too, which passes over what was in this one: half a packet of each stream, on
-//! average. So slices should be of several packets of each stream; but several of them must fit
-//! into memory as text, and there should be enough of them for all threads until the end.
+//! A slice ends where a packet of any stream begins. Packets that extend beyond that belong to the
+//! next slice too, which skips their events in this slice: half a packet of each stream, on
+//! average. So slices should have several packets of each stream; but the text of several slices
+//! must fit into memory, and there should be enough slices for all threads until the end.
 //!
-//! Where packets are too large for that, a [`Scout`] in each stream moves over events without
-//! looking at them, in steps of a few kilobytes, the stream that is behind first. A slice ends at
-//! the time that all scouts have passed, and the next one begins at the scouts' last marks before
-//! that time. Scouts cost what counting the events does, a tenth of printing them. What they read
-//! of a slice is handed over with it, so that most bytes are read from the file once.
+//! If packets are too large for that, a [`Scout`] in each stream skips over events in steps of a
+//! few kilobytes, always in the stream that is furthest behind. A slice ends at the time that all
+//! scouts have passed, and the next slice starts at the scouts' last marks before that time. Scouts
+//! cost as much as counting the events, which is a tenth of printing them. The bytes that a scout
+//! has read are handed over with the slice, so most bytes are read from the file once.
 
-use crate::cursor::{Cursor, ReadBytes};
+use crate::cursor::{Cursor, PacketBytes};
 use crate::error::Problem;
-use crate::packets::{PacketRef, StreamPackets};
+use crate::packet::Mark;
+use crate::packet::PacketRef;
+use crate::packets::StreamPackets;
 use crate::reading::Reading;
-use crate::scan::Mark;
 use crate::trace::TraceData;
 use blkkin_ctf::clock::TimeScale;
 use std::collections::VecDeque;
@@ -23,135 +24,135 @@ use std::sync::Arc;
 
 /// Slices for each thread, if the traces are large enough.
 const SLICES_PER_THREAD: u64 = 16;
-/// Bytes of packets that are enough for a slice, if it has two packets of each stream.
+/// Bytes of packets that are enough for a slice with two packets of each stream.
 const SLICE_SIZE_GOOD: u64 = 1 << 20;
-/// Most bytes of packets.
+/// Maximum bytes of packets in a slice.
 const SLICE_SIZE_MAX: u64 = 16 << 20;
-/// Slices are cut within packets where one packet of each stream has more bytes than this, which
-/// the threads that wait for their turn share.
+/// Maximum bytes of one packet of each stream, divided by the threads that wait for their turn;
+/// above it, slices are cut within packets.
 const WHOLE_SIZE_MAX: u64 = 1 << 20;
-/// The least share of one thread.
+/// Minimum of one thread's share of `WHOLE_SIZE_MAX`, in bytes.
 const WHOLE_SIZE_SHARE_MIN: u64 = 256 << 10;
-/// Bytes of packets of a slice that is cut within packets. As text they fit into what the threads
-/// may keep, and what is read of them still is in a processor's cache when they are printed.
+/// Bytes of packets in a slice that is cut within packets. The text fits into a thread's limit, and
+/// the bytes are still in the processor's cache when they are printed.
 const SCOUTED_SIZE: u64 = 128 << 10;
-/// Most streams that have scouts, each of which has a window.
+/// Maximum number of streams with scouts, each of which has a window.
 const SCOUTS_MAX: usize = 64;
-/// Most streams whose scouts hand over what they have read, which takes memory for each stream of
-/// each slice.
+/// Maximum number of streams whose scouts hand over the bytes that they read, which takes memory
+/// for each stream of each slice.
 const HANDING_OVER_MAX: usize = 16;
 /// Bytes of a scout's window. Each slice copies the unread rest of it.
 const SCOUT_WINDOW_SIZE: usize = 64 << 10;
-/// Places that a scout remembers. Behind its last one may be the slice's end, and one more step
-/// ahead of others.
+/// Number of marks that a scout remembers. The last mark may be after the slice's end, and the
+/// scout may be one more step ahead.
 const MARKS: usize = 4;
-/// Most bytes of a scout's step.
+/// Maximum bytes of a scout's step.
 const STEP_SIZE_MAX: u64 = 32 << 10;
 
-/// A part of the time, to be printed by one thread.
+/// Part of the time, printed by one thread.
 #[derive(Debug)]
 pub(super) struct Slice {
-    /// From 0, in order of time.
+    /// Number of the slice in order of time, from 0.
     pub(super) number: usize,
-    /// From when (inclusive) to when (exclusive).
+    /// Begin (inclusive) and end (exclusive) in nanoseconds.
     pub(super) span: (i64, Option<i64>),
-    /// By stream.
-    pub(super) parts: Vec<Part>,
-    /// Whether the parts go on to their streams' ends, because what comes next cannot be cut.
+    /// Parts by stream number.
+    pub(super) parts: Vec<SlicePart>,
+    /// Set if the parts extend to the ends of their streams, because the rest cannot be cut.
     pub(super) is_rest: bool,
 }
 
-/// A slice of one stream.
+/// Packets of one stream in a slice.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct SlicePart {
     pub(super) packets: VecDeque<PacketRef>,
-    /// How many of the packets an earlier slice has begun.
-    pub(super) begun: usize,
-    /// Number of the stream's last packet that any slice so far has begun.
+    /// Number of packets that an earlier slice has started.
+    pub(super) started_packets: usize,
+    /// Number of the stream's last packet that any slice so far has started.
     pub(super) last_number: u64,
     /// Bytes of the last packet, if a scout has read them.
-    pub(super) read: Option<ReadBytes>,
+    pub(super) read: Option<PacketBytes>,
 }
 
 #[derive(Debug)]
 pub(super) struct Slicer<'r> {
     reading: &'r Reading<'r>,
-    sources: Vec<Source>,
+    streams: Vec<SlicerStream>,
     number: usize,
-    /// Where the next slice begins.
+    /// Begin of the next slice.
     begin: i64,
     slice_size: u64,
     /// Bytes of a scout's step, if there are scouts.
     step: Option<usize>,
-    /// Bytes that each scout keeps to be handed over.
+    /// Bytes that each scout retains for [`Cursor::hand_over`].
     kept_max: usize,
-    /// Buffers for scouts.
+    /// Spare buffers for scouts.
     spare: Vec<Vec<u8>>,
     is_over: bool,
 }
 
 #[derive(Debug)]
-struct Source {
+struct SlicerStream {
     packets: StreamPackets,
     next: Option<PacketRef>,
-    /// Packets of the slice that is being made.
+    /// Packets of the next slice.
     open: VecDeque<PacketRef>,
-    /// How many of these an earlier slice has begun.
-    begun: usize,
+    /// Number of open packets that an earlier slice has started.
+    started_packets: usize,
     last_number: u64,
-    /// When the last packet ends.
+    /// End of the last packet.
     last_end: i64,
     scout: Option<Scout>,
 }
 
-/// Looks for places in the last open packet where a slice can begin.
+/// Finds positions in the last open packet where a slice can begin.
 #[derive(Debug)]
 struct Scout {
     data: Arc<TraceData>,
     scale: TimeScale,
     cursor: Cursor,
-    /// The packet's number.
+    /// Number of the packet.
     number: u64,
-    /// When it begins and ends.
+    /// Begin and end of the packet.
     span: (i64, i64),
-    /// The last positions, newest first; `None` before the first step. No event before a mark is
-    /// later than the mark's time.
+    /// Last marks, newest first; `None` before the first step. No event before a mark is later than
+    /// the mark's time.
     marks: [Option<Mark>; MARKS],
-    /// Whether there are more events.
+    /// Set if the packet may have more events.
     is_active: bool,
 }
 
-/// What came of a step.
-enum Step {
-    Done(u64),
-    /// Times are not in order.
+/// Result of a scout's step.
+enum StepResult {
+    Moved(u64),
+    /// Times are out of order.
     Disorder,
 }
 
 impl<'r> Slicer<'r> {
     pub(super) fn new(reading: &'r Reading<'r>) -> Slicer<'r> {
-        let sources: Vec<Source> =
-            (0..reading.stream_count()).map(|n| Source::new(reading.packets(n))).collect();
-        let row: u64 = sources.iter().flat_map(|source| &source.next).map(|next| next.size).sum();
+        let streams: Vec<SlicerStream> =
+            (0..reading.stream_count()).map(|n| SlicerStream::new(reading.packets(n))).collect();
+        let row: u64 = streams.iter().flat_map(|stream| &stream.next).map(|next| next.size).sum();
         let waiting = (reading.threads as u64).saturating_sub(1).max(1);
         let whole = (WHOLE_SIZE_MAX / waiting).max(WHOLE_SIZE_SHARE_MIN);
         let is_large = row > reading.slice_size.unwrap_or(whole);
-        let is_scouted = is_large && sources.len() <= SCOUTS_MAX;
-        let scouted = reading.slice_size.unwrap_or(SCOUTED_SIZE);
-        let step = (scouted / (4 * sources.len() as u64).max(1)).clamp(1, STEP_SIZE_MAX);
+        let is_scouted = is_large && streams.len() <= SCOUTS_MAX;
+        let scouted_size = reading.slice_size.unwrap_or(SCOUTED_SIZE);
+        let step = (scouted_size / (4 * streams.len() as u64).max(1)).clamp(1, STEP_SIZE_MAX);
         let slice_size = match is_scouted {
-            true => scouted,
+            true => scouted_size,
             false => reading.slice_size.unwrap_or_else(|| slice_size(reading, row)),
         };
-        let kept_max = match sources.len() <= HANDING_OVER_MAX {
-            // A single stream may fill a slice, and scouts overshoot it by some steps.
-            true => 2 * scouted.min(SLICE_SIZE_MAX) as usize,
+        let kept_max = match streams.len() <= HANDING_OVER_MAX {
+            // A single stream may fill a slice, and scouts overshoot its end by some steps.
+            true => 2 * scouted_size.min(SLICE_SIZE_MAX) as usize,
             false => 0,
         };
         Slicer {
             kept_max,
             reading,
-            sources,
+            streams,
             number: 0,
             begin: i64::MIN,
             slice_size,
@@ -161,124 +162,126 @@ impl<'r> Slicer<'r> {
         }
     }
 
-    /// True if packets are so large that slices are cut inside them.
+    /// Returns true if packets are so large that slices are cut within them.
     pub(super) fn cuts_packets(&self) -> bool {
         self.step.is_some()
     }
 
-    /// Takes buffers that scouts can use.
+    /// Accepts spare buffers for the scouts.
     pub(super) fn reuse(&mut self, spare: &mut Vec<Vec<u8>>) {
         // Buffers that grew for one large event are freed.
         spare.retain(|buffer| buffer.len() <= self.kept_max + 2 * SCOUT_WINDOW_SIZE);
         self.spare.append(spare);
     }
 
-    /// The next slice.
+    /// Returns the next slice.
     pub(super) fn next(&mut self) -> Option<Slice> {
         if self.is_over {
             return None;
         }
         let (end, is_rest) = match self.pull() {
-            Cut::At(end) => (Some(end), false),
-            Cut::AtEnd => (None, false),
-            Cut::Impossible => (None, true),
+            SliceEnd::Time(end) => (Some(end), false),
+            SliceEnd::EndOfStreams => (None, false),
+            SliceEnd::Unsliceable => (None, true),
         };
         self.is_over = end.is_none();
-        let parts = self.sources.iter().map(|source| Part {
-            packets: source.open.clone(),
-            begun: source.begun,
-            last_number: source.last_number,
+        let parts = self.streams.iter().map(|stream| SlicePart {
+            packets: stream.open.clone(),
+            started_packets: stream.started_packets,
+            last_number: stream.last_number,
             read: None,
         });
         let (number, span, mut parts) = (self.number, (self.begin, end), parts.collect::<Vec<_>>());
         self.number += 1;
         if let Some(end) = end {
             self.begin = end;
-            for (source, part) in self.sources.iter_mut().zip(&mut parts) {
-                part.read = source.close(end, &mut self.spare);
+            for (stream, part) in self.streams.iter_mut().zip(&mut parts) {
+                part.read = stream.end_slice(end, &mut self.spare);
             }
         }
         Some(Slice { number, span, parts, is_rest })
     }
 
-    /// What was found wrong between packets.
+    /// Returns the problems found between packets.
     pub(super) fn take_problems(&mut self) -> Vec<Problem> {
-        let problems = |source: &mut Source| std::mem::take(&mut source.packets.problems);
-        self.sources.iter_mut().flat_map(problems).collect()
+        let problems = |stream: &mut SlicerStream| std::mem::take(&mut stream.packets.problems);
+        self.streams.iter_mut().flat_map(problems).collect()
     }
 
-    /// Moves a scout on, the one that is behind all others, and with it the next one if it would be behind then: two
-    /// walks take hardly more time than one. Gives how far in bytes.
-    fn step(&mut self, index: usize) -> Step {
+    /// Moves the scout that is furthest behind by a step, together with the second one if that
+    /// would be furthest behind afterwards: two interleaved walks take hardly longer than one.
+    /// Returns the number of bytes.
+    fn step(&mut self, index: usize) -> StepResult {
         let size = self.step.unwrap_or(0);
-        let reached = self.sources[index].scout.as_ref().and_then(Scout::reached_by_next_step);
-        let others = self.sources.iter().enumerate().filter(|(other, _)| *other != index);
-        let next = others.filter_map(|(other, source)| Some((source.scouted()?, other))).min();
+        let reached = self.streams[index].scout.as_ref().and_then(Scout::next_step_time);
+        let others = self.streams.iter().enumerate().filter(|(other, _)| *other != index);
+        let next = others.filter_map(|(other, stream)| Some((stream.scout_time()?, other))).min();
         let next = next.filter(|(time, _)| reached.is_some_and(|reached| *time <= reached));
         let pair = next.and_then(|(_, next)| {
-            let [one, next] = self.sources.get_disjoint_mut([index, next]).ok()?;
+            let [one, next] = self.streams.get_disjoint_mut([index, next]).ok()?;
             Some((one.scout.as_mut()?, next.scout.as_mut()?))
         });
         if let Some((one, next)) = pair {
             let cursors = ((&mut one.cursor, &*one.data), (&mut next.cursor, &*next.data));
-            let [of_one, of_next] = Cursor::skip_some_together(cursors.0, cursors.1, size);
-            return one.note(of_one).and(next.note(of_next));
+            let [of_one, of_next] = Cursor::skip_some_of_two(cursors.0, cursors.1, size);
+            return one.record_step(of_one).and(next.record_step(of_next));
         }
-        let Some(scout) = &mut self.sources[index].scout else { return Step::Done(0) };
+        let Some(scout) = &mut self.streams[index].scout else { return StepResult::Moved(0) };
         let moved = scout.cursor.skip_some(&scout.data, size);
-        scout.note(moved)
+        scout.record_step(moved)
     }
 
-    /// Pulls the packets of a slice, and says where it ends.
-    fn pull(&mut self) -> Cut {
+    /// Collects the packets of a slice, and returns the slice's end.
+    fn pull(&mut self) -> SliceEnd {
         let mut size: u64 = 0;
         let mut cut = None;
         loop {
-            let next = |(index, source): (usize, &Source)| Some((source.due()?, index));
-            let next = self.sources.iter().enumerate().filter_map(next).min();
-            let scout = |(index, source): (usize, &Source)| Some((source.scouted()?, index));
-            let scout = self.sources.iter().enumerate().filter_map(scout).min();
+            let next = |(index, stream): (usize, &SlicerStream)| Some((stream.due_time()?, index));
+            let next = self.streams.iter().enumerate().filter_map(next).min();
+            let scout =
+                |(index, stream): (usize, &SlicerStream)| Some((stream.scout_time()?, index));
+            let scout = self.streams.iter().enumerate().filter_map(scout).min();
             if let Some((time, index)) = scout.filter(|_| cut.is_none())
                 && next.is_none_or(|(due, _)| time <= due)
             {
                 if size >= self.slice_size && time >= self.begin && time < i64::MAX {
-                    // All scouts have passed all events before this, and packets that begin
-                    // until then belong to the slice.
+                    // All scouts have passed all events before this time. Packets that begin until
+                    // then belong to the slice.
                     cut = Some(time + 1);
                     continue;
                 }
                 if self.reading.end.is_some_and(|end| time > end) {
-                    return Cut::AtEnd;
+                    return SliceEnd::EndOfStreams;
                 }
                 match self.step(index) {
-                    Step::Done(bytes) => size += bytes,
-                    Step::Disorder => return Cut::Impossible,
+                    StepResult::Moved(bytes) => size += bytes,
+                    StepResult::Disorder => return SliceEnd::Unsliceable,
                 }
                 continue;
             }
             let Some((due, index)) = next else {
-                // What is left is in open packets.
-                return cut.map_or(Cut::AtEnd, Cut::At);
+                // The rest of the streams is in open packets.
+                return cut.map_or(SliceEnd::EndOfStreams, SliceEnd::Time);
             };
             if let Some(cut) = cut.filter(|cut| due >= *cut) {
-                return Cut::At(cut);
+                return SliceEnd::Time(cut);
             }
-            let source = &mut self.sources[index];
-            if due < self.begin || !source.next_is_in_order() {
-                return Cut::Impossible;
+            let stream = &mut self.streams[index];
+            if due < self.begin || !stream.next_is_in_order() {
+                return SliceEnd::Unsliceable;
             }
             if self.reading.end.is_some_and(|end| due > end) {
-                return Cut::AtEnd;
+                return SliceEnd::EndOfStreams;
             }
             if size >= self.slice_size && due > self.begin && due < i64::MAX {
-                // Right behind the start of a packet. Before it, the packet before would have to
-                // be passed over in whole, because it ends when this one starts.
+                // The cut is right after the packet's begin. With a cut before it, the next slice
+                // would have to skip the whole previous packet, which ends when this one begins.
                 cut = Some(due + 1);
             }
-            let pulled = source.pull(self.reading.begin);
+            let pulled = stream.pull(self.reading.begin);
             let is_scouted = match self.step {
                 Some(step) if pulled > 2 * step as u64 => {
-                    source.begin_scout(self.reading, index, self.kept_max)
+                    stream.start_scout(self.reading, index, self.kept_max)
                 }
                 _ => false,
             };
@@ -287,32 +290,40 @@ impl<'r> Slicer<'r> {
     }
 }
 
-/// Bytes of packets in a slice, where one packet of each stream has `row` bytes.
+/// Bytes of packets in a slice; one packet of each stream has `row` bytes together.
 fn slice_size(reading: &Reading<'_>, row: u64) -> u64 {
     let even = reading.total_bytes() / (SLICES_PER_THREAD * reading.threads as u64);
     even.clamp(row, row.saturating_mul(2).max(SLICE_SIZE_GOOD)).min(SLICE_SIZE_MAX)
 }
 
-/// Where a slice ends.
-enum Cut {
-    At(i64),
-    AtEnd,
-    /// Packets do not say when they begin and end, or not in order.
-    Impossible,
+/// End of a slice.
+enum SliceEnd {
+    Time(i64),
+    EndOfStreams,
+    /// Packets do not declare their begin and end, or are out of order.
+    Unsliceable,
 }
 
-impl Source {
-    fn new(packets: StreamPackets) -> Source {
+impl SlicerStream {
+    fn new(packets: StreamPackets) -> SlicerStream {
         let open = VecDeque::new();
-        let (begun, last_number, last_end) = (0, 0, i64::MIN);
+        let (started_packets, last_number, last_end) = (0, 0, i64::MIN);
         let scout = None;
-        let mut source = Source { packets, next: None, open, begun, last_number, last_end, scout };
-        source.next = source.packets.next();
-        source
+        let mut stream = SlicerStream {
+            packets,
+            next: None,
+            open,
+            started_packets,
+            last_number,
+            last_end,
+            scout,
+        };
+        stream.next = stream.packets.next();
+        stream
     }
 
-    /// When the next packet, or what was lost before it, begins.
-    fn due(&self) -> Option<i64> {
+    /// Begin of the next packet, or of a loss before it.
+    fn due_time(&self) -> Option<i64> {
         let packet = self.next.as_ref()?;
         let losses = packet.losses.iter().filter_map(|loss| Some(loss.from?.0));
         Some(packet.begin_ns.into_iter().chain(losses).min().unwrap_or(i64::MIN))
@@ -323,7 +334,7 @@ impl Source {
         matches!(times, Some((Some(begin), Some(end))) if self.last_end <= begin && begin <= end)
     }
 
-    /// Moves the next packet to the open ones, unless it ends before `begin`; gives its size.
+    /// Moves the next packet to the open ones unless it ends before `begin`; returns its size.
     fn pull(&mut self, begin: Option<i64>) -> u64 {
         let Some(packet) = std::mem::replace(&mut self.next, self.packets.next()) else { return 0 };
         if let Some(scout) = &mut self.scout {
@@ -339,9 +350,9 @@ impl Source {
         size
     }
 
-    /// Leaves open what goes on in the slice that begins at `begin`, and gives what was read for
-    /// the one before.
-    fn close(&mut self, begin: i64, spare: &mut Vec<Vec<u8>>) -> Option<ReadBytes> {
+    /// Ends a slice: keeps the packets open that extend into the next slice, which starts at
+    /// `begin`. Returns the bytes of the last packet that the scout has retained.
+    fn end_slice(&mut self, begin: i64, spare: &mut Vec<Vec<u8>>) -> Option<PacketBytes> {
         self.open.retain(|packet| packet.end_ns.is_none_or(|end| end >= begin));
         for packet in &mut self.open {
             packet.losses.clear();
@@ -354,19 +365,19 @@ impl Source {
             packet.mark = Some(mark);
             read = scout.cursor.hand_over(mark.position / 8, spare);
         }
-        self.begun = self.open.len();
+        self.started_packets = self.open.len();
         read
     }
 
-    /// Until when the scout has come.
-    fn scouted(&self) -> Option<i64> {
+    /// Time that the scout has reached.
+    fn scout_time(&self) -> Option<i64> {
         let scout = self.scout.as_ref().filter(|scout| scout.is_active)?;
         Some(scout.time())
     }
 
-    /// Starts a scout in the packet that was opened last, which keeps up to `kept_max` bytes; `false`
-    /// if that cannot be.
-    fn begin_scout(&mut self, reading: &Reading<'_>, stream: usize, kept_max: usize) -> bool {
+    /// Starts a scout in the last open packet, which retains up to `kept_max` bytes; returns false
+    /// if that is impossible.
+    fn start_scout(&mut self, reading: &Reading<'_>, stream: usize, kept_max: usize) -> bool {
         let Some(packet) = self.open.back() else { return false };
         let (trace, stream) = reading.stream(stream);
         let (Some(begin), Some(end)) = (packet.begin_ns, packet.end_ns) else { return false };
@@ -375,7 +386,7 @@ impl Source {
             Some(scout) => scout.cursor,
             None => Cursor::new(&trace.data, SCOUT_WINDOW_SIZE),
         };
-        cursor.keep(kept_max);
+        cursor.retain(kept_max);
         let data = trace.data.clone();
         let span = (begin, end);
         let (number, marks) = (packet.number, [None; MARKS]);
@@ -387,43 +398,43 @@ impl Source {
     }
 }
 
-impl Step {
-    fn and(self, other: Step) -> Step {
+impl StepResult {
+    fn and(self, other: StepResult) -> StepResult {
         match (self, other) {
-            (Step::Done(one), Step::Done(other)) => Step::Done(one + other),
-            _ => Step::Disorder,
+            (StepResult::Moved(one), StepResult::Moved(other)) => StepResult::Moved(one + other),
+            _ => StepResult::Disorder,
         }
     }
 }
 
 impl Scout {
-    /// Until when it has come.
+    /// Time that the scout has reached.
     fn time(&self) -> i64 {
         self.marks[0].map_or(self.span.0, |mark| mark.ns)
     }
 
-    /// Until when it will probably have come after its next step.
-    fn reached_by_next_step(&self) -> Option<i64> {
+    /// Estimated time after the next step.
+    fn next_step_time(&self) -> Option<i64> {
         let (last, before) = (self.marks[0]?, self.marks[1]?);
         Some(last.ns.saturating_add(last.ns.saturating_sub(before.ns)))
     }
 
-    /// Notes a step.
-    fn note(&mut self, moved: Option<(Mark, bool)>) -> Step {
-        let Some((mark, more)) = moved else { return Step::Disorder };
+    /// Records a step.
+    fn record_step(&mut self, moved: Option<(Mark, bool)>) -> StepResult {
+        let Some((mark, more)) = moved else { return StepResult::Disorder };
         let before = self.marks[0].map_or(0, |mark| mark.position);
-        // An event before its packet's time counts as happening at its begin.
+        // An event before its packet's begin counts as happening at that begin.
         let time = self.scale.ns(mark.clock);
         if time > self.span.1 {
-            return Step::Disorder;
+            return StepResult::Disorder;
         }
         self.marks.rotate_right(1);
         self.marks[0] = Some(Mark { ns: time.max(self.span.0), ..mark });
         self.is_active = more;
-        Step::Done((mark.position - before) / 8)
+        StepResult::Moved((mark.position - before) / 8)
     }
 
-    /// The last place behind which all events from `begin` on are.
+    /// Last mark that all events from `begin` on follow.
     fn mark_before(&self, begin: i64) -> Option<Mark> {
         self.marks.into_iter().flatten().find(|mark| mark.ns < begin)
     }
@@ -433,6 +444,7 @@ impl Scout {
 mod tests {
     use super::*;
     use crate::discover::{Source as Path, open};
+    use crate::testing::{TraceFolder, check_lines};
     use std::fs;
 
     const METADATA: &str = "/* CTF 1.8 */
@@ -448,8 +460,8 @@ mod tests {
         };
         event { name = e; fields := struct { u32 x; }; };";
 
-    /// Slices of a packet of so many events, at these times; the largest number of bytes that a
-    /// slice has of it, from where it begins.
+    /// Returns the number of slices of a packet with `count` events at these times, and the most
+    /// bytes of the packet in one slice, from its start mark.
     fn slices(count: u64, time: impl Fn(u64) -> u64) -> (usize, u64) {
         let directory = tempfile::tempdir().expect("a folder");
         fs::write(directory.path().join("metadata"), METADATA).expect("to write");
@@ -468,7 +480,7 @@ mod tests {
         let mut slicer = Slicer::new(&reading);
         let mut starts = Vec::new();
         while let Some(slice) = slicer.next() {
-            // The last slice may have nothing.
+            // The last slice may be empty.
             let packet = slice.parts[0].packets.back();
             let start = |packet: &PacketRef| packet.mark.map_or(0, |mark| mark.position / 8);
             starts.extend(packet.map(start));
@@ -479,12 +491,12 @@ mod tests {
         (starts.len(), largest.unwrap_or(0))
     }
 
-    /// A slice once ended only where a packet begins, so that one thread printed eight megabytes
+    /// Slices once ended only where a packet begins, so that one thread printed eight megabytes
     /// while the other one waited.
     #[test]
     fn slices_end_within_a_large_packet() {
         let near = SCOUTED_SIZE + 4 * STEP_SIZE_MAX;
-        // Evenly, all at its end, and with many events at each time.
+        // Evenly spread, all at the end, and many events at each time.
         let times: [fn(u64) -> u64; 3] = [
             |number| 1000 + 10 * number,
             |number| if number < 500_000 { number } else { 1_000_000_000 + number },
@@ -495,8 +507,86 @@ mod tests {
             assert!((50..=68).contains(&count), "{count} slices");
             assert!(largest <= near, "{largest} bytes");
         }
-        // What happened at one time cannot be cut.
+        // Events at one time cannot be cut.
         assert_eq!(slices(700_000, |_| 7).0, 1);
         assert_eq!(slices(80_000, |number| number).0, 1);
+    }
+
+    /// Checks the slices of streams, for slices of two packets of one event each. Each slice has a
+    /// line: its begin and end, and for each stream the begins of its packets, with `<` before
+    /// those that an earlier slice has started.
+    #[track_caller]
+    fn check_slices(description: &str, end: Option<i64>, expected: &str) {
+        let mut folder = TraceFolder::new(description);
+        let opened = folder.open();
+        let packet_size = folder.packet("a 0.1 1..2 | 2 e 1").1.len() as u64;
+        let reading = Reading::new(&opened.traces).threads(2).slice_size(2 * packet_size);
+        let reading = reading.range(None, end);
+        let mut slicer = Slicer::new(&reading);
+        assert!(!slicer.cuts_packets());
+        let mut actual = String::new();
+        while let Some(slice) = slicer.next() {
+            let begin = Some(slice.span.0).filter(|begin| *begin > i64::MIN);
+            let text = |time: Option<i64>| time.map_or(String::new(), |time| time.to_string());
+            let parts: Vec<String> = slice.parts.iter().map(part_text).collect();
+            let rest = if slice.is_rest { " rest" } else { "" };
+            let (begin, end) = (text(begin), text(slice.span.1));
+            actual.push_str(&format!("{begin}..{end}: {}{rest}\n", parts.join(" / ")));
+        }
+        check_lines(&actual, expected, description);
+    }
+
+    fn part_text(part: &SlicePart) -> String {
+        let packets = part.packets.iter().enumerate().map(|(index, packet)| {
+            let mark = if index < part.started_packets { "<" } else { "" };
+            format!("{mark}{}", packet.begin_ns.expect("a begin"))
+        });
+        let text = packets.collect::<Vec<_>>().join(" ");
+        if text.is_empty() { "-".to_owned() } else { text }
+    }
+
+    #[test]
+    fn slices_end_after_the_begin_of_a_packet() {
+        let streams = "a 0.1 10..20 | 10 e 1
+                       b 0.2 10..25 | 15 e 2
+                       a 0.1 30..40 | 30 e 3
+                       b 0.2 30..45 | 35 e 4
+                       a 0.1 50..60 | 50 e 5
+                       b 0.2 50..65 | 55 e 6";
+        check_slices(streams, None, "..31: 10 30 / 10 30 \n 31..: <30 50 / <30 50");
+        check_slices(streams, Some(35), "..31: 10 30 / 10 30 \n 31..: <30 / <30");
+        check_slices(streams, Some(25), "..: 10 / 10");
+    }
+
+    #[test]
+    fn a_slice_before_packets_that_overlap_is_the_last_one() {
+        check_slices(
+            "a 0.1 10..20 | 10 e 1
+             b 0.2 10..25 | 15 e 2
+             a 0.1 30..40 | 30 e 3
+             a 0.1 35..60 | 50 e 4
+             b 0.2 50..65 | 55 e 5",
+            None,
+            "..31: 10 30 / 10
+             31..: <30 / - rest",
+        );
+    }
+
+    #[test]
+    fn a_loss_belongs_to_the_slice_in_which_it_begins() {
+        // The packet at 50 is due at 40, where the loss before it begins, so the packet at 49 is
+        // the third one of its slice.
+        check_slices(
+            "a 0.1 10..20 | 10 e 1
+             b 0.2 10..25 | 15 e 2
+             a 0.1 30..40 | 30 e 3
+             a 0.1 50..60 -2 | 50 e 4
+             b 0.2 45..48 | 47 e 5
+             b 0.2 49..65 | 55 e 6",
+            None,
+            "..31: 10 30 / 10
+             31..50: <30 50 / 45 49
+             50..: <50 / <49",
+        );
     }
 }

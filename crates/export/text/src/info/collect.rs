@@ -1,6 +1,9 @@
-//! Gathers: one [`Collector`] a thread, merged at the end.
+//! Collection of statistics: one [`Collector`] for each thread, merged at the end.
 
-use super::{Collection, Counts, EventInfo, LossInfo, StreamInfo, Timeline, TraceInfo, joined};
+use super::collection::{
+    Collection, Counts, EventInfo, LossInfo, StreamInfo, TraceInfo, joint_span,
+};
+use super::timeline::Timeline;
 use blkkin_ctf::decode::{Node, Visitor};
 use blkkin_ctf::schema::FieldClass;
 use blkkin_reader::{Event, Loss, LossKind, PacketView, Stream, Trace, Unordered};
@@ -8,39 +11,40 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Losses that are kept one by one.
-const LOSSES_KEPT: usize = 1000;
+/// Maximum number of losses that are kept individually.
+const LOSSES_MAX: usize = 1000;
 
-/// Gathers what a thread is given.
+/// Statistics of the packets and events that one thread reads.
 #[derive(Debug)]
 pub struct Collector<'t> {
     traces: &'t [Arc<Trace>],
-    /// Only some events are passed on. Packets and losses then count where such events are.
+    /// Set if only selected events are delivered. Packets and losses then count only if their
+    /// packet has such an event.
     selected: bool,
     streams: Vec<StreamState<'t>>,
-    /// Of all stream classes, one after the other.
+    /// Tallies of the event classes of all stream classes, one after the other.
     classes: Vec<Tally>,
     timeline: Timeline,
     losses: Losses,
-    /// The stream of the current packet.
+    /// Index of the current packet's stream.
     current: usize,
-    /// The current packet and what was lost before it, until they count.
-    waiting: Option<Counts>,
-    waiting_losses: Vec<LossInfo>,
-    /// No event of the current packet has come.
-    fresh: bool,
+    /// Current packet and the losses before it, until they count.
+    pending: Option<Counts>,
+    pending_losses: Vec<LossInfo>,
+    /// Set until the current packet's first event.
+    has_no_event: bool,
 }
 
 #[derive(Debug)]
 struct StreamState<'t> {
     trace: usize,
     stream: &'t Stream,
-    /// Where its event classes start.
+    /// Index of the stream's first event class in `Collector::classes`.
     classes: usize,
-    /// Its packets may say from which CPU they come.
+    /// Set if packets have a field for the CPU.
     has_cpu: bool,
     cpu: Cpu,
-    /// Without events, which are in `tally`.
+    /// Totals without events, which are in `tally`.
     counts: Counts,
     tally: Tally,
 }
@@ -52,7 +56,7 @@ enum Cpu {
     Several,
 }
 
-/// How many events there were, and when: never if the first is after the last.
+/// Number of events and their span; there is no span if `first` is after `last`.
 #[derive(Clone, Copy, Debug)]
 struct Tally {
     count: u64,
@@ -61,7 +65,7 @@ struct Tally {
 }
 
 impl<'t> Collector<'t> {
-    /// For all events of `traces`, or only for some that are `selected`.
+    /// Makes a collector for all events of `traces`, or only for `selected` ones.
     pub fn new(traces: &'t [Arc<Trace>], selected: bool) -> Collector<'t> {
         let mut class_count = 0;
         let mut streams = Vec::new();
@@ -92,13 +96,13 @@ impl<'t> Collector<'t> {
             timeline: Timeline::default(),
             losses: Losses::default(),
             current: 0,
-            waiting: None,
-            waiting_losses: Vec::new(),
-            fresh: false,
+            pending: None,
+            pending_losses: Vec::new(),
+            has_no_event: false,
         }
     }
 
-    /// Merges what several threads gathered. `origin` is the start of all there is to read.
+    /// Merges the statistics of several threads. `origin` is the start of the traces.
     pub fn finish(collectors: Vec<Collector<'t>>, origin: Option<i64>) -> Collection {
         let mut collectors = collectors.into_iter();
         let Some(mut all) = collectors.next() else { return Collection::default() };
@@ -117,7 +121,7 @@ impl<'t> Collector<'t> {
         };
         for StreamState { trace, stream, cpu, mut counts, tally, .. } in all.streams {
             counts.events = tally.count;
-            counts.span = joined(counts.span, tally.span());
+            counts.span = joint_span(counts.span, tally.span());
             collection.streams.push(StreamInfo {
                 trace,
                 file: stream.name.clone(),
@@ -133,7 +137,7 @@ impl<'t> Collector<'t> {
     fn merge(&mut self, other: &Collector<'_>) {
         for (stream, other) in self.streams.iter_mut().zip(&other.streams) {
             stream.counts.add(&other.counts);
-            stream.cpu = stream.cpu.and(other.cpu);
+            stream.cpu = stream.cpu.combine(other.cpu);
             stream.tally.add(&other.tally);
         }
         for (class, other) in self.classes.iter_mut().zip(&other.classes) {
@@ -143,7 +147,7 @@ impl<'t> Collector<'t> {
         self.losses.merge(&other.losses);
     }
 
-    /// The event types that came, by name and severity.
+    /// Event types with at least one event, merged by name and severity.
     fn events(&self) -> Vec<EventInfo> {
         let mut tallies: HashMap<(Option<&str>, Option<i64>), Tally> = HashMap::new();
         let streams = self.traces.iter().flat_map(|trace| &trace.schema().streams);
@@ -167,25 +171,25 @@ impl<'t> Collector<'t> {
         events
     }
 
-    /// Makes `stream` the current one. Most packets follow one of the same stream.
-    fn enter(&mut self, stream: &Stream) {
+    /// Makes `stream` the current one. Most packets have the same stream as the previous one.
+    fn set_stream(&mut self, stream: &Stream) {
         let is = |state: &StreamState<'_>| std::ptr::eq(state.stream, stream);
         if !self.streams.get(self.current).is_some_and(is) {
             self.current = self.streams.iter().position(is).unwrap_or(0);
         }
     }
 
-    /// Counts what waits.
+    /// Counts the pending packet and losses.
     #[cold]
-    fn count_waiting(&mut self) {
+    fn count_pending(&mut self) {
         let counts = &mut self.streams[self.current].counts;
-        if let Some(mut packet) = self.waiting.take() {
+        if let Some(mut packet) = self.pending.take() {
             if self.selected {
                 packet.span = None;
             }
             counts.add(&packet);
         }
-        for loss in self.waiting_losses.drain(..) {
+        for loss in self.pending_losses.drain(..) {
             match (loss.kind, loss.count) {
                 (LossKind::Events, Some(count)) => {
                     counts.events_lost = counts.events_lost.saturating_add(count);
@@ -203,51 +207,51 @@ impl<'t> Collector<'t> {
         }
     }
 
-    /// Forgets what waits for an event that did not come.
-    fn leave_packet(&mut self) {
-        if self.fresh {
-            self.waiting = None;
-            self.waiting_losses.clear();
-            self.fresh = false;
+    /// Drops the pending packet and losses if no event followed.
+    fn drop_pending(&mut self) {
+        if self.has_no_event {
+            self.pending = None;
+            self.pending_losses.clear();
+            self.has_no_event = false;
         }
     }
 
-    /// The first event of a packet.
+    /// Counts the packet of an event, which is the packet's first one.
     #[cold]
     fn begin_packet(&mut self, event: &mut Event<'_>) {
-        self.fresh = false;
-        self.count_waiting();
+        self.has_no_event = false;
+        self.count_pending();
         let state = &mut self.streams[self.current];
         if state.has_cpu && state.cpu != Cpu::Several {
-            let mut finder = CpuFinder { found: Cpu::Unknown };
+            let mut finder = CpuFinder { cpu: Cpu::Unknown };
             event.visit_packet_context(&mut finder);
-            state.cpu = state.cpu.and(finder.found);
+            state.cpu = state.cpu.combine(finder.cpu);
         }
     }
 }
 
 impl Unordered for Collector<'_> {
     fn packet(&mut self, _: &Trace, stream: &Stream, packet: &PacketView<'_>) {
-        self.leave_packet();
-        self.enter(stream);
+        self.drop_pending();
+        self.set_stream(stream);
         let PacketView { place, begin_ns, end_ns } = packet;
         let content = place.packet.content_bits.map_or(place.size, |bits| bits.div_ceil(8));
-        self.waiting = Some(Counts {
+        self.pending = Some(Counts {
             packets: 1,
             bytes: place.size,
             content_bytes: content.min(place.size),
             span: begin_ns.or(*end_ns).zip(end_ns.or(*begin_ns)),
             ..Counts::default()
         });
-        self.fresh = true;
+        self.has_no_event = true;
         if !self.selected {
-            self.count_waiting();
+            self.count_pending();
         }
     }
 
     #[inline]
     fn event(&mut self, event: &mut Event<'_>) {
-        if self.fresh {
+        if self.has_no_event {
             self.begin_packet(event);
         }
         let state = &mut self.streams[self.current];
@@ -262,9 +266,9 @@ impl Unordered for Collector<'_> {
     }
 
     fn loss(&mut self, _: &Trace, stream: &Stream, loss: &Loss) {
-        self.leave_packet();
-        self.enter(stream);
-        self.waiting_losses.push(LossInfo {
+        self.drop_pending();
+        self.set_stream(stream);
+        self.pending_losses.push(LossInfo {
             from: loss.from.map(|(ns, _)| ns),
             to: loss.to.map(|(ns, _)| ns),
             stream: self.current,
@@ -295,7 +299,7 @@ impl Tally {
 }
 
 impl Cpu {
-    fn and(self, other: Cpu) -> Cpu {
+    fn combine(self, other: Cpu) -> Cpu {
         match (self, other) {
             (Cpu::Unknown, cpu) | (cpu, Cpu::Unknown) => cpu,
             (one, other) if one == other => one,
@@ -304,7 +308,7 @@ impl Cpu {
     }
 }
 
-/// The earliest losses, and how many more there were.
+/// Earliest losses, and the number of the others.
 #[derive(Debug, Default)]
 struct Losses {
     earliest: Vec<LossInfo>,
@@ -317,13 +321,13 @@ impl Losses {
             (loss.from, loss.to, loss.stream, loss.kind == LossKind::Packets, loss.count)
         };
         let place = self.earliest.partition_point(|other| key(other) <= key(&loss));
-        if place < LOSSES_KEPT {
+        if place < LOSSES_MAX {
             self.earliest.insert(place, loss);
         } else {
             self.left_out += 1;
         }
-        if self.earliest.len() > LOSSES_KEPT {
-            self.earliest.truncate(LOSSES_KEPT);
+        if self.earliest.len() > LOSSES_MAX {
+            self.earliest.truncate(LOSSES_MAX);
             self.left_out += 1;
         }
     }
@@ -346,7 +350,7 @@ fn trace_info(trace: &Trace) -> TraceInfo {
     }
 }
 
-/// What LTTng and barectf call the CPU in packet contexts.
+/// Name of the CPU field in packet contexts of LTTng and barectf.
 const CPU_FIELD: &str = "cpu_id";
 
 fn has_member(class: Option<&FieldClass>, name: &str) -> bool {
@@ -356,19 +360,19 @@ fn has_member(class: Option<&FieldClass>, name: &str) -> bool {
     }
 }
 
-/// Looks for the CPU in a packet context.
+/// Visitor that finds the CPU in a packet context.
 struct CpuFinder {
-    found: Cpu,
+    cpu: Cpu,
 }
 
 impl Visitor for CpuFinder {
     fn restart(&mut self) {
-        self.found = Cpu::Unknown;
+        self.cpu = Cpu::Unknown;
     }
 
     fn unsigned(&mut self, node: &Node, value: u64) {
         if node.name.as_deref() == Some(CPU_FIELD) {
-            self.found = Cpu::One(value);
+            self.cpu = Cpu::One(value);
         }
     }
 }
@@ -377,7 +381,7 @@ impl Visitor for CpuFinder {
 mod tests {
     use super::*;
 
-    /// Whoever adds them, and in whatever order, the same ones stay.
+    /// The same losses are kept whatever the order and the thread that adds them.
     #[test]
     fn the_earliest_losses_are_kept() {
         let loss = |from: i64| LossInfo {

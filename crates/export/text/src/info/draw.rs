@@ -1,36 +1,37 @@
-//! A collection as text: traces, totals, and tables of streams, event types and losses.
+//! Collection as text: traces, totals, and tables of event types, streams and losses.
 
-use super::table::{Column, Look, Table, Tone};
+use super::chart;
+use super::collection::{Collection, Counts, LossInfo, TraceInfo};
+use super::table::{Column, Table, Theme, Tone};
 use super::units::{TimeUnit, bytes, duration, grouped, percent, plural, si};
-use super::{Collection, Counts, LossInfo, TraceInfo, chart};
-use crate::severity;
+use crate::class::severity;
 use crate::time::{TimeFormat, TimePrinter};
 use blkkin_ctf::clock::TimeScale;
 use blkkin_ctf::schema::{Clock, ClockOrigin, EnvValue, Version};
 use blkkin_filter::Severity;
 use blkkin_reader::Text;
 
-/// How to draw.
+/// Options for drawing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// With colours.
+    /// Use terminal colours.
     pub color: bool,
-    /// Without Unicode's blocks and lines.
+    /// Use ASCII instead of Unicode's blocks and lines.
     pub ascii: bool,
-    /// All rows of all tables.
+    /// Print all rows of all tables.
     pub all: bool,
-    /// Dates in UTC instead of the local time zone.
+    /// Print dates in UTC instead of the local time zone.
     pub utc: bool,
 }
 
-/// Rows of a table, if not all are asked for.
+/// Maximum rows of a table, unless all are requested.
 const ROWS: usize = 20;
-/// Rows of the table of streams: larger machines have more CPUs than that.
+/// Maximum rows of the table of streams; larger machines have more CPUs than [`ROWS`].
 const STREAM_ROWS: usize = 64;
-/// Characters of names.
+/// Maximum length of an event's name in characters.
 const NAME_WIDTH: usize = 36;
 const FILE_WIDTH: usize = 24;
-/// Characters of values in the head of a trace; paths may be long.
+/// Maximum length of a value in the head of a trace, in characters; paths may be long.
 const VALUE_WIDTH: usize = 400;
 const BAR_WIDTH: usize = 10;
 
@@ -42,7 +43,7 @@ pub fn draw(collection: &Collection, options: &Options) -> String {
     let mut drawing = Drawing {
         collection,
         options: *options,
-        look: Look { color: options.color, ascii: options.ascii },
+        theme: Theme { color: options.color, ascii: options.ascii },
         origin: collection.origin(),
         unit: TimeUnit::for_table(match total.span {
             Some((_, last)) => last.abs_diff(collection.origin()),
@@ -62,9 +63,9 @@ pub fn draw(collection: &Collection, options: &Options) -> String {
 struct Drawing<'c> {
     collection: &'c Collection,
     options: Options,
-    look: Look,
+    theme: Theme,
     origin: i64,
-    /// Of times in tables.
+    /// Unit of times in tables.
     unit: TimeUnit,
     out: String,
 }
@@ -74,42 +75,42 @@ impl Drawing<'_> {
         if !self.out.is_empty() {
             self.out.push('\n');
         }
-        self.out.push_str(&self.look.paint(Tone::Strong, text));
+        self.out.push_str(&self.theme.paint(Tone::Strong, text));
         if !remark.is_empty() {
             self.out.push(' ');
-            self.out.push_str(&self.look.paint(Tone::Faint, &format!("({remark})")));
+            self.out.push_str(&self.theme.paint(Tone::Faint, &format!("({remark})")));
         }
         self.out.push('\n');
     }
 
     fn line(&mut self, label: &str, tone: Tone, value: &str) {
         self.out.push_str("  ");
-        self.out.push_str(&self.look.paint(Tone::Faint, &format!("{label:<10}")));
-        self.out.push_str(&self.look.paint(tone, value));
+        self.out.push_str(&self.theme.paint(Tone::Faint, &format!("{label:<10}")));
+        self.out.push_str(&self.theme.paint(tone, value));
         self.out.push('\n');
     }
 
     fn more(&mut self, count: u64, what: &str) {
         if count > 0 {
             let text = format!("  and {}", plural(count, &format!("more {what}")));
-            self.out.push_str(&self.look.paint(Tone::Faint, &text));
+            self.out.push_str(&self.theme.paint(Tone::Faint, &text));
             self.out.push('\n');
         }
     }
 
-    /// How many of so many rows to show, and how many not.
+    /// Number of rows to show, and number of rows left out.
     fn cap(&self, rows: usize, most: usize) -> (usize, u64) {
         let shown = if self.options.all { rows } else { rows.min(most) };
         (shown, (rows - shown) as u64)
     }
 
-    /// Before a trace's name or a stream's file, where there are several traces.
+    /// Number of a trace, for its heading and its streams; empty if there is only one trace.
     fn number(&self, trace: usize) -> String {
         if self.collection.traces.len() > 1 { (trace + 1).to_string() } else { String::new() }
     }
 
     fn micro(&self, text: String) -> String {
-        if self.look.ascii { text } else { text.replace("us", "µs") }
+        if self.theme.ascii { text } else { text.replace("us", "µs") }
     }
 
     fn duration(&self, ns: u64) -> String {
@@ -128,7 +129,7 @@ impl Drawing<'_> {
         format!("{}{unit}", String::from_utf8_lossy(&text))
     }
 
-    /// A distance from the origin, for a table.
+    /// Cell with a time relative to the origin.
     fn offset(&self, time: Option<i64>) -> (Tone, String) {
         let text = |time| format!("{} {}", self.unit.distance(self.origin, time), self.unit.name);
         (Tone::Plain, self.micro(time.map(text).unwrap_or_default()))
@@ -139,10 +140,10 @@ impl Drawing<'_> {
         for (index, trace) in self.collection.traces.iter().enumerate().take(shown) {
             let number = self.number(index);
             let title = format!("Trace {number}").trim_end().to_owned();
-            let name = self.look.clean(&trace.name, VALUE_WIDTH);
+            let name = self.theme.clean(&trace.name, VALUE_WIDTH);
             self.heading(&format!("{title}  {name}"), "");
             for (label, value) in self.facts(trace, &self.collection.counts(Some(index))) {
-                self.line(label, Tone::Plain, &self.look.clean(&value, VALUE_WIDTH));
+                self.line(label, Tone::Plain, &self.theme.clean(&value, VALUE_WIDTH));
             }
         }
         self.more(more, "trace");
@@ -216,7 +217,7 @@ impl Drawing<'_> {
         };
         let since = format!("events/s; times count from {}", self.date(self.origin, absolute));
         self.heading("Rate over time", &since);
-        chart::draw(&mut self.out, &self.collection.timeline, span, self.origin, self.look);
+        chart::draw(&mut self.out, &self.collection.timeline, span, self.origin, self.theme);
     }
 
     fn events(&mut self, total: &Counts) {
@@ -242,16 +243,16 @@ impl Drawing<'_> {
                 (None, level) => level.map(|level| level.to_string()).unwrap_or_default(),
             };
             table.row(vec![
-                (Tone::Plain, self.look.clean(name, NAME_WIDTH)),
+                (Tone::Plain, self.theme.clean(name, NAME_WIDTH)),
                 (Tone::Plain, severity),
                 (Tone::Plain, grouped(event.count)),
                 (Tone::Plain, percent(event.count, total.events)),
-                (Tone::Bar, self.look.bar(event.count, total.events, BAR_WIDTH)),
+                (Tone::Bar, self.theme.bar(event.count, total.events, BAR_WIDTH)),
                 self.offset(event.span.map(|(first, _)| first)),
                 self.offset(event.span.map(|(_, last)| last)),
             ]);
         }
-        table.print(&mut self.out, self.look);
+        table.print(&mut self.out, self.theme);
         self.more(more, "event type");
     }
 
@@ -275,7 +276,7 @@ impl Drawing<'_> {
             Column::Right("lost"),
             Column::Right("lost packets"),
         ]);
-        // LTTng numbers streams by CPU.
+        // LTTng's stream ids are CPU numbers.
         let by_cpu =
             streams.iter().all(|stream| stream.cpu.is_none() || stream.cpu == stream.instance);
         let ids = !by_cpu || streams.iter().all(|stream| stream.cpu.is_none());
@@ -292,12 +293,12 @@ impl Drawing<'_> {
             let rate = counts.events_per_second().map(si).unwrap_or_default();
             table.row(vec![
                 (Tone::Plain, self.number(stream.trace)),
-                (Tone::Plain, self.look.clean(file_name(&stream.file), FILE_WIDTH)),
+                (Tone::Plain, self.theme.clean(file_name(&stream.file), FILE_WIDTH)),
                 (Tone::Plain, number(stream.instance.filter(|_| ids))),
                 (Tone::Plain, number(stream.cpu)),
                 (Tone::Plain, grouped(counts.events)),
                 (Tone::Plain, percent(counts.events, total.events)),
-                (Tone::Bar, self.look.bar(counts.events, total.events, BAR_WIDTH)),
+                (Tone::Bar, self.theme.bar(counts.events, total.events, BAR_WIDTH)),
                 (Tone::Plain, rate),
                 (Tone::Plain, grouped(counts.packets)),
                 (Tone::Plain, bytes(counts.bytes)),
@@ -305,7 +306,7 @@ impl Drawing<'_> {
                 (Tone::Alarm, lost(counts.packets_lost, counts.packets_lost_unknown)),
             ]);
         }
-        table.print(&mut self.out, self.look);
+        table.print(&mut self.out, self.theme);
         self.more(more, "stream");
     }
 
@@ -330,19 +331,19 @@ impl Drawing<'_> {
             let during = loss.from.zip(loss.to).map(|(from, to)| self.duration(to.abs_diff(from)));
             table.row(vec![
                 (Tone::Plain, self.number(stream.trace)),
-                (Tone::Plain, self.look.clean(file_name(&stream.file), FILE_WIDTH)),
+                (Tone::Plain, self.theme.clean(file_name(&stream.file), FILE_WIDTH)),
                 self.offset(loss.from),
                 self.offset(loss.to),
                 (Tone::Plain, during.unwrap_or_default()),
                 (Tone::Alarm, lost_here(loss)),
             ]);
         }
-        table.print(&mut self.out, self.look);
+        table.print(&mut self.out, self.theme);
         self.more(more + self.collection.losses_left_out, "place");
     }
 }
 
-/// Where the trace is from.
+/// Lines on the origin of a trace: host, tracer, session, process, kernel.
 fn env_facts(env: &[(String, EnvValue)]) -> Vec<(&'static str, String)> {
     let value = |key: &str| {
         let (_, value) = env.iter().find(|(name, _)| name == key)?;
@@ -376,7 +377,7 @@ fn lost(counts: &Counts, selected: bool) -> Option<String> {
     if counts.events_lost > 0 {
         let made = counts.events.saturating_add(counts.events_lost);
         let share = format!(" ({} of all)", percent(counts.events_lost, made));
-        // Nobody knows how many of them would have been selected.
+        // The number of lost events that would have been selected is unknown.
         let share = if selected { "" } else { &share };
         parts.push(plural(counts.events_lost, "event") + share);
     }

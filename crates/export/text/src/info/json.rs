@@ -1,21 +1,21 @@
-//! A collection as one JSON object. Keys are those of `blkkin view --json` where they mean the
-//! same; what is not known is `null`; times are nanoseconds from the clock's origin.
+//! Collection as one JSON object. Keys with the meaning of a key in `blkkin view --json` have its
+//! name; unknown values are `null`; times are nanoseconds from the clock's origin.
 
-use super::{Collection, Counts, TraceInfo};
-use crate::severity;
+use super::collection::{Collection, Counts, EventInfo, LossInfo, StreamInfo, TraceInfo};
+use crate::class::severity;
 use blkkin_ctf::clock::TimeScale;
 use blkkin_ctf::schema::{Clock, ClockOrigin, EnvValue, Version};
 use blkkin_filter::Severity;
 use blkkin_reader::Problem;
 use serde_json::{Map, Value, json};
 
-/// Version of the object's form; grows when a consumer might have to be changed.
+/// Version of the object's schema; it changes if consumers may have to change.
 pub const SCHEMA: &str = "blkkin.info.v1";
 
-/// Buckets of the histogram, at most.
+/// Maximum number of buckets in the histogram.
 const BUCKETS_MAX: usize = 256;
 
-/// The object, with what could not be read.
+/// Returns the object, with the problems of the reading.
 pub fn to_json(collection: &Collection, problems: &[Problem]) -> Value {
     let traces = collection.traces.iter().enumerate();
     json!({
@@ -87,7 +87,7 @@ fn counts(collection: &Collection, counts: &Counts) -> Map<String, Value> {
 }
 
 fn streams(collection: &Collection) -> Vec<Value> {
-    let stream = |(index, stream): (usize, &super::StreamInfo)| {
+    let stream = |(index, stream): (usize, &StreamInfo)| {
         let mut object = object(json!({
             "stream": index,
             "trace": stream.trace,
@@ -103,7 +103,7 @@ fn streams(collection: &Collection) -> Vec<Value> {
 }
 
 fn events(collection: &Collection) -> Vec<Value> {
-    let event = |event: &super::EventInfo| {
+    let event = |event: &EventInfo| {
         json!({
             "name": event.name,
             "severity": match severity(event.log_level).map(Severity::word) {
@@ -118,7 +118,7 @@ fn events(collection: &Collection) -> Vec<Value> {
     collection.events.iter().map(event).collect()
 }
 
-/// Whether something was lost in a bucket is told as 1 or 0.
+/// Array `lost` has 1 for buckets with a loss, and 0 for others.
 fn histogram(collection: &Collection) -> Value {
     let (begin, width, buckets) = collection.timeline.buckets(BUCKETS_MAX);
     json!({
@@ -130,7 +130,7 @@ fn histogram(collection: &Collection) -> Value {
 }
 
 fn losses(collection: &Collection) -> Vec<Value> {
-    let loss = |loss: &super::LossInfo| {
+    let loss = |loss: &LossInfo| {
         json!({
             "stream": loss.stream,
             "kind": format!("{}s", loss.kind),

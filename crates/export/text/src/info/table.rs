@@ -1,36 +1,36 @@
 //! Aligned columns, bars and colours.
 
-/// What a piece of text is, for whoever sees colours.
+/// Role of a text, which decides its colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Tone {
     #[default]
     Plain,
     /// Headings.
     Strong,
-    /// What can be skipped.
+    /// Secondary text.
     Faint,
     /// Bars and charts.
     Bar,
-    /// What is missing.
+    /// Losses and errors.
     Alarm,
 }
 
-/// How things look: with colours or not, with Unicode's blocks or without.
+/// Colours and characters of a drawing.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Look {
+pub(crate) struct Theme {
     pub(crate) color: bool,
     pub(crate) ascii: bool,
 }
 
-/// The lowest eighths of a block.
+/// Lower eighths of a block.
 const RISING: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// The left eighths of a block.
+/// Left eighths of a block.
 const GROWING: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
-/// Stands for eighths where there is only ASCII.
+/// Eighths in ASCII.
 const ROUGH: [char; 9] = [' ', '.', '.', '.', ':', ':', ':', '#', '#'];
 
-impl Look {
-    /// `text` in its colour.
+impl Theme {
+    /// Returns `text` in the colour of its tone.
     pub(crate) fn paint(self, tone: Tone, text: &str) -> String {
         let code = match tone {
             _ if !self.color || text.trim().is_empty() => return text.to_owned(),
@@ -43,12 +43,12 @@ impl Look {
         format!("\x1b[{code}m{text}\x1b[0m")
     }
 
-    /// A cell of a chart, filled from below.
+    /// Character of a chart, filled from below by `eighths`.
     pub(crate) fn rising(self, eighths: usize) -> char {
         if self.ascii { ROUGH[eighths.min(8)] } else { RISING[eighths.min(8)] }
     }
 
-    /// A bar of up to `width` characters; what is there never shows as nothing.
+    /// Bar of up to `width` characters; a part above 0 is always visible.
     pub(crate) fn bar(self, part: u64, whole: u64, width: usize) -> String {
         if part == 0 || whole == 0 {
             return String::new();
@@ -64,16 +64,16 @@ impl Look {
         bar
     }
 
-    /// A bar from one place to another, in eighths of a character; what is there never shows as
-    /// nothing. Its end is exact, its start to a half: there are no other characters.
-    pub(crate) fn placed(self, from: usize, to: usize) -> String {
+    /// Bar between two positions in eighths of a character; it is always visible. Its end is exact,
+    /// and its start is rounded to a half, since Unicode has no other characters.
+    pub(crate) fn bar_between(self, from: usize, to: usize) -> String {
         let (cell, offset) = (from / 8, from % 8);
         let eighths = to.saturating_sub(from).max(1);
         let mut bar: String = std::iter::repeat_n(' ', cell).collect();
         let (levels, half, edge) =
             if self.ascii { (ROUGH, ':', '.') } else { (GROWING, '▐', '▕') };
         if offset + eighths <= 8 {
-            // Within one character.
+            // Both positions are in one character.
             bar.push(match offset {
                 _ if offset == 0 || eighths >= 4 && offset < 3 => levels[eighths],
                 7 => edge,
@@ -100,8 +100,8 @@ impl Look {
         bar
     }
 
-    /// What a trace says may hold anything: makes it fit for a terminal, and no longer than
-    /// `most` characters; the end is worth more than what comes before it.
+    /// Makes text of a trace, which may have any characters, fit for a terminal, with at most
+    /// `most` characters; a longer text keeps its end.
     pub(crate) fn clean(self, text: &str, most: usize) -> String {
         let shown = |char: char| match char {
             _ if char.is_control() => '?',
@@ -118,14 +118,14 @@ impl Look {
     }
 }
 
-/// A column's side, and its heading.
+/// Alignment of a column, and its heading.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Column {
     Left(&'static str),
     Right(&'static str),
 }
 
-/// Rows of cells under headings. Columns without any content are left out.
+/// Table with headings; columns without any content are left out.
 #[derive(Debug)]
 pub(crate) struct Table {
     columns: Vec<Column>,
@@ -141,8 +141,8 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// Lines, each indented by two.
-    pub(crate) fn print(&self, out: &mut String, look: Look) {
+    /// Prints the lines, each indented by two.
+    pub(crate) fn print(&self, out: &mut String, theme: Theme) {
         let widths: Vec<usize> = (0..self.columns.len())
             .map(|index| {
                 let cells = self.rows.iter().map(|row| row[index].1.chars().count());
@@ -168,7 +168,7 @@ impl Table {
                 };
                 if !text.is_empty() {
                     line.extend(std::iter::repeat_n(' ', gap + 2 + before));
-                    line.push_str(&look.paint(*tone, text));
+                    line.push_str(&theme.paint(*tone, text));
                     gap = after;
                 } else {
                     gap += 2 + width;

@@ -1,6 +1,8 @@
 //! Text and JSON of a made-up collection.
 
 use super::*;
+use blkkin_ctf::schema::{Clock, ClockOrigin, EnvValue, Uuid, Version};
+use blkkin_reader::LossKind;
 use serde_json::Value;
 
 const START: i64 = 1_795_246_371_000_000_000;
@@ -21,7 +23,7 @@ fn event(name: &str, log_level: Option<i64>, count: u64, last: i64) -> EventInfo
     EventInfo { name: Some(name.into()), log_level, count, span }
 }
 
-/// Two streams over a tenth of a second: one with 3000 events, ever more of them, and losses.
+/// Two streams over a tenth of a second: one with 3000 events at an increasing rate, and losses.
 fn collection() -> Collection {
     let env = |key: &str, value: &str| (key.to_owned(), EnvValue::Str(value.into()));
     let mut timeline = Timeline::default();
@@ -233,7 +235,7 @@ Total
     );
 }
 
-/// Keys and their order; values where they are not plain copies.
+/// Keys in their order, and values unless they are plain copies.
 #[test]
 fn json() {
     let problem = blkkin_reader::Problem {

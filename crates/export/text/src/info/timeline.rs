@@ -1,33 +1,34 @@
-//! How many events happened when, without knowing beforehand when they begin and end.
+//! Histogram of events over time whose span need not be known in advance.
 //!
-//! Buckets have a width of a power of two and begin at multiples of it. Whenever more than
-//! [`BUCKETS_MAX`] would be needed, each pair becomes one. So the width depends only on the
-//! earliest and the latest time, and the order in which things are added or merged does not show.
+//! The width of a bucket is a power of two, and its begin a multiple of that. When more than
+//! [`BUCKETS_MAX`] buckets are needed, each pair is joined. So the width depends only on the
+//! earliest and the latest time, and the result does not depend on the order of additions and
+//! merges.
 
-/// Bounds memory; half as many are more than any terminal has columns.
+/// Maximum number of buckets; half as many are more than any terminal has columns.
 const BUCKETS_MAX: i64 = 2048;
-/// Two nanoseconds: narrower would make distances between buckets overflow.
+/// Minimum width, two nanoseconds: with a smaller one, distances between buckets overflow.
 const SHIFT_MIN: u32 = 1;
 
-/// Events and losses over time.
+/// Numbers of events over time, and times of losses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeline {
     /// Logarithm of a bucket's width in nanoseconds.
     shift: u32,
-    /// Number of the first bucket: its start over the width.
+    /// Number of the first bucket: its begin divided by the width.
     first: i64,
     buckets: Vec<Bucket>,
 }
 
-/// What happened in a bucket's time.
+/// Contents of a bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Bucket {
     pub(crate) events: u64,
-    /// Something may have been lost here.
+    /// Set if a loss overlaps the bucket.
     pub(crate) lost: bool,
 }
 
-/// What a column of a chart shows.
+/// Contents of a chart's column.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Slot {
     pub(crate) events: f64,
@@ -41,7 +42,7 @@ impl Default for Timeline {
 }
 
 impl Timeline {
-    /// An event happened.
+    /// Adds an event.
     #[inline]
     pub fn add(&mut self, time: i64) {
         let index = (time >> self.shift) - self.first;
@@ -51,14 +52,14 @@ impl Timeline {
         }
     }
 
-    /// Something was lost between two times.
+    /// Marks the buckets between two times as having a loss.
     pub fn mark_lost(&mut self, from: i64, to: i64) {
         for bucket in self.range(from.min(to), from.max(to)) {
             bucket.lost = true;
         }
     }
 
-    /// Adds all that `other` has.
+    /// Adds all events and losses of `other`.
     pub fn merge(&mut self, other: &Timeline) {
         let Some(last) = other.last() else { return };
         while self.shift < other.shift {
@@ -72,7 +73,7 @@ impl Timeline {
         }
     }
 
-    /// Start of the first bucket, width of each, and all of them, but no more than `most`.
+    /// Returns the begin of the first bucket, the width, and all buckets, joined to at most `most`.
     pub(crate) fn buckets(&self, most: usize) -> (i64, u64, Vec<Bucket>) {
         let mut fewer = self.clone();
         while fewer.buckets.len() > most.max(2) {
@@ -81,8 +82,8 @@ impl Timeline {
         (fewer.first << fewer.shift, 1 << fewer.shift, fewer.buckets)
     }
 
-    /// The time from `first` to `last` in `count` columns of the same width. A bucket on the
-    /// border of two columns gives to each its part.
+    /// Distributes the time from `first` to `last` over `count` columns of equal width. A bucket
+    /// that overlaps several columns gives each its share.
     pub(crate) fn slots(&self, (first, last): (i64, i64), count: usize) -> Vec<Slot> {
         let mut slots = vec![Slot::default(); count];
         let width = last.abs_diff(first).saturating_add(1) as f64 / count as f64;
@@ -111,7 +112,7 @@ impl Timeline {
         (!self.buckets.is_empty()).then(|| self.first + self.buckets.len() as i64 - 1)
     }
 
-    /// The buckets from one time to another, made if there are none.
+    /// Returns the buckets from one time to another, which are added if they are missing.
     #[cold]
     fn range(&mut self, from: i64, to: i64) -> &mut [Bucket] {
         let (low, high) = loop {
@@ -140,7 +141,7 @@ impl Timeline {
         &mut self.buckets[start..end]
     }
 
-    /// Makes one bucket of each two.
+    /// Joins each pair of buckets.
     fn halve(&mut self) {
         let mut wider: Vec<Bucket> = Vec::with_capacity(self.buckets.len() / 2 + 1);
         for (bucket, number) in self.buckets.iter().zip(self.first..) {
@@ -174,8 +175,8 @@ mod tests {
         timeline
     }
 
-    /// Adds the same times in one go, backwards, and spread over three timelines merged in
-    /// either order: all must come to the same.
+    /// Adds the same times at once, backwards, and spread over three timelines merged in several
+    /// orders; the results must be equal.
     fn check(times: &[i64], losses: &[(i64, i64)], width: u64, buckets: usize) {
         let mut whole = of(times);
         losses.iter().for_each(|&(from, to)| whole.mark_lost(from, to));

@@ -1,6 +1,6 @@
-//! Figures as people like to read them, each with its unit.
+//! Numbers with units, rounded for people.
 
-/// How many nanoseconds a unit of time has, its name, and digits worth showing.
+/// Unit of time: nanoseconds, name, and number of decimals.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct TimeUnit {
     pub(crate) ns: f64,
@@ -14,8 +14,7 @@ impl TimeUnit {
     const MS: TimeUnit = TimeUnit { ns: 1e6, name: "ms", decimals: 3 };
     const S: TimeUnit = TimeUnit { ns: 1e9, name: "s", decimals: 3 };
 
-    /// The one for a column of times that are up to so many nanoseconds apart. `--begin` takes
-    /// all of them.
+    /// Unit for a column of times with this span. The option `--begin` accepts all of them.
     pub(crate) fn for_table(span_ns: u64) -> TimeUnit {
         match span_ns {
             0..10_000 => TimeUnit::NS,
@@ -25,7 +24,7 @@ impl TimeUnit {
         }
     }
 
-    /// The one for an axis of so many nanoseconds.
+    /// Unit for an axis of this length.
     pub(crate) fn for_axis(span_ns: f64) -> TimeUnit {
         let longer = |name, ns| TimeUnit { ns, name, decimals: 0 };
         match span_ns {
@@ -39,14 +38,14 @@ impl TimeUnit {
         }
     }
 
-    /// A distance, without the unit.
+    /// Difference between two times, without the unit.
     pub(crate) fn distance(self, from: i64, to: i64) -> String {
         let ns = i128::from(to) - i128::from(from);
         format!("{:+.*}", self.decimals, ns as f64 / self.ns)
     }
 }
 
-/// `1,234,567`
+/// Number with separators: `1,234,567`
 pub(crate) fn grouped(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
@@ -59,12 +58,12 @@ pub(crate) fn grouped(value: u64) -> String {
     text
 }
 
-/// `12.3 M`, `512`: three digits and what they are multiplied with.
+/// Number with three digits and a decimal prefix: `12.3 M`, `512`
 pub(crate) fn si(value: f64) -> String {
     scaled(value, 1000.0, &["", "k", "M", "G", "T", "P", "E"])
 }
 
-/// `12.3 MiB`
+/// Size with a binary prefix: `12.3 MiB`
 pub fn bytes(value: u64) -> String {
     scaled(value as f64, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"])
 }
@@ -72,7 +71,7 @@ pub fn bytes(value: u64) -> String {
 fn scaled(value: f64, step: f64, units: &[&str]) -> String {
     let mut value = value;
     let mut unit = 0;
-    // What would be rounded up to the next unit counts as that.
+    // A value that would be rounded up to the next unit has that unit.
     while value >= step - 0.5 && unit + 1 < units.len() {
         value /= step;
         unit += 1;
@@ -90,7 +89,7 @@ fn three_digits(value: f64, whole: bool) -> String {
     format!("{value:.decimals$}")
 }
 
-/// `450 ns`, `12.3 ms`, `1.23 s`, `3 min 12.5 s`, `2 h 03 min`
+/// Duration: `450 ns`, `12.3 ms`, `1.23 s`, `3 min 12.5 s`, `2 h 03 min`
 pub(crate) fn duration(ns: u64) -> String {
     let seconds = ns / 1_000_000_000;
     match ns {
@@ -104,7 +103,7 @@ pub(crate) fn duration(ns: u64) -> String {
     }
 }
 
-/// `12.3 %`; what is there never shows as nothing, nor a part as the whole.
+/// Percentage: `12.3 %`; a part above 0 is never printed as 0, and a proper part never as 100.
 pub(crate) fn percent(part: u64, whole: u64) -> String {
     if whole == 0 {
         return String::new();
@@ -117,7 +116,7 @@ pub(crate) fn percent(part: u64, whole: u64) -> String {
     }
 }
 
-/// `1 event`, `2,000 events`
+/// Count with its noun: `1 event`, `2,000 events`
 pub(crate) fn plural(count: u64, word: &str) -> String {
     format!("{} {word}{}", grouped(count), if count == 1 { "" } else { "s" })
 }

@@ -1,15 +1,15 @@
 //! Requests as JSON, one object a line, each with its `type`.
 //!
-//! | type | what |
+//! | type | fields |
 //! | --- | --- |
-//! | `begin` | `schema`, and what is read: `traces` |
-//! | `request` | a request: `trace_id`, `start`, `duration`, how many `spans`, `errors`, `events`, `events_left_out`; why it was given out: `completion` (`idle`, `ended`, `evicted`); and how often what is odd: `oddities` |
-//! | `span` | a span of it: `trace_id`, `id`, `parent_id`; `step` and `parent`: its place among those of the request, and that of the one that caused it; `kind`, `name`, `service`, `ipv4`, `ipv6`, `port`, and `remote` with the same; `start`, `duration`, `self` (what no child was going on in), `moved` (by what its clock was put right); `shared`, `debug`, `error`; `annotations` (`time`, `value`), `tags` (`key`, `value`, `of` what: `span`, `scope`, `resource`), `odd` |
-//! | `end` | the totals, what could not be understood, and what the tracer has lost |
+//! | `begin` | `schema`, and the `traces` that are read |
+//! | `request` | `trace_id`, `start`, `duration`; numbers of `spans`, `errors`, `events`, `events_left_out`; the reason why the request was completed, `completion` (`idle`, `ended`, `evicted`); and `oddities` with their counts |
+//! | `span` | `trace_id`, `id`, `parent_id`; indexes of the span and its parent among the request's spans, `step` and `parent`; `kind`, `name`, `service`, `ipv4`, `ipv6`, `port`, and `remote` with the same fields of the other side; `start`, `duration`, `self` (time without an active child), `moved` (correction of the span's clock); `shared`, `debug`, `error`; `annotations` (`time`, `value`), `tags` (`key`, `value`, and `of`: `span`, `scope`, `resource`), `odd` |
+//! | `end` | totals, events that could not be understood, and losses of the tracer |
 //!
-//! Times are nanoseconds, ids hexadecimal digits. What is not known is left out; so are flags that
-//! are not set, and lists of nothing. Numbers that JSON lacks are strings. Spans are behind their
-//! request, each behind the one that caused it.
+//! Times are nanoseconds, ids hexadecimal digits. Unknown values, flags that are not set, and empty
+//! lists are left out. Numbers that JSON lacks are strings. The spans of a request follow it, each
+//! after its parent.
 
 use blkkin_model::{EndpointRef, Kind, Origin, SpanRef, ValueRef};
 use blkkin_reader::{Stats, Trace};
@@ -17,10 +17,10 @@ use blkkin_spans::{Completion, Counts, Refusals, Request, Step};
 use serde_json::{Map, Value, json};
 use std::io::Write;
 
-/// Version of the lines' form; grows when a consumer might have to be changed.
+/// Version of the lines' schema; it changes if consumers may have to change.
 pub const SCHEMA: &str = "blkkin.spans.v1";
 
-/// The first line: what is read.
+/// Prints the first line, which describes the traces.
 pub fn begin<'t>(out: &mut Vec<u8>, traces: impl Iterator<Item = &'t Trace>) {
     let trace = |trace: &Trace| {
         let mut object = Map::new();
@@ -35,7 +35,7 @@ pub fn begin<'t>(out: &mut Vec<u8>, traces: impl Iterator<Item = &'t Trace>) {
     line(out, &json!({ "type": "begin", "schema": SCHEMA, "traces": traces }));
 }
 
-/// A request, and its spans.
+/// Prints a request and its spans.
 pub fn request(out: &mut Vec<u8>, request: &Request<'_>) {
     let oddities = request.oddities.iter();
     let oddities: Map<String, Value> =
@@ -62,22 +62,22 @@ pub fn request(out: &mut Vec<u8>, request: &Request<'_>) {
     }
 }
 
-/// What the last line tells beside the totals of the reading.
+/// Contents of the last line.
 #[derive(Clone, Copy, Debug)]
 pub struct End<'e> {
-    /// What became of requests.
+    /// Totals of requests and their events.
     pub counts: Counts,
-    /// Requests that were printed.
+    /// Number of printed requests.
     pub shown: u64,
-    /// What could not be understood.
+    /// Events that could not be understood, by reason.
     pub refusals: &'e Refusals,
-    /// Events that say nothing of spans.
+    /// Number of events that do not describe spans.
     pub others: u64,
-    /// What was read.
+    /// Totals of the reading.
     pub stats: &'e Stats,
 }
 
-/// The last line: the totals.
+/// Prints the last line, with the totals.
 pub fn end(out: &mut Vec<u8>, end: &End<'_>) {
     let End { counts, shown, refusals, others, stats } = end;
     let mut reasons = Map::new();
@@ -128,7 +128,8 @@ fn line(out: &mut Vec<u8>, object: &Value) {
     out.push(b'\n');
 }
 
-/// Written piece by piece, and without the library's formatting where it counts: there are many.
+/// Prints a span piece by piece: spans are frequent, so the library's formatting is avoided where
+/// it is slow.
 fn span(out: &mut Vec<u8>, at: usize, step: &Step<'_>) {
     let SpanRef { trace_id, id, name, start_ns, duration_ns, .. } = step.span;
     out.extend_from_slice(b"{\"type\":\"span\",\"trace_id\":\"");
@@ -160,7 +161,7 @@ fn span(out: &mut Vec<u8>, at: usize, step: &Step<'_>) {
         out.extend_from_slice(b",\"remote\":{");
         let start = out.len();
         endpoint(out, &step.span.remote);
-        // Without the comma.
+        // Removes the comma.
         out.remove(start);
         out.push(b'}');
     }
@@ -225,7 +226,7 @@ fn text(out: &mut Vec<u8>, name: &str, text: &str) {
     }
 }
 
-/// Appends a key of our own.
+/// Appends a key, which needs no escapes.
 fn key(out: &mut Vec<u8>, name: &str) {
     out.extend_from_slice(b",\"");
     out.extend_from_slice(name.as_bytes());

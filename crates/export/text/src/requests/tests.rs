@@ -1,5 +1,5 @@
-//! Pictures and JSON of made-up requests: three wide and narrow pictures that can be looked at, and
-//! that no line is ever too long.
+//! Pictures and JSON of made-up requests: wide and narrow pictures as text, and a check that no
+//! line is too long.
 
 use super::json::{self, End};
 use super::{Options, TreePrinter};
@@ -55,7 +55,7 @@ fn note(id: u64, service: &'static str, time: u64, what: What<'static>) -> Said<
     Said { time_ns: START + time * US, what, ..span(id, 0, service, Kind::Internal, (0, 0)) }
 }
 
-/// A call, what it caused, and what is odd.
+/// A call, its consequences, and spans with oddities.
 fn events() -> Vec<Said<'static>> {
     vec![
         span(1, 0, "qemu", Kind::Client, (0, 1000)),
@@ -71,7 +71,7 @@ fn events() -> Vec<Said<'static>> {
     ]
 }
 
-/// Prints the requests that come of what is said.
+/// Passes the requests that the records describe to `print`.
 fn with(events: &[Said<'_>], mut print: impl FnMut(&Request<'_>)) {
     let mut assembler = Assembler::new(Limits::default());
     let mut sink = |request: &Request<'_>| {
@@ -120,7 +120,7 @@ fn no_line_is_too_long() {
     events.push(note(2, "osd.3", 170, What::Event(long)));
     events.push(note(2, "osd.3", 170, What::KeyValue(long, ValueRef::Str(long))));
     events.push(Said { time_ns: u64::MAX, ..note(200, "late", 0, What::Event("end of time")) });
-    // Of no length, at the very end.
+    // A span without a duration at the very end.
     let What::Span(whole) = events[0].what else { panic!("a span") };
     let whole = Whole { start_ns: u64::MAX, duration_ns: 0, ..whole };
     events.push(Said { span_id: 201, what: What::Span(whole), ..events[0] });
@@ -133,7 +133,7 @@ fn no_line_is_too_long() {
             let out = drawn(&events, options);
             assert!(!ascii || out.is_ascii(), "{out}");
             for line in out.lines() {
-                // What must be there takes 34 characters.
+                // Parts that are always printed take 34 characters.
                 assert!(line.chars().count() <= width.max(34), "{width}: {line}");
                 assert_eq!(line.trim_end(), line);
             }
@@ -167,7 +167,7 @@ fn json_says_everything() {
     assert_eq!(lines.len(), expected.len(), "\n{}", String::from_utf8_lossy(&out));
 }
 
-/// Whatever ids, numbers and texts there are.
+/// Any ids, numbers and texts give valid JSON.
 #[test]
 fn json_is_json() {
     let texts = [

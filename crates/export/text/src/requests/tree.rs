@@ -1,28 +1,28 @@
-//! A request as a picture: what it was in a line, and its spans below, each with who, what, how
-//! long, how much of that itself, and a bar to scale. Nothing is wider than it may be.
+//! Picture of a request: a header, and a line for each span with service, name, duration, the
+//! span's own time, and a bar to scale. No line is wider than the terminal.
 
-use super::words;
-use crate::info::table::{Look, Tone};
+use super::oddities;
+use crate::info::table::{Theme, Tone};
 use crate::info::units::{duration, plural};
 use crate::time::{TimeFormat, TimePrinter};
 use blkkin_model::{Kind, TagRef, ValueRef};
 use blkkin_reader::Text;
 use blkkin_spans::{Request, Step};
 
-/// How to draw.
+/// Options for drawing.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// With colours.
+    /// Use terminal colours.
     pub color: bool,
-    /// Without Unicode's blocks and lines.
+    /// Use ASCII instead of Unicode's blocks and lines.
     pub ascii: bool,
-    /// Characters of a line.
+    /// Width of a line in characters.
     pub width: usize,
-    /// What was said of spans, below each.
+    /// Print annotations and tags below each span.
     pub annotations: bool,
-    /// Dates in UTC instead of the local time zone.
+    /// Print dates in UTC instead of the local time zone.
     pub utc: bool,
-    /// Times are dates.
+    /// Print times as dates.
     pub absolute: bool,
 }
 
@@ -30,51 +30,51 @@ pub struct Options {
 #[derive(Debug)]
 pub struct TreePrinter {
     options: Options,
-    look: Look,
+    theme: Theme,
     times: TimePrinter,
 }
 
-/// A bar is as wide as that, where it can be.
+/// Minimum width of a bar, if there is room; `BAR_MAX` is the maximum.
 const BAR_MIN: usize = 24;
 const BAR_MAX: usize = 60;
 const LABEL_MIN: usize = 16;
 const LABEL_MAX: usize = 60;
-/// Lines that are narrower have no place for the spans' own time, or no bar.
+/// Minimum width of a line with own times; [`BAR_FROM`] is that of a line with bars.
 const OWN_TIME_FROM: usize = 72;
 const BAR_FROM: usize = 48;
 
-/// Columns of a request's lines.
+/// Widths of a request's columns in characters, and the scale of its bars.
 struct Columns {
     label: usize,
-    /// Lengths of time, and what of them is the spans' own; 0 if there is no place for that.
+    /// Durations; `own` is the column of the spans' own times, 0 if it does not fit.
     time: usize,
     own: usize,
-    /// 0 if there is no place for one.
+    /// Bars; 0 if they do not fit.
     bar: usize,
-    /// When the request starts, and how long it takes.
+    /// Start and duration of the request, in nanoseconds.
     start: u64,
     length: u64,
-    /// More is not indented.
+    /// Maximum depth with an indentation of its own.
     depth_max: usize,
 }
 
 impl TreePrinter {
-    /// One that draws in this way.
+    /// Makes a printer.
     pub fn new(options: Options) -> TreePrinter {
         let format = if options.absolute { TimeFormat::Date } else { TimeFormat::Seconds };
         let times = TimePrinter::new(format, options.utc);
-        let look = Look { color: options.color, ascii: options.ascii };
-        TreePrinter { options, look, times }
+        let theme = Theme { color: options.color, ascii: options.ascii };
+        TreePrinter { options, theme, times }
     }
 
     /// Appends the picture of a request.
     pub fn print(&mut self, out: &mut String, request: &Request<'_>) {
         self.header(out, request);
         let columns = self.columns(request);
-        let mut guides = Guides::new(request, self.look.ascii);
+        let mut guides = Guides::new(request, self.theme.ascii);
         for (at, step) in request.steps.iter().enumerate() {
             let depth = step.depth.min(columns.depth_max);
-            self.step(out, step, &guides.of(at, depth), &columns);
+            self.step(out, step, &guides.prefix(at, depth), &columns);
             if self.options.annotations {
                 let below = guides.below(at, depth);
                 self.annotations(out, step, &below, &columns);
@@ -82,10 +82,10 @@ impl TreePrinter {
         }
     }
 
-    /// What the request was, in a line, or in several if they are narrow.
+    /// Prints the request's header, on several lines if they are narrow.
     fn header(&mut self, out: &mut String, request: &Request<'_>) {
         let root = request.steps.first().map(|step| step.span);
-        let clean = |text: &str| self.look.clean(text, LABEL_MAX);
+        let clean = |text: &str| self.theme.clean(text, LABEL_MAX);
         let mut pieces = vec![(Tone::Strong, request.id.to_string())];
         pieces.extend(
             root.map(|root| (Tone::Strong, title(&clean(root.local.service), &clean(root.name)))),
@@ -103,11 +103,14 @@ impl TreePrinter {
         if errors > 0 {
             pieces.push((Tone::Alarm, plural(errors, "error")));
         }
-        pieces.extend(words::of_request(request).into_iter().map(|words| (Tone::Alarm, words)));
+        pieces.extend(
+            oddities::request_remarks(request).into_iter().map(|words| (Tone::Alarm, words)),
+        );
         let (mut column, mut indent) = (0, 0);
         for (tone, piece) in pieces {
-            // What is too long for a line of its own is cut.
-            let piece = cut(&piece, self.options.width.saturating_sub(2), self.look.ascii);
+            // A piece that is longer than a line is truncated.
+            let piece =
+                truncate_text(&piece, self.options.width.saturating_sub(2), self.theme.ascii);
             let length = piece.chars().count();
             if column > 0 && column + 2 + length > self.options.width {
                 out.push('\n');
@@ -115,7 +118,7 @@ impl TreePrinter {
             }
             let gap = if column > 0 { 2 } else { std::mem::replace(&mut indent, 2) };
             out.extend(std::iter::repeat_n(' ', gap));
-            out.push_str(&self.look.paint(tone, &piece));
+            out.push_str(&self.theme.paint(tone, &piece));
             column += gap + length;
         }
         out.push('\n');
@@ -130,7 +133,8 @@ impl TreePrinter {
         let mut time = longest(&mut request.steps.iter().map(|step| self.time(step)));
         if self.options.annotations {
             let all = request.steps.iter().flat_map(|step| step.span.annotations);
-            time = time.max(longest(&mut all.map(|said| self.after(said.time_ns, start))));
+            time =
+                time.max(longest(&mut all.map(|annotation| self.after(annotation.time_ns, start))));
         }
         let mut own = longest(&mut request.steps.iter().map(|step| self.own_time(step)));
         if width < OWN_TIME_FROM {
@@ -145,9 +149,10 @@ impl TreePrinter {
         let longest = request.steps.iter().map(|step| {
             let label =
                 self.label(step).iter().map(|(_, text)| text.chars().count()).sum::<usize>();
-            let said = step.span.annotations.iter().filter(|_| self.options.annotations);
-            let said = said.map(|said| said.value.chars().take(LABEL_MAX).count() + 4);
-            2 * step.depth.min(depth_max) + label.max(said.max().unwrap_or(0))
+            let annotations = step.span.annotations.iter().filter(|_| self.options.annotations);
+            let annotations =
+                annotations.map(|annotation| annotation.value.chars().take(LABEL_MAX).count() + 4);
+            2 * step.depth.min(depth_max) + label.max(annotations.max().unwrap_or(0))
         });
         let label = longest.max().unwrap_or(0).clamp(LABEL_MIN, label_max);
         let rest = width.saturating_sub(label + times + gap);
@@ -155,10 +160,10 @@ impl TreePrinter {
         Columns { label, time, own, bar, start, length: end - start, depth_max }
     }
 
-    /// Who, what, and what is odd about it.
+    /// Label of a span: service, name, kind, oddities.
     fn label(&self, step: &Step<'_>) -> Vec<(Tone, String)> {
         let span = &step.span;
-        let clean = |text: &str| self.look.clean(text, LABEL_MAX);
+        let clean = |text: &str| self.theme.clean(text, LABEL_MAX);
         let mut label = vec![(Tone::Plain, title(&clean(span.local.service), &clean(span.name)))];
         let kind = match span.kind {
             Kind::Client => " client",
@@ -171,7 +176,7 @@ impl TreePrinter {
         if span.is_error() {
             label.push((Tone::Alarm, " error".to_owned()));
         }
-        let odd = words::of_step(step).join(", ");
+        let odd = oddities::step_remarks(step).join(", ");
         if !odd.is_empty() {
             label.push((Tone::Alarm, format!(" ({odd})")));
         }
@@ -181,64 +186,67 @@ impl TreePrinter {
     fn step(&self, out: &mut String, step: &Step<'_>, guide: &str, columns: &Columns) {
         let mut pieces = vec![(Tone::Faint, guide.to_owned())];
         if step.depth > columns.depth_max {
-            let mark = if self.look.ascii { ">" } else { "»" };
+            let mark = if self.theme.ascii { ">" } else { "»" };
             pieces.push((Tone::Faint, format!("{mark}{} ", step.depth)));
         }
         pieces.extend(self.label(step));
-        self.fitted(out, &pieces, columns.label);
-        self.right(out, Tone::Plain, &self.time(step), columns.time);
-        self.right(out, Tone::Faint, &self.own_time(step), columns.own);
+        self.push_fitted(out, &pieces, columns.label);
+        self.push_right(out, Tone::Plain, &self.time(step), columns.time);
+        self.push_right(out, Tone::Faint, &self.own_time(step), columns.own);
         if columns.bar > 0 {
             let tone = if step.span.is_error() { Tone::Alarm } else { Tone::Bar };
             out.push_str("  ");
-            out.push_str(&self.look.paint(tone, &self.bar(step, columns)));
+            out.push_str(&self.theme.paint(tone, &self.bar(step, columns)));
         }
         end_line(out);
     }
 
-    /// What was said of a span: what happened, when, and what was the case.
+    /// Prints a span's annotations, each with its time, and its tags.
     fn annotations(&self, out: &mut String, step: &Step<'_>, below: &str, columns: &Columns) {
-        let dot = if self.look.ascii { "* " } else { "· " };
+        let dot = if self.theme.ascii { "* " } else { "· " };
         for annotation in step.span.annotations {
-            let text = self.look.clean(annotation.value, 200);
+            let text = self.theme.clean(annotation.value, 200);
             let pieces = [(Tone::Faint, format!("{below}{dot}")), (Tone::Plain, text)];
-            self.fitted(out, &pieces, columns.label);
+            self.push_fitted(out, &pieces, columns.label);
             let after = annotation.time_ns.saturating_sub(columns.start);
             let text = self.after(annotation.time_ns, columns.start);
-            self.right(out, Tone::Faint, &text, columns.time);
-            self.right(out, Tone::Plain, "", columns.own);
+            self.push_right(out, Tone::Faint, &text, columns.time);
+            self.push_right(out, Tone::Plain, "", columns.own);
             if columns.bar > 0 {
-                let at = place(after, columns.length, columns.bar * 8) / 8;
+                let at = bar_position(after, columns.length, columns.bar * 8) / 8;
                 out.push_str("  ");
                 out.extend(std::iter::repeat_n(' ', at.min(columns.bar - 1)));
                 out.push_str(
-                    &self.look.paint(Tone::Faint, if self.look.ascii { "^" } else { "╵" }),
+                    &self.theme.paint(Tone::Faint, if self.theme.ascii { "^" } else { "╵" }),
                 );
             }
             end_line(out);
         }
         for tag in step.span.tags {
-            let text = self.look.clean(&shown(tag), 400);
+            let text = self.theme.clean(&tag_text(tag), 400);
             let room = self.options.width.saturating_sub(below.chars().count() + 2);
-            out.push_str(&self.look.paint(Tone::Faint, &format!("{below}{dot}")));
-            out.push_str(&self.look.paint(Tone::Plain, &cut(&text, room, self.look.ascii)));
+            out.push_str(&self.theme.paint(Tone::Faint, &format!("{below}{dot}")));
+            out.push_str(
+                &self.theme.paint(Tone::Plain, &truncate_text(&text, room, self.theme.ascii)),
+            );
             end_line(out);
         }
     }
 
-    /// When the span was, in the time of the request.
+    /// Bar of a span, on the scale of the request.
     fn bar(&self, step: &Step<'_>, columns: &Columns) -> String {
         let Some(start) = step.span.start_ns else { return String::new() };
         let eighths = columns.bar * 8;
-        let at = |time: u64| place(time.saturating_sub(columns.start), columns.length, eighths);
+        let at =
+            |time: u64| bar_position(time.saturating_sub(columns.start), columns.length, eighths);
         match step.end_ns() {
-            // Also at the very end there is something to see.
-            Some(end) => self.look.placed(at(start).min(eighths - 1), at(end)),
+            // A bar at the very end is visible, too.
+            Some(end) => self.theme.bar_between(at(start).min(eighths - 1), at(end)),
             None => {
-                // A moment; or it is not known how long.
+                // The span has no duration, or its end is unknown.
                 let cell = (at(start) / 8).min(columns.bar - 1);
                 let last = step.span.annotations.last().map_or(start, |last| last.time_ns);
-                let (mark, rest) = if self.look.ascii { ('|', '-') } else { ('▏', '╌') };
+                let (mark, rest) = if self.theme.ascii { ('|', '-') } else { ('▏', '╌') };
                 let length = (at(last) / 8).min(columns.bar - 1).saturating_sub(cell);
                 let blank = std::iter::repeat_n(' ', cell);
                 blank.chain([mark]).chain(std::iter::repeat_n(rest, length)).collect()
@@ -246,8 +254,8 @@ impl TreePrinter {
         }
     }
 
-    /// Appends pieces, which take exactly so many characters.
-    fn fitted(&self, out: &mut String, pieces: &[(Tone, String)], width: usize) {
+    /// Appends pieces, padded or truncated to exactly `width` characters.
+    fn push_fitted(&self, out: &mut String, pieces: &[(Tone, String)], width: usize) {
         let mut rest = width;
         let total: usize = pieces.iter().map(|(_, text)| text.chars().count()).sum();
         let mut left = total;
@@ -256,8 +264,9 @@ impl TreePrinter {
             left -= length;
             // The last piece that fits only in part ends with dots.
             let is_cut = length + left.min(1) > rest && total > width;
-            let text = if is_cut { cut_hard(text, rest, self.look.ascii) } else { text.clone() };
-            out.push_str(&self.look.paint(*tone, &text));
+            let text =
+                if is_cut { truncate_always(text, rest, self.theme.ascii) } else { text.clone() };
+            out.push_str(&self.theme.paint(*tone, &text));
             rest -= text.chars().count().min(rest);
             if is_cut {
                 break;
@@ -266,11 +275,11 @@ impl TreePrinter {
         out.extend(std::iter::repeat_n(' ', rest));
     }
 
-    /// Appends a text at the right of its column.
-    fn right(&self, out: &mut String, tone: Tone, text: &str, width: usize) {
+    /// Appends a right-aligned text.
+    fn push_right(&self, out: &mut String, tone: Tone, text: &str, width: usize) {
         if width > 0 {
             out.extend(std::iter::repeat_n(' ', (width + 2).saturating_sub(text.chars().count())));
-            out.push_str(&self.look.paint(tone, text));
+            out.push_str(&self.theme.paint(tone, text));
         }
     }
 
@@ -289,11 +298,11 @@ impl TreePrinter {
 
     fn duration(&self, ns: u64) -> String {
         let text = duration(ns);
-        if self.look.ascii { text } else { text.replace("us", "µs") }
+        if self.theme.ascii { text } else { text.replace("us", "µs") }
     }
 }
 
-/// `SERVICE  NAME`, as far as they are known.
+/// Service and name as `SERVICE: NAME`, as far as they are known.
 fn title(service: &str, name: &str) -> String {
     match (service, name) {
         ("", "") => "?".to_owned(),
@@ -302,7 +311,7 @@ fn title(service: &str, name: &str) -> String {
     }
 }
 
-fn shown(tag: &TagRef<'_>) -> String {
+fn tag_text(tag: &TagRef<'_>) -> String {
     match tag.value {
         ValueRef::Str(text) => format!("{} = {text}", tag.key),
         ValueRef::Int(number) => format!("{} = {number}", tag.key),
@@ -312,8 +321,8 @@ fn shown(tag: &TagRef<'_>) -> String {
     }
 }
 
-/// Where a time is among so many eighths.
-fn place(time: u64, length: u64, eighths: usize) -> usize {
+/// Position of a time on a scale of `eighths`.
+fn bar_position(time: u64, length: u64, eighths: usize) -> usize {
     if length == 0 {
         return 0;
     }
@@ -321,13 +330,13 @@ fn place(time: u64, length: u64, eighths: usize) -> usize {
     (place.round() as usize).min(eighths)
 }
 
-/// At most so many characters of a text: its beginning, which says most.
-fn cut(text: &str, most: usize, ascii: bool) -> String {
-    if text.chars().count() <= most { text.to_owned() } else { cut_hard(text, most, ascii) }
+/// Truncates a text to `most` characters; its beginning says most.
+fn truncate_text(text: &str, most: usize, ascii: bool) -> String {
+    if text.chars().count() <= most { text.to_owned() } else { truncate_always(text, most, ascii) }
 }
 
-/// The same, with dots also where all would fit.
-fn cut_hard(text: &str, most: usize, ascii: bool) -> String {
+/// Does the same, with dots even if the text would fit.
+fn truncate_always(text: &str, most: usize, ascii: bool) -> String {
     let dots = if ascii { ".." } else { "…" };
     let keep = most.saturating_sub(dots.chars().count());
     text.chars().take(keep).chain(dots.chars()).take(most).collect()
@@ -338,39 +347,38 @@ fn end_line(out: &mut String) {
     out.push('\n');
 }
 
-/// The lines that tie children to parents.
+/// Lines that connect children with their parents.
 struct Guides {
     ascii: bool,
-    /// Of each step: whether another one with the same cause comes later, and whether it has caused
-    /// any.
+    /// For each step: set if a later step has the same parent, and set if the step has a child.
     steps: Vec<(bool, bool)>,
-    /// Of each depth on the way to the last step: whether its line goes on.
-    way: Vec<bool>,
+    /// For each depth up to the last step: set if the line continues below.
+    open_lines: Vec<bool>,
 }
 
 impl Guides {
     fn new(request: &Request<'_>, ascii: bool) -> Guides {
         let mut steps = vec![(false, false); request.steps.len()];
-        // From behind: causes are before what they cause.
+        // In reverse order, since parents come before their children.
         for (at, step) in request.steps.iter().enumerate().rev() {
             if let Some(parent) = step.parent {
                 steps[at].0 = std::mem::replace(&mut steps[parent].1, true);
             }
         }
-        Guides { ascii, steps, way: Vec::new() }
+        Guides { ascii, steps, open_lines: Vec::new() }
     }
 
-    /// What is before a step's name.
-    fn of(&mut self, at: usize, depth: usize) -> String {
+    /// Text before a step's label.
+    fn prefix(&mut self, at: usize, depth: usize) -> String {
         let Some(above) = depth.checked_sub(1) else {
-            self.way.clear();
+            self.open_lines.clear();
             return String::new();
         };
-        self.way.resize(depth, false);
+        self.open_lines.resize(depth, false);
         let mut guide = self.lines(above);
-        let (goes_on, _) = self.steps[at];
-        self.way[above] = goes_on;
-        guide.push_str(match (goes_on, self.ascii) {
+        let (continues, _) = self.steps[at];
+        self.open_lines[above] = continues;
+        guide.push_str(match (continues, self.ascii) {
             (true, false) => "├ ",
             (false, false) => "└ ",
             (true, true) => "+ ",
@@ -379,7 +387,7 @@ impl Guides {
         guide
     }
 
-    /// What is before that which is said of it.
+    /// Text before a step's annotations.
     fn below(&self, at: usize, depth: usize) -> String {
         let mut guide = self.lines(depth);
         let (_, has_child) = self.steps[at];
@@ -388,11 +396,11 @@ impl Guides {
     }
 
     fn lines(&self, depths: usize) -> String {
-        self.way.iter().take(depths).map(|goes_on| self.line(*goes_on)).collect()
+        self.open_lines.iter().take(depths).map(|continues| self.line(*continues)).collect()
     }
 
-    fn line(&self, goes_on: bool) -> &'static str {
-        match (goes_on, self.ascii) {
+    fn line(&self, continues: bool) -> &'static str {
+        match (continues, self.ascii) {
             (false, _) => "  ",
             (true, false) => "│ ",
             (true, true) => "| ",

@@ -1,98 +1,102 @@
-//! Whose turn it is: text of slices is passed on in the order of the slices.
+//! Queue of printed slices, whose text is written in the order of the slices.
 //!
-//! A thread that has printed its slice before its turn leaves the text to the thread whose turn it is, which passes it
-//! on behind its own, and goes on with another slice.
+//! A slice's turn begins when the text of all earlier slices is written. A thread that has printed
+//! its slice before its turn hands the text in and goes on with another slice. The thread whose
+//! turn it is writes the text of the slices that follow its own.
 
+use super::printer::{BLOCK_SIZE, LinePrinter, Target, print_event, set_delta};
 use super::slicer::{Slice, Slicer};
-use super::{BLOCK_SIZE, LinePrinter, Target, print_event, set_delta};
 use crate::error::Problem;
 use crate::event::Event;
 use crate::loss::Loss;
-use crate::reading::{Consumer, Reading};
+use crate::ordered::Consumer;
+use crate::reading::Reading;
 use crate::text::Text;
 use crate::trace::{Stream, Trace};
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Bytes of text that may wait for their turn, over all threads, …
+/// Bytes of printed text that may wait for their turn, over all threads …
 const WAITING_SIZE: usize = 24 << 20;
-/// … and at least on each of them.
+/// … and at least on each thread.
 const WAITING_SIZE_MIN: usize = 4 << 20;
-/// Bytes of text of slices that are left to others, where slices are of whole packets.
-const LEFT_SIZE_MAX: usize = 12 << 20;
-/// The same where slices end within packets, whose text is smaller. With more, a thread that goes
-/// ahead of one that is held up would use more memory, and the first use of a page is slow.
-const LEFT_SIZE_MAX_WITHIN: usize = 3 << 20;
+/// Bytes of text of finished slices, if slices consist of whole packets.
+const FINISHED_SIZE_MAX: usize = 12 << 20;
+/// Bytes of text of finished slices, if slices end within packets; their text is smaller. With a
+/// larger limit, the threads ahead of a delayed one would use more memory, and the first use of a
+/// page is slow.
+const FINISHED_SIZE_MAX_WITHIN: usize = 3 << 20;
 
-/// What the threads share.
-pub(super) struct Turns<'r, S> {
-    /// Cuts slices, which takes a while: not a matter of those who wait for their turn.
+/// Slices and output, shared by all threads.
+pub(super) struct SliceQueue<'r, S> {
+    /// Slicing takes a while, so it has a lock of its own; threads that wait for a turn need
+    /// `state`.
     slicer: Mutex<Slicer<'r>>,
     state: Mutex<State>,
     changed: Condvar,
     output: Mutex<Output<S>>,
-    /// Bytes that a thread may keep until it is its turn.
+    /// Bytes of text that a thread may keep until its turn.
     waiting_size: usize,
-    /// Bytes of text of all slices that are left to others.
-    left_size_max: usize,
-    /// Empty blocks, to be used again, by any thread: the first use of memory costs more than
-    /// taking it over from another processor.
+    /// Bytes of text of all finished slices.
+    finished_size_max: usize,
+    /// Empty blocks for reuse by any thread: the first use of memory costs more than its transfer
+    /// from another processor.
     spare: Mutex<Vec<Block>>,
 }
 
 struct State {
     /// Number of the slice whose turn it is.
     turn: usize,
-    /// Number of the slice that is the last one, because it goes on to the end or the sink broke.
+    /// Number of the last slice: it extends to the end of the streams, or the sink broke in it.
     last: usize,
-    /// Whether a thread has panicked, whose slice's turn will never end.
+    /// Set if a thread has panicked; the turn of its slice never ends.
     has_panicked: bool,
-    /// Slices that are left to the threads whose turns end before theirs begin, by number.
-    left: BTreeMap<usize, LeftSlice>,
-    /// Bytes of their text.
-    left_size: usize,
+    /// Slices that were handed in before their turns, by number.
+    finished: BTreeMap<usize, FinishedSlice>,
+    /// Bytes of text of all `finished` slices.
+    finished_size: usize,
 }
 
-/// The first delta of a slice, which depends on the slice before, and is left open until then.
-struct FirstDelta {
-    /// Number of its block among those that wait. Only lines of losses are in the ones before.
+/// First delta of a slice. It depends on the previous slice, so it is written in the slice's turn.
+struct PendingDelta {
+    /// Index of its block among the slice's blocks. The blocks before have only lines of losses.
     block: usize,
     now: u64,
     place: Range<usize>,
 }
 
-/// The text of a whole slice.
-struct LeftSlice {
+/// Text of a whole slice.
+struct FinishedSlice {
     blocks: Vec<Block>,
     size: usize,
-    first: Option<FirstDelta>,
-    /// What the next slice's first delta refers to.
+    first: Option<PendingDelta>,
+    /// Reference value for the first delta of the next slice.
     last: Option<u64>,
 }
 
 struct Output<S> {
     sink: S,
-    /// What the next line's delta refers to.
+    /// Reference value for the next line's delta.
     last: Option<u64>,
 }
 
-impl<'r, S> Turns<'r, S> {
-    pub(super) fn new(reading: &'r Reading<'r>, sink: S) -> Turns<'r, S> {
+impl<'r, S> SliceQueue<'r, S> {
+    pub(super) fn new(reading: &'r Reading<'r>, sink: S) -> SliceQueue<'r, S> {
         let slicer = Slicer::new(reading);
-        let left_size_max = match slicer.cuts_packets() {
-            true => LEFT_SIZE_MAX_WITHIN,
-            false => LEFT_SIZE_MAX,
+        let finished_size_max = match slicer.cuts_packets() {
+            true => FINISHED_SIZE_MAX_WITHIN,
+            false => FINISHED_SIZE_MAX,
         };
-        Turns {
-            left_size_max,
+        SliceQueue {
+            finished_size_max,
             slicer: Mutex::new(slicer),
             state: Mutex::new(State {
                 turn: 0,
                 last: usize::MAX,
                 has_panicked: false,
-                left: BTreeMap::new(),
-                left_size: 0,
+                finished: BTreeMap::new(),
+                finished_size: 0,
             }),
             changed: Condvar::new(),
             output: Mutex::new(Output { sink, last: None }),
@@ -117,7 +121,7 @@ impl<'r, S> Turns<'r, S> {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next slice that nobody has begun. Takes `spare` buffers of slices that were printed.
+    /// Returns the next slice, and takes `spare` buffers of printed slices.
     pub(super) fn next_slice(&self, spare: &mut Vec<Vec<u8>>) -> Option<Slice> {
         let mut slicer = self.slicer();
         slicer.reuse(spare);
@@ -128,7 +132,7 @@ impl<'r, S> Turns<'r, S> {
         if is_over { None } else { slicer.next() }
     }
 
-    /// What was found wrong between packets.
+    /// Returns the problems found between packets.
     pub(super) fn take_problems(&self) -> Vec<Problem> {
         self.slicer().take_problems()
     }
@@ -138,8 +142,8 @@ impl<'r, S> Turns<'r, S> {
         state.turn == number && state.last >= number
     }
 
-    /// Waits for a slice's turn; breaks if it will not come.
-    fn wait(&self, number: usize) -> ControlFlow<()> {
+    /// Waits for a slice's turn; breaks if it never comes.
+    fn wait_for_turn(&self, number: usize) -> ControlFlow<()> {
         let mut state = self.lock();
         loop {
             if state.last < number || state.has_panicked {
@@ -152,29 +156,31 @@ impl<'r, S> Turns<'r, S> {
         }
     }
 
-    /// Makes the slice whose turn it is the last one. Those behind it do not count.
-    fn end_with(&self, number: usize) {
+    /// Makes `number`, whose turn it is, the last slice. Later slices become invalid.
+    fn end_at(&self, number: usize) {
         let mut state = self.lock();
         state.last = number;
-        state.left.clear();
-        state.left_size = 0;
+        state.finished.clear();
+        state.finished_size = 0;
         drop(state);
         self.changed.notify_all();
     }
 
-    /// Ends a slice's turn, and gives the slice whose turn it is then, if its text is left to be passed on.
-    fn pass(&self, number: usize) -> Option<LeftSlice> {
+    /// Ends a slice's turn. Returns the next slice if it was handed in, so that its text can be
+    /// written.
+    fn end_turn(&self, number: usize) -> Option<FinishedSlice> {
         let mut state = self.lock();
         state.turn = number + 1;
-        let left = state.left.remove(&(number + 1));
-        state.left_size -= left.as_ref().map_or(0, |left| left.size);
+        let finished = state.finished.remove(&(number + 1));
+        state.finished_size -= finished.as_ref().map_or(0, |finished| finished.size);
         drop(state);
         self.changed.notify_all();
-        left
+        finished
     }
 
-    /// Whether a slice counts, as far as is known: `None` while it may still turn out that an earlier one is the last.
-    pub(super) fn counts(&self, number: usize) -> Option<bool> {
+    /// Returns true if a slice is part of the output, false if it is after the last one, and `None`
+    /// while an earlier slice may still become the last one.
+    pub(super) fn is_valid(&self, number: usize) -> Option<bool> {
         let state = self.lock();
         match () {
             () if state.last < number => Some(false),
@@ -184,8 +190,8 @@ impl<'r, S> Turns<'r, S> {
     }
 }
 
-/// Lets the others end if this thread panics.
-pub(super) struct PanicGuard<'g, 'r, S>(pub(super) &'g Turns<'r, S>);
+/// Wakes the other threads, so that they end, if this thread panics.
+pub(super) struct PanicGuard<'g, 'r, S>(pub(super) &'g SliceQueue<'r, S>);
 
 impl<S> Drop for PanicGuard<'_, '_, S> {
     fn drop(&mut self) {
@@ -196,27 +202,27 @@ impl<S> Drop for PanicGuard<'_, '_, S> {
     }
 }
 
-/// Some text.
+/// Block of text.
 struct Block {
     text: Text,
-    /// Where text goes and where it ends, if not all of it goes to the output.
+    /// Targets and ends of the parts, if not all of the text goes to the output.
     pieces: Vec<(Target, usize)>,
 }
 
-/// A slice's text.
+/// Text of the slice that a thread is printing.
 pub(super) struct SliceText<'t, 'r, P, S> {
     printer: P,
-    turns: &'t Turns<'r, S>,
+    queue: &'t SliceQueue<'r, S>,
     number: usize,
     block: Block,
-    /// Blocks that are full and wait for the slice's turn.
+    /// Full blocks that wait for the slice's turn.
     waiting: Vec<Block>,
-    /// Bytes that these take.
+    /// Bytes of the waiting blocks.
     waiting_size: usize,
-    first: Option<FirstDelta>,
-    /// What the next line's delta refers to, if a line in this slice.
+    first: Option<PendingDelta>,
+    /// Reference value for the next line's delta, if this slice has a line.
     last: Option<u64>,
-    /// Whether the sink broke, or an earlier slice was the last one.
+    /// Set if the sink broke, or if an earlier slice was the last one.
     is_broken: bool,
 }
 
@@ -225,10 +231,10 @@ where
     P: LinePrinter,
     S: FnMut(Target, &[u8]) -> ControlFlow<()>,
 {
-    pub(super) fn new(printer: P, turns: &'t Turns<'r, S>) -> SliceText<'t, 'r, P, S> {
+    pub(super) fn new(printer: P, queue: &'t SliceQueue<'r, S>) -> SliceText<'t, 'r, P, S> {
         SliceText {
             printer,
-            turns,
+            queue,
             number: 0,
             block: Block::new(),
             waiting: Vec::new(),
@@ -239,20 +245,20 @@ where
         }
     }
 
-    /// Begins a slice.
+    /// Starts a slice.
     pub(super) fn begin(&mut self, number: usize) {
         self.number = number;
         (self.first, self.last, self.is_broken) = (None, None, false);
         self.block.clear();
-        self.keep_spare();
+        self.recycle_blocks();
     }
 
-    /// Lets others have the blocks that nobody waits for any more.
-    fn keep_spare(&mut self) {
-        // Very large lines are rare, and their room is not kept.
+    /// Makes written blocks available to all threads.
+    fn recycle_blocks(&mut self) {
+        // Very large lines are rare, so their blocks are freed.
         self.waiting.retain(|block| block.text.room() <= 2 * BLOCK_SIZE);
         if !self.waiting.is_empty() {
-            self.turns.spare().append(&mut self.waiting);
+            self.queue.spare().append(&mut self.waiting);
         }
         self.waiting_size = 0;
         if self.block.text.room() > 2 * BLOCK_SIZE {
@@ -260,92 +266,93 @@ where
         }
     }
 
-    /// Passes on what has not been passed on of the slice, or leaves it to others.
+    /// Writes the rest of the slice's text and that of finished slices after it, or hands it in.
     pub(super) fn end(&mut self) {
-        if self.is_broken || self.leave() {
+        if self.is_broken || self.hand_in() {
             return;
         }
-        if self.wait().is_break() || self.pass_on().is_break() {
+        if self.wait_for_turn().is_break() || self.write_out().is_break() {
             return;
         }
         let mut number = self.number;
-        while let Some(mut left) = self.turns.pass(number) {
+        while let Some(mut finished) = self.queue.end_turn(number) {
             number += 1;
-            let LeftSlice { blocks, first, last, .. } = &mut left;
-            let mut output = self.turns.output();
-            let flow = output.pass_on(&self.printer, blocks.iter_mut(), first, *last);
+            let FinishedSlice { blocks, first, last, .. } = &mut finished;
+            let mut output = self.queue.output();
+            let flow = output.write_out(&self.printer, blocks.iter_mut(), first, *last);
             drop(output);
             if flow.is_break() {
                 self.is_broken = true;
-                return self.turns.end_with(number);
+                return self.queue.end_at(number);
             }
             self.waiting.append(blocks);
-            self.keep_spare();
+            self.recycle_blocks();
         }
     }
 
-    /// Leaves the slice's text to the thread whose turn it is; `false` if it is this slice's turn, or if too much is left.
-    fn leave(&mut self) -> bool {
+    /// Hands the slice's text in for the thread whose turn it is. Returns false if it is this
+    /// slice's turn, or if too much text has been handed in.
+    fn hand_in(&mut self) -> bool {
         let size = self.waiting_size + self.block.text.room();
-        let mut state = self.turns.lock();
+        let mut state = self.queue.lock();
         let is_late = state.turn == self.number || state.last < self.number || state.has_panicked;
-        if is_late || state.left_size + size > self.turns.left_size_max {
+        if is_late || state.finished_size + size > self.queue.finished_size_max {
             return false;
         }
         let mut blocks = std::mem::take(&mut self.waiting);
         blocks.push(std::mem::replace(&mut self.block, Block::empty()));
-        let left = LeftSlice { blocks, size, first: self.first.take(), last: self.last };
-        state.left.insert(self.number, left);
-        state.left_size += size;
+        let finished = FinishedSlice { blocks, size, first: self.first.take(), last: self.last };
+        state.finished.insert(self.number, finished);
+        state.finished_size += size;
         drop(state);
-        self.block = self.turns.spare().pop().unwrap_or_else(Block::new);
+        self.block = self.queue.spare().pop().unwrap_or_else(Block::new);
         true
     }
 
-    /// Passes on what has been printed, in the slice's turn.
-    fn pass_on(&mut self) -> ControlFlow<()> {
-        let turns = self.turns;
+    /// Writes the printed text, in the slice's turn.
+    fn write_out(&mut self) -> ControlFlow<()> {
+        let queue = self.queue;
         let blocks = self.waiting.iter_mut().chain([&mut self.block]);
-        let flow = turns.output().pass_on(&self.printer, blocks, &mut self.first, self.last);
-        self.keep_spare();
+        let flow = queue.output().write_out(&self.printer, blocks, &mut self.first, self.last);
+        self.recycle_blocks();
         if flow.is_break() {
             self.is_broken = true;
-            turns.end_with(self.number);
+            queue.end_at(self.number);
         }
         flow
     }
 
-    /// Passes the block on, or keeps it until that is possible, or waits for that.
+    /// Writes the full block, keeps it until the slice's turn, or waits for the turn.
     #[cold]
-    fn block_is_full(&mut self) -> ControlFlow<()> {
-        if !self.turns.is_turn(self.number) {
+    fn flush_or_keep_block(&mut self) -> ControlFlow<()> {
+        if !self.queue.is_turn(self.number) {
             self.waiting_size += self.block.text.room();
-            if self.waiting_size < self.turns.waiting_size {
-                let empty = self.turns.spare().pop().unwrap_or_else(Block::new);
+            if self.waiting_size < self.queue.waiting_size {
+                let empty = self.queue.spare().pop().unwrap_or_else(Block::new);
                 self.waiting.push(std::mem::replace(&mut self.block, empty));
                 self.block.clear();
                 return ControlFlow::Continue(());
             }
-            self.wait()?;
+            self.wait_for_turn()?;
         }
-        self.pass_on()
+        self.write_out()
     }
 
-    fn wait(&mut self) -> ControlFlow<()> {
-        let flow = self.turns.wait(self.number);
+    fn wait_for_turn(&mut self) -> ControlFlow<()> {
+        let flow = self.queue.wait_for_turn(self.number);
         self.is_broken |= flow.is_break();
         flow
     }
 }
 
 impl<S: FnMut(Target, &[u8]) -> ControlFlow<()>> Output<S> {
-    /// Passes on a slice's blocks, which are empty then. `first` is the delta that was left open in one of them, and
-    /// `last` what the next delta refers to.
-    fn pass_on<'b>(
+    /// Writes a slice's blocks and clears them. `first` is the pending delta in one of them, and
+    /// `last` the reference value after the slice.
+    fn write_out<'b>(
         &mut self,
         printer: &impl LinePrinter,
         blocks: impl Iterator<Item = &'b mut Block>,
-        first: &mut Option<FirstDelta>,
+        first: &mut Option<PendingDelta>,
         last: Option<u64>,
     ) -> ControlFlow<()> {
         let mut flow = ControlFlow::Continue(());
@@ -354,7 +361,7 @@ impl<S: FnMut(Target, &[u8]) -> ControlFlow<()>> Output<S> {
                 block.set_delta(printer, first.place, first.now, self.last);
             }
             if flow.is_continue() {
-                flow = block.pass_on(&mut self.sink);
+                flow = block.write_out(&mut self.sink);
             }
             block.clear();
         }
@@ -364,12 +371,12 @@ impl<S: FnMut(Target, &[u8]) -> ControlFlow<()>> Output<S> {
 }
 
 impl Block {
-    /// A block without room.
+    /// Makes a block without capacity.
     fn empty() -> Block {
         Block { text: Text::default(), pieces: Vec::new() }
     }
 
-    /// A block with room for all lines that it is likely to have.
+    /// Makes a block with enough capacity for all lines that it usually holds.
     fn new() -> Block {
         Block { text: Text::with_room(BLOCK_SIZE + BLOCK_SIZE / 8), pieces: Vec::new() }
     }
@@ -379,7 +386,7 @@ impl Block {
         self.pieces.clear();
     }
 
-    /// Fills in a delta that was left open.
+    /// Writes a pending delta.
     fn set_delta(
         &mut self,
         printer: &impl LinePrinter,
@@ -394,7 +401,10 @@ impl Block {
         }
     }
 
-    fn pass_on(&self, sink: &mut impl FnMut(Target, &[u8]) -> ControlFlow<()>) -> ControlFlow<()> {
+    fn write_out(
+        &self,
+        sink: &mut impl FnMut(Target, &[u8]) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
         let mut start = 0;
         for &(target, end) in self.pieces.iter().chain([&(Target::Output, self.text.len())]) {
             if end > start {
@@ -422,11 +432,11 @@ where
                 last @ Some(_) => set_delta(&self.printer, out, delta, now, last),
                 None => {
                     let block = self.waiting.len();
-                    self.first = Some(FirstDelta { block, now, place: delta });
+                    self.first = Some(PendingDelta { block, now, place: delta });
                 }
             }
         }
-        if out.len() < BLOCK_SIZE { ControlFlow::Continue(()) } else { self.block_is_full() }
+        if out.len() < BLOCK_SIZE { ControlFlow::Continue(()) } else { self.flush_or_keep_block() }
     }
 
     fn loss(&mut self, trace: &Trace, stream: &Stream, loss: &Loss) -> ControlFlow<()> {
@@ -439,14 +449,14 @@ where
             pieces.push((target, text.len()));
         }
         if self.block.text.len() >= BLOCK_SIZE {
-            return self.block_is_full();
+            return self.flush_or_keep_block();
         }
         ControlFlow::Continue(())
     }
 
     fn disorder(&mut self) -> ControlFlow<()> {
-        self.wait()?;
-        self.turns.end_with(self.number);
+        self.wait_for_turn()?;
+        self.queue.end_at(self.number);
         ControlFlow::Continue(())
     }
 }

@@ -1,10 +1,10 @@
-//! What is odd about requests and spans, in words.
+//! Texts for oddities of requests and spans.
 
 use crate::info::units::{grouped, plural};
 use blkkin_spans::{Completion, Oddity, Request, Step};
 
-/// What is odd about a request.
-pub(super) fn of_request(request: &Request<'_>) -> Vec<String> {
+/// Texts for the oddities of a request, with counts.
+pub(super) fn request_remarks(request: &Request<'_>) -> Vec<String> {
     let mut words = Vec::new();
     if request.completion == Completion::Evicted {
         words.push("incomplete: others needed the room".to_owned());
@@ -39,8 +39,8 @@ fn counted(oddity: Oddity, count: u64) -> String {
     }
 }
 
-/// What is odd about a span, briefly; nothing that its place in the picture shows anyhow.
-pub(super) fn of_step(step: &Step<'_>) -> Vec<String> {
+/// Short texts for the oddities of a span, without those that the picture shows anyhow.
+pub(super) fn step_remarks(step: &Step<'_>) -> Vec<String> {
     let brief = |oddity| match oddity {
         Oddity::MissingParent => match step.missing_parent() {
             Some(parent) => format!("parent {parent} missing"),

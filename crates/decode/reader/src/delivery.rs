@@ -1,0 +1,107 @@
+//! Delivery of events to a consumer: range, filter, and totals, once for each thread.
+
+use crate::bind::BoundFilter;
+use crate::cursor::Cursor;
+use crate::event::Event;
+use crate::loss::Loss;
+use crate::reading::Reading;
+use crate::stats::Stats;
+use blkkin_ctf::clock::TimeScale;
+use std::sync::atomic::Ordering;
+
+/// One thread's range and filter checks, and its totals.
+pub(crate) struct Delivery<'w, 'r> {
+    reading: &'w Reading<'r>,
+    filter: Option<BoundFilter>,
+    pub(crate) stats: Stats,
+    /// Events since the last update of `progress`.
+    unreported_events: u64,
+}
+
+impl<'w, 'r> Delivery<'w, 'r> {
+    pub(crate) fn new(reading: &'w Reading<'r>) -> Delivery<'w, 'r> {
+        let filter = reading.filter.clone();
+        Delivery { reading, filter, stats: Stats::default(), unreported_events: 0 }
+    }
+
+    /// Returns true if `time` is in the reading's range; an event without a time always is.
+    #[inline]
+    pub(crate) fn in_range(&self, time: Option<i64>) -> bool {
+        let Some(time) = time else { return true };
+        let Reading { begin, end, .. } = self.reading;
+        begin.is_none_or(|begin| time >= begin) && end.is_none_or(|end| time <= end)
+    }
+
+    /// Clips a loss to the reading's range and adds it to the totals; returns `None` if the loss
+    /// lies outside of the range.
+    pub(crate) fn count_loss(&mut self, mut loss: Loss, scale: Option<TimeScale>) -> Option<Loss> {
+        let Reading { begin, end, losses_whole, .. } = *self.reading;
+        if !loss.overlaps(begin, end) {
+            return None;
+        }
+        if let Some(scale) = scale.filter(|_| !losses_whole) {
+            loss.clip(begin, end, scale);
+        }
+        self.stats.add_loss(&loss);
+        Some(loss)
+    }
+
+    /// Passes the cursor's event to `pass_on` if the filter accepts it.
+    #[inline]
+    pub(crate) fn deliver(
+        &mut self,
+        number: usize,
+        cursor: &mut Cursor,
+        class: u32,
+        time: Option<i64>,
+        pass_on: impl FnOnce(&mut Event<'_>),
+    ) {
+        let (trace, stream) = self.reading.stream(number);
+        let mut problem = None;
+        let stream_number = number;
+        let mut event =
+            Event { cursor, trace, stream, stream_number, class, time, problem: &mut problem };
+        if let Some(filter) = &mut self.filter
+            && !filter.accepts(&mut event)
+        {
+            self.stats.problems.extend(problem);
+            return;
+        }
+        pass_on(&mut event);
+        match problem {
+            Some(problem) => self.stats.problems.push(problem),
+            // The file is truncated within the event; the packet scan reports that.
+            None if cursor.is_ended() => {}
+            None => {
+                self.stats.events += 1;
+                self.unreported_events += 1;
+            }
+        }
+    }
+
+    /// Returns true if the reading has neither a range nor a filter.
+    pub(crate) fn accepts_all(&self) -> bool {
+        let Reading { begin, end, filter, .. } = self.reading;
+        begin.is_none() && end.is_none() && filter.is_none()
+    }
+
+    /// Adds skipped events to the totals.
+    pub(crate) fn count_events(&mut self, count: u64) {
+        self.stats.events += count;
+        self.unreported_events += count;
+    }
+
+    /// Returns true if enough events have accumulated for an update of `progress`.
+    #[inline]
+    pub(crate) fn is_report_due(&self) -> bool {
+        self.unreported_events >= 4096
+    }
+
+    /// Adds `bytes`, and the events since the last update, to `progress`.
+    pub(crate) fn report_progress(&mut self, bytes: u64) {
+        let progress = &self.reading.progress;
+        progress.bytes.fetch_add(bytes, Ordering::Relaxed);
+        progress.events.fetch_add(self.unreported_events, Ordering::Relaxed);
+        self.unreported_events = 0;
+    }
+}

@@ -1,0 +1,10 @@
+//! Limits on what a trace can make the reader hold or search.
+
+/// Maximum size of an event, in bytes.
+pub(crate) const EVENT_SIZE_MAX: usize = 16 << 20;
+
+/// Maximum number of streams that share one file.
+pub(crate) const STREAMS_MAX: usize = 1 << 14;
+
+/// Maximum nesting of directories that are searched for traces.
+pub(crate) const DEPTH_MAX: usize = 32;

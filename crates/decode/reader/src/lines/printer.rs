@@ -1,0 +1,132 @@
+//! Printers of lines, and [`Printing`], which prints on one thread.
+
+use crate::event::Event;
+use crate::loss::Loss;
+use crate::ordered::Consumer;
+use crate::text::Text;
+use crate::trace::{Stream, Trace};
+use std::ops::{ControlFlow, Range};
+
+/// Prints events and losses as lines.
+pub trait LinePrinter: Send {
+    /// Reference value for the delta of the next line; `None` leaves the previous one.
+    fn now(&self, event: &Event<'_>) -> Option<u64>;
+
+    /// Appends an event's line to `out`. Returns the range of the line's delta, in bytes from the
+    /// line's start; it is empty without a delta. Returns `None` if the event cannot be read; the
+    /// appended bytes are dropped then. May be called again for the same event, with more capacity.
+    fn event(&mut self, out: &mut Text, event: &mut Event<'_>) -> Option<Range<u16>>;
+
+    /// Appends a loss' line to `out` and returns its target.
+    fn loss(&mut self, out: &mut Text, trace: &Trace, stream: &Stream, loss: &Loss) -> Target;
+
+    /// Writes the delta, which depends on the previous line, over `place`. Returns false if it does
+    /// not fit exactly. `last` is the previous line's reference value, if any.
+    fn put_delta(&self, place: &mut [u8], now: u64, last: Option<u64>) -> bool;
+
+    /// Appends the delta, whatever its length.
+    fn delta(&self, out: &mut Text, now: u64, last: Option<u64>);
+}
+
+/// Target of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Same output as the events.
+    Output,
+    /// Messages to the user.
+    Messages,
+}
+
+/// Bytes of text that are written together.
+pub(super) const BLOCK_SIZE: usize = 256 << 10;
+
+/// Consumer that prints each event when it is delivered, on one thread.
+#[derive(Debug)]
+pub struct Printing<P, S> {
+    printer: P,
+    out: Text,
+    last: Option<u64>,
+    sink: S,
+}
+
+impl<P: LinePrinter, S: FnMut(Target, &[u8]) -> ControlFlow<()>> Printing<P, S> {
+    /// Prints with `printer` to `sink`.
+    pub fn new(printer: P, sink: S) -> Printing<P, S> {
+        Printing { printer, out: Text::default(), last: None, sink }
+    }
+
+    /// Passes the printed text to the sink.
+    pub fn flush(&mut self) -> ControlFlow<()> {
+        let flow = match self.out.is_empty() {
+            true => ControlFlow::Continue(()),
+            false => (self.sink)(Target::Output, &self.out),
+        };
+        self.out.clear();
+        flow
+    }
+}
+
+impl<P: LinePrinter, S: FnMut(Target, &[u8]) -> ControlFlow<()>> Consumer for Printing<P, S> {
+    #[inline]
+    fn event(&mut self, event: &mut Event<'_>) -> ControlFlow<()> {
+        let Some((now, delta)) = print_event(&mut self.printer, &mut self.out, event) else {
+            return ControlFlow::Continue(());
+        };
+        if let Some(now) = now {
+            let last = self.last.replace(now);
+            set_delta(&self.printer, &mut self.out, delta, now, last);
+        }
+        if self.out.len() >= BLOCK_SIZE { self.flush() } else { ControlFlow::Continue(()) }
+    }
+
+    fn loss(&mut self, trace: &Trace, stream: &Stream, loss: &Loss) -> ControlFlow<()> {
+        let start = self.out.len();
+        let printer = &mut self.printer;
+        let target = self.out.append(|out| printer.loss(out, trace, stream, loss));
+        if target == Some(Target::Messages) {
+            let message = self.out[start..].to_vec();
+            self.out.truncate(start);
+            self.flush()?;
+            return (self.sink)(Target::Messages, &message);
+        }
+        if self.out.len() >= BLOCK_SIZE { self.flush() } else { ControlFlow::Continue(()) }
+    }
+}
+
+/// Appends an event's line; returns its reference value, and the range of its delta in the text.
+#[inline(always)]
+pub(super) fn print_event(
+    printer: &mut impl LinePrinter,
+    out: &mut Text,
+    event: &mut Event<'_>,
+) -> Option<(Option<u64>, Range<usize>)> {
+    let start = out.len();
+    let now = printer.now(event);
+    match out.append(|out| printer.event(out, event)) {
+        Some(Some(delta)) => {
+            Some((now, start + usize::from(delta.start)..start + usize::from(delta.end)))
+        }
+        Some(None) => {
+            out.truncate(start);
+            None
+        }
+        None => {
+            event.reject_as_too_large();
+            None
+        }
+    }
+}
+
+/// Writes the delta of the last line.
+#[inline(always)]
+pub(super) fn set_delta(
+    printer: &impl LinePrinter,
+    out: &mut Text,
+    place: Range<usize>,
+    now: u64,
+    last: Option<u64>,
+) {
+    if !printer.put_delta(out.place(place.clone()), now, last) {
+        out.replace(place, &Text::of(|text| printer.delta(text, now, last)));
+    }
+}

@@ -1,0 +1,115 @@
+//! Reading in order of time: the events of all streams, merged on the caller's thread.
+
+use crate::delivery::Delivery;
+use crate::event::Event;
+use crate::loss::Loss;
+use crate::merge::{Item, Merge, MergeInput};
+use crate::packets::StreamPackets;
+use crate::reading::{Reading, WINDOW_SIZE_MIN};
+use crate::stats::Stats;
+use crate::trace::{Stream, Trace};
+use std::ops::ControlFlow;
+
+/// Receives events and losses in order of time.
+pub trait Consumer {
+    /// Receives the next event; a break ends the reading.
+    fn event(&mut self, event: &mut Event<'_>) -> ControlFlow<()>;
+
+    /// Receives a loss, in order with the events.
+    fn loss(&mut self, trace: &Trace, stream: &Stream, loss: &Loss) -> ControlFlow<()>;
+
+    /// Reports a slice whose times are out of order; the slice is extended to the end of the
+    /// streams.
+    #[doc(hidden)]
+    fn disorder(&mut self) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}
+
+impl Reading<'_> {
+    /// Passes all events to `consumer` in order of time, until the consumer breaks.
+    pub fn ordered(&self, consumer: &mut impl Consumer) -> Stats {
+        let inputs =
+            (0..self.stream_count()).map(|number| self.merge_input(number, self.packets(number)));
+        self.merge_inputs(inputs.collect(), consumer).0
+    }
+
+    /// The merge input of a stream, with `packets`, which may be a part of the stream.
+    pub(crate) fn merge_input(&self, number: usize, packets: StreamPackets) -> MergeInput {
+        let (trace, stream) = self.stream(number);
+        let mut input =
+            MergeInput::new(number, trace.data.clone(), stream.class, packets, self.window());
+        input.begin = self.begin;
+        input
+    }
+
+    /// The merge input of a stream for slices, still without packets. The window is small because
+    /// bytes after a slice's end are read in vain.
+    pub(crate) fn empty_input(&self, number: usize) -> MergeInput {
+        let (trace, stream) = self.stream(number);
+        let mut input =
+            MergeInput::empty(number, trace.data.clone(), stream.class, WINDOW_SIZE_MIN);
+        input.begin = self.begin;
+        input
+    }
+
+    /// Passes the events of `inputs` to `consumer` in order of time; returns the inputs for reuse.
+    pub(crate) fn merge_inputs(
+        &self,
+        inputs: Vec<MergeInput>,
+        consumer: &mut impl Consumer,
+    ) -> (Stats, Vec<MergeInput>) {
+        let mut merge = Merge::new(inputs, &self.ranks);
+        let mut delivery = Delivery::new(self);
+        while self.limit != Some(0) && self.step(&mut merge, &mut delivery, consumer).is_continue()
+        {
+            if delivery.is_report_due() {
+                delivery.report_progress(std::mem::take(&mut merge.report.bytes));
+            }
+        }
+        delivery.report_progress(merge.report.bytes);
+        delivery.stats.problems.append(&mut merge.report.problems);
+        (delivery.stats, merge.into_inputs())
+    }
+
+    #[inline]
+    fn step(
+        &self,
+        merge: &mut Merge<'_>,
+        delivery: &mut Delivery<'_, '_>,
+        consumer: &mut impl Consumer,
+    ) -> ControlFlow<()> {
+        match merge.next() {
+            None => ControlFlow::Break(()),
+            Some(Item::Disorder) => {
+                consumer.disorder()?;
+                merge.extend_to_end(|number| self.packets(number));
+                ControlFlow::Continue(())
+            }
+            Some(Item::Loss { stream, loss }) => {
+                let (trace, stream) = self.stream(stream);
+                match delivery.count_loss(loss, trace.scale(stream.class)) {
+                    Some(loss) => consumer.loss(trace, stream, &loss),
+                    None => ControlFlow::Continue(()),
+                }
+            }
+            Some(Item::Event { input, class }) => {
+                if self.end.is_some_and(|end| input.floor() > end) {
+                    return ControlFlow::Break(());
+                }
+                let time = input.time();
+                if !delivery.in_range(time) {
+                    return ControlFlow::Continue(());
+                }
+                let mut flow = ControlFlow::Continue(());
+                delivery.deliver(input.stream, &mut input.cursor, class, time, |event| {
+                    flow = consumer.event(event);
+                });
+                match self.limit {
+                    Some(limit) if delivery.stats.events >= limit => ControlFlow::Break(()),
+                    _ => flow,
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Packets of a stream file: location, sort key, and the fields of the header.
+
+use crate::file::StreamFile;
+use crate::loss::Loss;
+use blkkin_ctf::decode::Packet;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Sort key of the packets in a stream: begin in cycles, then sequence number.
+pub(crate) type PacketKey = (Option<u64>, Option<u64>);
+
+pub(crate) const NO_KEY: PacketKey = (None, None);
+
+/// Identity of a stream in its trace: index of its class, and its id in the class.
+pub(crate) type StreamId = (usize, Option<u64>);
+
+/// Packet in a stream file.
+#[derive(Clone, Debug)]
+pub(crate) struct PacketRef {
+    pub(crate) file: Arc<StreamFile>,
+    pub(crate) offset: u64,
+    /// Number of the packet in the order of its stream, from 1.
+    pub(crate) number: u64,
+    /// Bits of content in the file; fewer than the packet declares if the file is truncated.
+    pub(crate) content_bits: u64,
+    /// Bytes of the packet in the file, with header and padding.
+    pub(crate) size: u64,
+    pub(crate) packet: Packet,
+    pub(crate) begin_ns: Option<i64>,
+    pub(crate) end_ns: Option<i64>,
+    /// Clock of the stream at the end of the previous packet.
+    pub(crate) clock_before: u64,
+    /// Losses between the previous packet and this one, or within this one.
+    pub(crate) losses: Vec<Loss>,
+    /// Bytes that the file lacks at the packet's end.
+    pub(crate) missing_bytes: u64,
+    /// Position to start at instead of the first event.
+    pub(crate) mark: Option<Mark>,
+    /// Events that were delivered before, in a packet that is read again with newer metadata.
+    pub(crate) delivered_events: u64,
+}
+
+/// Position between two events of a packet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    /// Bits from the packet's start.
+    pub(crate) position: u64,
+    /// Clock of the stream there, in cycles.
+    pub(crate) clock: u64,
+    /// Upper bound for the times of all events before the mark.
+    pub(crate) ns: i64,
+}
+
+/// Location of a packet and its header, for messages and statistics.
+#[derive(Clone, Copy, Debug)]
+pub struct PacketPlace<'p> {
+    /// Path of the stream file.
+    pub path: &'p Path,
+    /// Byte offset of the packet.
+    pub offset: u64,
+    /// Size of the packet in bytes.
+    pub size: u64,
+    /// Fields of the packet's header and context.
+    pub packet: &'p Packet,
+}
+
+impl PacketRef {
+    pub(crate) fn key(&self) -> PacketKey {
+        (self.packet.begin, self.packet.seq)
+    }
+
+    /// Stream that the packet's header names.
+    pub(crate) fn stream_id(&self) -> StreamId {
+        (self.packet.stream, self.packet.instance)
+    }
+
+    pub(crate) fn location(&self) -> PacketPlace<'_> {
+        let PacketRef { file, offset, size, packet, .. } = self;
+        PacketPlace { path: file.path(), offset: *offset, size: *size, packet }
+    }
+
+    /// Returns true if `other`, from another file of the stream, is a copy of this packet.
+    pub(crate) fn is_copy_of(&self, other: &PacketRef) -> bool {
+        let fingerprint =
+            |packet: &PacketRef| (packet.key(), packet.packet.end, packet.content_bits);
+        self.is_independent()
+            && self.packet.seq.is_some()
+            && fingerprint(self) == fingerprint(other)
+    }
+
+    /// Returns true if the packet can be read without the previous one. The clock of a packet
+    /// without a begin continues from the previous packet.
+    pub(crate) fn is_independent(&self) -> bool {
+        self.packet.begin.is_some()
+    }
+}

@@ -1,0 +1,88 @@
+//! Traces that grow while they are followed. Each step changes files, and the next round delivers
+//! the packets that have become whole.
+
+use crate::follow::Follower;
+use crate::testing::{TraceFolder, Transcript, check_lines};
+
+/// A followed trace.
+struct Follow {
+    folder: TraceFolder,
+    follower: Follower,
+}
+
+impl Follow {
+    fn new(description: &str) -> Follow {
+        let folder = TraceFolder::new(description);
+        let follower = Follower::new(&[folder.source()]);
+        Follow { folder, follower }
+    }
+
+    /// Checks what the next round delivers.
+    #[track_caller]
+    fn check(&mut self, expected: &str) {
+        self.follower.look_at_all();
+        let mut transcript = Transcript::default();
+        let stats = self.follower.round(|reading| reading, &mut transcript);
+        check_lines(&transcript.finish(&self.folder, &stats), expected, "round");
+    }
+}
+
+#[test]
+fn a_round_delivers_new_packets_in_order() {
+    let mut follow = Follow::new("a 0.1 10..20 | 10 e 1, 20 e 2 \n b 0.2 10..20 | 15 e 3");
+    follow.check("10 e1 0.1 \n 15 e3 0.2 \n 20 e2 0.1");
+    follow.check("");
+    follow.folder.append("b 0.2 30..40 | 30 e 4, 40 e 5 \n a 0.1 30..40 | 35 e 6");
+    follow.check("30 e4 0.2 \n 35 e6 0.1 \n 40 e5 0.2");
+    follow.check("");
+}
+
+#[test]
+fn a_packet_is_delivered_when_it_is_whole() {
+    let mut follow = Follow::new("a 0.1 10..20 | 10 e 1");
+    follow.check("10 e1 0.1");
+    let (file, packet) = follow.folder.packet("a 0.1 30..40 -2 | 30 e 2, 40 e 3");
+    // Within the header, within the events, and all but one byte.
+    let mut start = 0;
+    for end in [5, packet.len() / 2, packet.len() - 1] {
+        follow.folder.append_bytes(&file, &packet[start..end]);
+        follow.check("");
+        start = end;
+    }
+    follow.folder.append_bytes(&file, &packet[start..]);
+    follow.check("lost 2 events 20..40 0.1 \n 30 e2 0.1 \n 40 e3 0.1");
+}
+
+#[test]
+fn new_files_and_streams_are_found() {
+    let mut follow = Follow::new("");
+    follow.check("");
+    follow.folder.append("a 0.1 10..20 | 10 e 1");
+    follow.check("10 e1 0.1");
+    // A new stream, the next file of the first one, and a second trace.
+    follow.folder.append(
+        "b 0.2 25..30     | 25 e 2
+         c 0.1 30..40     | 40 e 3
+         t/a 1.3 26..30   | 26 e 4",
+    );
+    follow.check("25 e2 0.2 \n 26 e4 1.3 \n 40 e3 0.1");
+    follow.folder.append("c 0.1 50..60 | 50 e 5 \n b 0.2 50..60 | 55 e 6");
+    follow.check("50 e5 0.1 \n 55 e6 0.2");
+    // Packets of a new stream in a file of another one.
+    follow.folder.append("b 1.7 70..80 | 70 e 7");
+    follow.check("");
+    follow.check("70 e7 1.7");
+}
+
+#[test]
+fn events_wait_for_their_metadata() {
+    let mut follow = Follow::new("a 0.1 10..20 | 10 e 1, 15 g 2, 20 e 3");
+    follow.check("10 e1 0.1");
+    let problems = follow.follower.problems();
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    follow.folder.append("a 0.1 30..40 | 30 e 4 \n b 0.2 30..40 | 35 e 5");
+    follow.check("35 e5 0.2");
+    follow.folder.write_metadata("", true);
+    follow.check("15 g2 0.1 \n 20 e3 0.1 \n 30 e4 0.1");
+    assert_eq!(follow.follower.problems(), []);
+}

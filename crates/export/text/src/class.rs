@@ -1,0 +1,23 @@
+//! Severities of event classes, and tables with an entry for each class, trace or stream.
+
+use blkkin_ctf::schema::{Schema, StreamClass};
+
+/// Severity of a log level in the metadata, if it is one of the fifteen.
+pub(crate) fn severity(level: Option<i64>) -> Option<blkkin_filter::Severity> {
+    blkkin_filter::Severity::from_number(level?.try_into().ok()?)
+}
+
+/// Returns the entry at `index` of a list, which grows if it is too short.
+#[inline(always)]
+pub(crate) fn entry<T: Default>(list: &mut Vec<T>, index: usize) -> &mut T {
+    if list.len() <= index {
+        list.resize_with(index + 1, T::default);
+    }
+    &mut list[index]
+}
+
+/// Makes an empty table by stream class and event class.
+pub(crate) fn by_class<T>(schema: &Schema) -> Vec<Vec<Option<T>>> {
+    let stream_row = |class: &StreamClass| class.events.iter().map(|_| None).collect();
+    schema.streams.iter().map(stream_row).collect()
+}

@@ -1,0 +1,184 @@
+//! Collection: statistics of all traces, merged from all threads.
+
+use super::timeline::Timeline;
+use blkkin_ctf::schema::{Clock, ClockOrigin, EnvValue, Uuid, Version};
+use blkkin_reader::LossKind;
+use std::path::PathBuf;
+
+/// Statistics of all traces.
+#[derive(Debug, Default)]
+pub struct Collection {
+    /// Traces in the order in which they were opened.
+    pub traces: Vec<TraceInfo>,
+    /// Streams of all traces.
+    pub streams: Vec<StreamInfo>,
+    /// Event types, merged by name and severity; the most frequent ones come first.
+    pub events: Vec<EventInfo>,
+    /// Earliest losses, in order of time.
+    pub losses: Vec<LossInfo>,
+    /// Number of losses that are not in `losses`.
+    pub losses_left_out: u64,
+    /// Numbers of events over time, and times of losses.
+    pub timeline: Timeline,
+    /// Set if only selected events are counted; packets count if they have a selected event.
+    pub selected: bool,
+    /// Origin of relative times, in nanoseconds; the same as for `--begin +1s`.
+    pub origin: Option<i64>,
+}
+
+/// Description of a trace, from its metadata.
+#[derive(Debug)]
+pub struct TraceInfo {
+    /// Name as in babeltrace2.
+    pub name: String,
+    /// Directory of the trace.
+    pub path: PathBuf,
+    /// UUID of the trace.
+    pub uuid: Option<Uuid>,
+    /// Version of the format.
+    pub version: Version,
+    /// Environment of the trace: keys and values.
+    pub env: Vec<(String, EnvValue)>,
+    /// Clocks of the trace.
+    pub clocks: Vec<Clock>,
+}
+
+/// Statistics of a stream.
+#[derive(Debug)]
+pub struct StreamInfo {
+    /// Index of the trace.
+    pub trace: usize,
+    /// Path of the first file.
+    pub file: String,
+    /// Id of the stream class.
+    pub class_id: u64,
+    /// Id of the stream within its class.
+    pub instance: Option<u64>,
+    /// CPU, if the packets name one and all name the same.
+    pub cpu: Option<u64>,
+    /// Totals of the stream.
+    pub counts: Counts,
+}
+
+/// Totals of packets and events.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Events in the trace.
+    pub events: u64,
+    /// Packets in the trace.
+    pub packets: u64,
+    /// Bytes of packets, with padding.
+    pub bytes: u64,
+    /// Bytes of packets without padding.
+    pub content_bytes: u64,
+    /// Events discarded by the tracer.
+    pub events_lost: u64,
+    /// Losses of events whose number is unknown.
+    pub events_lost_unknown: u64,
+    /// Packets missing.
+    pub packets_lost: u64,
+    /// Losses of packets whose number is unknown.
+    pub packets_lost_unknown: u64,
+    /// First and last time, both inclusive, in nanoseconds.
+    pub span: Option<(i64, i64)>,
+}
+
+/// Statistics of an event type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventInfo {
+    /// Name, as in `provider:event`.
+    pub name: Option<String>,
+    /// Log level of the metadata.
+    pub log_level: Option<i64>,
+    /// Number of events.
+    pub count: u64,
+    /// Times of the first and the last event, in nanoseconds.
+    pub span: Option<(i64, i64)>,
+}
+
+/// Loss of events or packets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LossInfo {
+    /// Begin of the loss, in nanoseconds.
+    pub from: Option<i64>,
+    /// End of the loss, in nanoseconds.
+    pub to: Option<i64>,
+    /// Index of the stream.
+    pub stream: usize,
+    /// Kind of the loss.
+    pub kind: LossKind,
+    /// Number of lost events or packets; `None` if it is unknown.
+    pub count: Option<u64>,
+}
+
+impl Collection {
+    /// Totals of the streams of `trace`, or of all streams.
+    pub fn counts(&self, trace: Option<usize>) -> Counts {
+        let mut sum = Counts::default();
+        for stream in &self.streams {
+            if trace.is_none_or(|trace| trace == stream.trace) {
+                sum.add(&stream.counts);
+            }
+        }
+        sum
+    }
+
+    /// Origin of relative times, in nanoseconds.
+    pub(super) fn origin(&self) -> i64 {
+        let first = || self.counts(None).span.map(|(first, _)| first);
+        self.origin.or_else(first).unwrap_or(0)
+    }
+}
+
+impl Counts {
+    pub(super) fn add(&mut self, other: &Counts) {
+        self.events += other.events;
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+        self.content_bytes += other.content_bytes;
+        self.events_lost = self.events_lost.saturating_add(other.events_lost);
+        self.events_lost_unknown += other.events_lost_unknown;
+        self.packets_lost = self.packets_lost.saturating_add(other.packets_lost);
+        self.packets_lost_unknown += other.packets_lost_unknown;
+        self.span = joint_span(self.span, other.span);
+    }
+
+    /// Duration between the first and the last time, in nanoseconds.
+    pub fn duration_ns(&self) -> Option<u64> {
+        self.span.map(|(first, last)| last.abs_diff(first))
+    }
+
+    /// Average rate of events, per second.
+    pub fn events_per_second(&self) -> Option<f64> {
+        let duration = self.duration_ns().filter(|&duration| duration > 0)?;
+        Some(self.events as f64 * 1e9 / duration as f64)
+    }
+
+    /// Average size of an event with its share of packet headers. Wrong if packets have events that
+    /// are not selected.
+    pub(super) fn bytes_per_event(&self) -> Option<f64> {
+        (self.events > 0).then(|| self.content_bytes as f64 / self.events as f64)
+    }
+
+    pub(super) fn any_lost(&self) -> bool {
+        self.events_lost > 0
+            || self.events_lost_unknown > 0
+            || self.packets_lost > 0
+            || self.packets_lost_unknown > 0
+    }
+}
+
+impl TraceInfo {
+    /// Returns true if times of the trace are dates.
+    pub(super) fn absolute(&self) -> bool {
+        self.clocks.first().is_some_and(|clock| clock.origin == ClockOrigin::UnixEpoch)
+    }
+}
+
+/// Smallest span that contains both.
+pub(super) fn joint_span(one: Option<(i64, i64)>, other: Option<(i64, i64)>) -> Option<(i64, i64)> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some((one.0.min(other.0), one.1.max(other.1))),
+        (one, other) => one.or(other),
+    }
+}
