@@ -2,9 +2,9 @@
 //! little of the stack, and knows at compile time that there is room, so that all of it stays in
 //! registers. For what is longer there is [`Encoder`].
 
-use crate::encode::{
-    COPIED, Encoder, Event, GRAIN, HEADER_SIZE, copy_grain, is_grain_readable, put_header,
-};
+use crate::encoder::{Encoder, Event, put_header};
+use crate::event_layout::{COPIED, GRAIN, HEADER_SIZE};
+use crate::strings::{copy_grain, is_grain_readable};
 use std::ffi::c_char;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -170,7 +170,7 @@ unsafe fn copy_string(from: *const u8, into: *mut u8, size: usize) -> Option<usi
         return Some(nuls.trailing_zeros() as usize + 1);
     }
     // SAFETY: by the caller's promise.
-    unsafe { copy_rest(from, into, size) }
+    unsafe { copy_remaining_grains(from, into, size) }
 }
 
 /// As above, of a string of which the first grain has no NUL.
@@ -180,7 +180,7 @@ unsafe fn copy_string(from: *const u8, into: *mut u8, size: usize) -> Option<usi
 /// As above.
 #[inline(always)]
 #[expect(unsafe_code)]
-unsafe fn copy_rest(from: *const u8, into: *mut u8, size: usize) -> Option<usize> {
+unsafe fn copy_remaining_grains(from: *const u8, into: *mut u8, size: usize) -> Option<usize> {
     let mut at = GRAIN;
     while at < STRING_MAX {
         // SAFETY: the string has `at` bytes, and there is room for a byte, and another grain.
@@ -234,7 +234,7 @@ impl Pen for Encoder<'_> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::encode::Room;
+    use crate::encoder::Room;
     use std::ffi::CString;
 
     /// All fields that a brief event takes are as an encoder has them, whatever came before.

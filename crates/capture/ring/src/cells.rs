@@ -45,7 +45,7 @@ pub(crate) enum Word {
 #[cfg(not(loom))]
 mod real {
     use super::{RINGS_DUMPED_MAX, Word};
-    use crate::{Shape, ShapeError};
+    use crate::shape::{PAGE, SHAPE_SIZE, Shape, ShapeError};
     use blkkin_sys::{PAGE_SIZE, Piece, SharedMemory};
     use std::ffi::CStr;
     use std::fs::File;
@@ -59,17 +59,17 @@ mod real {
 
     /// Shared memory, by words and bytes.
     #[derive(Debug)]
-    pub struct Cells(SharedMemory, Option<Allocated>);
+    pub struct Cells(SharedMemory, Option<AllocatedPages>);
 
     /// Which pages of the memory are known to be there.
     #[derive(Debug)]
-    struct Allocated {
+    struct AllocatedPages {
         file: Arc<OwnedFd>,
         /// A bit for each page, up to the last one that was found.
         pages: Mutex<Vec<u64>>,
     }
 
-    impl Allocated {
+    impl AllocatedPages {
         fn has(&self, range: Range<usize>) -> bool {
             let pages = range.start / PAGE_SIZE..range.end.div_ceil(PAGE_SIZE);
             let mut known = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
@@ -97,7 +97,7 @@ mod real {
         /// event is there, and to read it would allocate it.
         #[must_use]
         pub fn without_holes(self, file: Arc<OwnedFd>) -> Cells {
-            Cells(self.0, Some(Allocated { file, pages: Mutex::default() }))
+            Cells(self.0, Some(AllocatedPages { file, pages: Mutex::default() }))
         }
 
         /// Whether a part can be read without allocating it.
@@ -140,6 +140,21 @@ mod real {
             Ok((file, cells))
         }
 
+        /// Prepares memory for a set of rings, as the daemon does.
+        pub fn prepare(&self, shape: &Shape) -> Result<(), ShapeError> {
+            shape.check()?;
+            if self.size() < shape.memory_size() {
+                return Err(ShapeError::Memory(self.size()));
+            }
+            self.copy_in(0, &shape.to_bytes());
+            for ring in 0..shape.rings {
+                let control = shape.control_of(ring);
+                self.store(control, Word::Write, shape.start, Ordering::Relaxed);
+                self.store(control, Word::Read, shape.start, Ordering::Relaxed);
+            }
+            Ok(())
+        }
+
         /// Makes sure that reading cannot end with a signal, whatever the traced program does; see
         /// [`SharedMemory::seal`]. To be called by the daemon when the program has mapped `file`.
         pub fn seal(&self, file: BorrowedFd<'_>, shape: &Shape) -> io::Result<()> {
@@ -148,7 +163,12 @@ mod real {
 
         /// What the memory says of itself: from whoever could write to it.
         pub fn shape(&self) -> Result<Shape, ShapeError> {
-            Shape::read(self)
+            if self.size() < PAGE {
+                return Err(ShapeError::Memory(self.size()));
+            }
+            let mut header = [0; SHAPE_SIZE];
+            self.copy_out(0, &mut header);
+            Shape::of_memory(&header, self.size())
         }
 
         pub(crate) fn size(&self) -> usize {

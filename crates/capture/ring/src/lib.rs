@@ -49,7 +49,7 @@
 //! - **Restartable sequences** (module `rseq`): the event is copied behind `WRITE` and then `WRITE` is
 //!   stored, in a stretch of code that the kernel restarts if the thread is preempted, moved or
 //!   interrupted by a signal. So there is one writer on a processor at any time, without a lock.
-//! - **A lock** (module `locked`): `OWNER` is taken, the same is done, and `OWNER` is given back. Nobody
+//! - **A lock** (module `lock`): `OWNER` is taken, the same is done, and `OWNER` is given back. Nobody
 //!   waits for it: who does not get it takes another ring. If its holder dies, it is taken over.
 //!
 //! Either way a writer that is killed at any instruction leaves all events before its own, and
@@ -74,32 +74,45 @@
 //! bytes before it looks at them; events that go to a file are not looked at, and not copied. It makes
 //! packet headers anew. Nonsense ends the ring ([`Taken::Nonsense`]) and costs no other.
 
+#[cfg(not(loom))]
+mod backpressure;
 mod brief;
 mod cells;
-#[cfg(all(test, not(loom)))]
-mod crowd;
-mod encode;
-mod locked;
+mod clock;
+mod encoder;
+mod event_layout;
+mod lock;
+#[cfg(not(loom))]
+mod long_event;
 #[cfg(all(test, loom))]
 mod models;
 pub mod packet;
-#[cfg(not(loom))]
-mod patience;
-mod read;
+mod position;
+mod reader;
 #[cfg(not(loom))]
 pub mod rooms;
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 mod rseq;
 mod shape;
-mod share;
 #[cfg(not(loom))]
 mod slot;
-mod write;
+#[cfg(all(test, not(loom)))]
+mod stress;
+mod string_budget;
+mod strings;
+mod switch;
+#[cfg(not(loom))]
+mod wake;
+mod writer;
 
 pub use brief::{Brief, BriefRoom, Pen};
 pub use cells::Cells;
-pub use encode::{Encoder, Event, HEADER_SIZE, ROOM_SIZE, Room};
-pub use read::{Left, Moment, Packet, Reader, Taken};
+pub use clock::Clock;
+pub use encoder::{Encoder, Event, ROOM_SIZE, Room};
+pub use event_layout::HEADER_SIZE;
+#[cfg(not(loom))]
+pub use long_event::with_long_event;
+pub use reader::{Left, Moment, Packet, Reader, Taken};
 #[cfg(not(loom))]
 pub use shape::SHAPE_SIZE;
 pub use shape::{
@@ -107,7 +120,5 @@ pub use shape::{
     SUBBUFFER_SIZE_MIN, Shape, ShapeError, WAIT_FOREVER,
 };
 #[cfg(not(loom))]
-pub use share::with_long_event;
-#[cfg(not(loom))]
 pub use slot::{Slot, StillUsed};
-pub use write::{Clock, Outcome, Writer};
+pub use writer::{Outcome, Writer};

@@ -7,7 +7,7 @@
 //! A restartable sequence is one writer on a processor whose stores others see in order: the lock's
 //! path with a lock that nobody else wants is the same to a reader, so both are shown here.
 
-use crate::locked::{Mark, hold_one};
+use crate::lock::{StackMark, lock_one};
 use crate::{Cells, Clock, Event, HEADER_SIZE, Outcome, Reader, Shape, Taken, Writer, packet};
 use loom::sync::Arc;
 use loom::thread;
@@ -130,8 +130,8 @@ fn a_nested_writer_takes_another_ring() {
             thread::spawn(move || record(&writer, 1))
         };
         // As in a signal handler that comes while this thread holds a ring.
-        let mark = Mark::default();
-        let held = hold_one(&writer.cells, &writer.shape, 0..2, &mark);
+        let mark = StackMark::default();
+        let held = lock_one(&writer.cells, &writer.shape, 0..2, &mark);
         let outcome = record(&writer, 2);
         drop(held);
         let outcomes = [other.join().unwrap(), outcome];

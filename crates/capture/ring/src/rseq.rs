@@ -40,10 +40,11 @@
 //! either: one would clear the other's `CS`.
 
 use crate::cells::{Cells, Word};
-use crate::encode::{Event, TIME_AT};
+use crate::encoder::Event;
+use crate::event_layout::TIME_AT;
 use crate::packet;
 use crate::shape::{CONTROL_SIZE, SLEEPING, Shape};
-use crate::write::{Switch, Writer};
+use crate::switch::SubbufferSwitch;
 use std::arch::asm;
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicPtr, Ordering};
@@ -70,7 +71,7 @@ const CPU_MASK: u32 = 0xfff;
 const CPU_SEGMENT: u32 = 0x7b;
 
 /// An event to append.
-pub(crate) struct Append<'a> {
+pub(crate) struct PlacedEvent<'a> {
     pub(crate) cpu: usize,
     /// Where the ring's control is.
     pub(crate) control: usize,
@@ -90,7 +91,7 @@ pub(crate) struct Append<'a> {
 /// What a sequence has to know of a writer.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct Frame {
+pub(crate) struct RingAddresses {
     /// Processors that have a ring.
     processors: u64,
     /// Whether the processor has `rdpid`.
@@ -108,16 +109,16 @@ pub(crate) struct Frame {
 
 // SAFETY: the places are in memory that the writer owns beside the frame.
 #[expect(unsafe_code)]
-unsafe impl Send for Frame {}
+unsafe impl Send for RingAddresses {}
 // SAFETY: as above; the frame itself never changes.
 #[expect(unsafe_code)]
-unsafe impl Sync for Frame {}
+unsafe impl Sync for RingAddresses {}
 
-impl Frame {
-    pub(crate) fn new(cells: &Cells, shape: &Shape) -> Frame {
+impl RingAddresses {
+    pub(crate) fn new(cells: &Cells, shape: &Shape) -> RingAddresses {
         // Within the memory, as `Shape::check` and the writer have made sure.
         let place = |at: usize| cells.start().as_ptr().wrapping_add(at).cast_const();
-        Frame {
+        RingAddresses {
             processors: shape.rings as u64 - 1,
             has_rdpid: has_rdpid().into(),
             controls: place(shape.control_of(0)),
@@ -131,6 +132,18 @@ impl Frame {
     }
 }
 
+/// A writer that [`Sequences::record`] can use.
+///
+/// # Safety
+///
+/// At [`ADDRESSES_AT`](Self::ADDRESSES_AT) there are the [`RingAddresses`] of memory that lives as long
+/// as the writer.
+#[expect(unsafe_code)]
+pub(crate) unsafe trait HasRingAddresses {
+    /// Offset of the [`RingAddresses`], in bytes.
+    const ADDRESSES_AT: usize;
+}
+
 fn has_rdpid() -> bool {
     std::arch::x86_64::__cpuid(0).eax >= 7
         && std::arch::x86_64::__cpuid_count(7, 0).ecx & 1 << 22 != 0
@@ -138,7 +151,7 @@ fn has_rdpid() -> bool {
 
 /// A copy within a sequence.
 #[repr(C)]
-struct Copy {
+struct CopyStep {
     from: *const u8,
     into: *mut u8,
     size: usize,
@@ -147,7 +160,7 @@ struct Copy {
 /// What leaves a sub-buffer and begins the next one, in the order in which a sequence takes it.
 #[repr(C)]
 struct SwitchCopies {
-    copies: [Copy; 3],
+    copies: [CopyStep; 3],
     restart: u64,
 }
 
@@ -200,20 +213,20 @@ macro_rules! sequence {
 
 /// What [`Sequences::record`] has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Done {
-    Nothing,
+pub(crate) enum SequenceOutcome {
+    NotRecorded,
     Recorded,
     /// And the reader may sleep.
-    RecordedForSleeper,
+    RecordedWhileAsleep,
 }
 
 /// What the sequence says: half of the reader's word, 0 while it is awake, and this if it does not know, or
 /// that, which the word cannot be, if it has not got so far.
 const MAY_SLEEP: u64 = 1;
-const NOTHING: u64 = 1 << 32;
+const NOT_RECORDED: u64 = 1 << 32;
 
 /// How often the processor must differ; a thread is not moved as often in so short a time.
-const STRANGER_TRIES: usize = 4;
+const FOREIGN_AREA_CHECKS: usize = 4;
 
 impl Sequences {
     /// If the C library has registered areas. None where the sanitizer looks on, which does not see what
@@ -230,7 +243,7 @@ impl Sequences {
 
     /// As [`Sequences::find`] has found, if it has been called: at the cost of a load.
     #[inline(always)]
-    pub(crate) fn known() -> Option<Sequences> {
+    pub(crate) fn cached() -> Option<Sequences> {
         let offset = OFFSET.load(Ordering::Relaxed);
         (offset != NONE).then_some(Sequences { offset })
     }
@@ -256,8 +269,8 @@ impl Sequences {
     /// Whether the kernel does not maintain this thread's area, as the processor is another one; if
     /// the thread is not just being moved.
     #[cold]
-    pub(crate) fn is_strangers(self) -> bool {
-        (0..STRANGER_TRIES).all(|_| {
+    pub(crate) fn is_foreign_area(self) -> bool {
+        (0..FOREIGN_AREA_CHECKS).all(|_| {
             let (cpu, is_told): (u32, u32);
             // SAFETY: gives the limit of a segment, if there is such a one; touches nothing.
             #[expect(unsafe_code)]
@@ -283,7 +296,11 @@ impl Sequences {
     /// reader sleeps. So where it is aborted it must be known whether that was before or behind: the
     /// instruction also moves a register, by being one for strings.
     #[inline(always)]
-    pub(crate) fn record(self, slot: &AtomicPtr<Writer>, event: &Event<'_>) -> Done {
+    pub(crate) fn record<W: HasRingAddresses>(
+        self,
+        slot: &AtomicPtr<W>,
+        event: &Event<'_>,
+    ) -> SequenceOutcome {
         let done: u64;
         // SAFETY: a writer in the slot is alive while it is there, and until all sequences were
         // restarted afterwards. The event goes behind the ring's position, into the same
@@ -306,7 +323,7 @@ impl Sequences {
                 "mov edx, {may_sleep}",
                 "je 26f",
                 "24:",
-                "mov rdx, {nothing}",
+                "mov rdx, {not_recorded}",
                 "jmp 26f",
                 ".popsection",
                 "xor edi, edi",
@@ -319,10 +336,10 @@ impl Sequences {
                 "jz 24b",
                 // The ring. A processor of none, as a number without sign, is too high.
                 "mov {place:e}, dword ptr fs:[{area} + 4]",
-                "cmp {place}, qword ptr [{writer} + {frame} + {processors}]",
+                "cmp {place}, qword ptr [{writer} + {addresses} + {processors}]",
                 "jae 24b",
                 // Also what the processor says, if that is cheap.
-                "cmp qword ptr [{writer} + {frame} + {has_rdpid}], 0",
+                "cmp qword ptr [{writer} + {addresses} + {has_rdpid}], 0",
                 "je 27f",
                 "rdpid {write}",
                 "and {write:e}, {cpu_mask}",
@@ -331,19 +348,19 @@ impl Sequences {
                 "27:",
                 "mov {control}, {place}",
                 "shl {control}, {control_bits}",
-                "add {control}, qword ptr [{writer} + {frame} + {controls}]",
-                "imul {place}, qword ptr [{writer} + {frame} + {ring_size}]",
-                "add {place}, qword ptr [{writer} + {frame} + {data}]",
+                "add {control}, qword ptr [{writer} + {addresses} + {controls}]",
+                "imul {place}, qword ptr [{writer} + {addresses} + {ring_size}]",
+                "add {place}, qword ptr [{writer} + {addresses} + {data}]",
                 // Room: a sub-buffer that has been begun, and enough of it.
                 "mov {write}, qword ptr [{control}]",
                 "mov rax, {write}",
-                "and rax, qword ptr [{writer} + {frame} + {subbuffer_mask}]",
+                "and rax, qword ptr [{writer} + {addresses} + {subbuffer_mask}]",
                 "jz 24b",
                 "add rax, {left}",
-                "cmp rax, qword ptr [{writer} + {frame} + {subbuffer_size}]",
+                "cmp rax, qword ptr [{writer} + {addresses} + {subbuffer_size}]",
                 "jae 24b",
                 "mov rax, {write}",
-                "and rax, qword ptr [{writer} + {frame} + {ring_mask}]",
+                "and rax, qword ptr [{writer} + {addresses} + {ring_mask}]",
                 "add {place}, rax",
                 // The time takes longest to get. Meanwhile the event's bytes, which have been stored in
                 // small pieces just now, reach the cache, so that they can be loaded in large ones.
@@ -367,7 +384,7 @@ impl Sequences {
                 "jne 24b",
                 // Stores the position, and moves `rdi` behind it.
                 "stosq",
-                "mov rdx, qword ptr [{writer} + {frame} + {sleeping}]",
+                "mov rdx, qword ptr [{writer} + {addresses} + {sleeping}]",
                 "mov edx, dword ptr [rdx]",
                 "inc qword ptr [{control} + {recorded}]",
                 "22:",
@@ -387,43 +404,43 @@ impl Sequences {
                 out("rax") _,
                 out("rdx") done,
                 out("rdi") _,
-                frame = const offset_of!(Writer, frame),
-                processors = const offset_of!(Frame, processors),
-                has_rdpid = const offset_of!(Frame, has_rdpid),
+                addresses = const W::ADDRESSES_AT,
+                processors = const offset_of!(RingAddresses, processors),
+                has_rdpid = const offset_of!(RingAddresses, has_rdpid),
                 cpu_mask = const CPU_MASK,
-                controls = const offset_of!(Frame, controls),
-                data = const offset_of!(Frame, data),
-                sleeping = const offset_of!(Frame, sleeping),
-                ring_size = const offset_of!(Frame, ring_size),
-                ring_mask = const offset_of!(Frame, ring_mask),
-                subbuffer_size = const offset_of!(Frame, subbuffer_size),
-                subbuffer_mask = const offset_of!(Frame, subbuffer_mask),
+                controls = const offset_of!(RingAddresses, controls),
+                data = const offset_of!(RingAddresses, data),
+                sleeping = const offset_of!(RingAddresses, sleeping),
+                ring_size = const offset_of!(RingAddresses, ring_size),
+                ring_mask = const offset_of!(RingAddresses, ring_mask),
+                subbuffer_size = const offset_of!(RingAddresses, subbuffer_size),
+                subbuffer_mask = const offset_of!(RingAddresses, subbuffer_mask),
                 control_bits = const CONTROL_SIZE.trailing_zeros(),
                 last_time = const Word::LastTime as usize,
                 recorded = const Word::Recorded as usize,
                 time_at = const TIME_AT,
                 may_sleep = const MAY_SLEEP,
-                nothing = const NOTHING,
+                not_recorded = const NOT_RECORDED,
                 options(nostack),
             );
         }
         match done {
-            0 => Done::Recorded,
-            NOTHING => Done::Nothing,
-            _ => Done::RecordedForSleeper,
+            0 => SequenceOutcome::Recorded,
+            NOT_RECORDED => SequenceOutcome::NotRecorded,
+            _ => SequenceOutcome::RecordedWhileAsleep,
         }
     }
 
     /// Appends an event; `false` if something came in between.
-    pub(crate) fn append(self, cells: &Cells, append: &Append<'_>) -> bool {
-        debug_assert!(append.data + append.event.copied_size() <= cells.size());
-        let control = cells.word(append.control, Word::Write).as_ptr();
+    pub(crate) fn append(self, cells: &Cells, placed: &PlacedEvent<'_>) -> bool {
+        debug_assert!(placed.data + placed.event.copied_size() <= cells.size());
+        let control = cells.word(placed.control, Word::Write).as_ptr();
         let mut done: u32 = 0;
         // SAFETY: `data` and as many bytes as are copied are in the memory:
         // `Plan::Append` says so, for the position that the sequence checks. What is overwritten is behind `write`, where nothing counts.
         #[expect(unsafe_code)]
         unsafe {
-            let into = cells.start().as_ptr().add(append.data);
+            let into = cells.start().as_ptr().add(placed.data);
             asm!(
                 sequence!(
                     "cmp qword ptr [{word} + 8], {last_time}",
@@ -440,15 +457,15 @@ impl Sequences {
                 ),
                 area = in(reg) self.offset,
                 recorded = const Word::Recorded as usize,
-                cpu = in(reg) append.cpu,
+                cpu = in(reg) placed.cpu,
                 word = in(reg) control,
-                expected = in(reg) append.write,
-                last_time = in(reg) append.last_time,
-                from = in(reg) append.event.start(),
+                expected = in(reg) placed.write,
+                last_time = in(reg) placed.last_time,
+                from = in(reg) placed.event.start(),
                 into = in(reg) into,
-                left = inout(reg) append.event.copied_size() => _,
-                time = in(reg) append.time,
-                next = in(reg) append.next,
+                left = inout(reg) placed.event.copied_size() => _,
+                time = in(reg) placed.time,
+                next = in(reg) placed.next,
                 scratch = out(reg) _,
                 grain = out(xmm_reg) _,
                 rdpid = in(reg) u32::from(HAS_RDPID.load(Ordering::Relaxed)),
@@ -468,17 +485,17 @@ impl Sequences {
         cpu: usize,
         control: usize,
         write: u64,
-        switch: &Switch,
+        switch: &SubbufferSwitch,
     ) -> bool {
         let place = |at: usize, bytes: &[u8]| {
             debug_assert!(at + bytes.len() <= cells.size());
             // SAFETY: within the memory, as positions in a ring's data are.
             #[expect(unsafe_code)]
             let into = unsafe { cells.start().as_ptr().add(at) };
-            Copy { from: bytes.as_ptr(), into, size: bytes.len() }
+            CopyStep { from: bytes.as_ptr(), into, size: bytes.len() }
         };
         let begin = place(switch.begin.0, &switch.begin.1);
-        let copies: [Copy; 3] = match &switch.leave {
+        let copies: [CopyStep; 3] = match &switch.leave {
             Some((at, end, discarded)) => [
                 place(at + packet::LAST_TIME, end),
                 place(at + packet::DISCARDED, discarded),
@@ -563,7 +580,7 @@ impl Sequences {
 
 #[cfg(test)]
 mod tests {
-    use super::{Append, Sequences};
+    use super::{PlacedEvent, Sequences};
     use crate::cells::{Cells, Word};
     use crate::{Event, Shape};
     use std::sync::atomic::Ordering::Relaxed;
@@ -586,8 +603,9 @@ mod tests {
                 cells.store(control, Word::LastTime, 9, Relaxed);
                 let data = shape.data_of(cpu).start + 84;
                 let (event, next, time) = (&event, 104, 10);
-                let append = Append { cpu, control, data, event, write, next, last_time, time };
-                let is_appended = sequences.append(&cells, &append);
+                let placed =
+                    PlacedEvent { cpu, control, data, event, write, next, last_time, time };
+                let is_appended = sequences.append(&cells, &placed);
                 let found =
                     [Word::Write, Word::LastTime].map(|word| cells.load(control, word, Relaxed));
                 assert_eq!(found, if is_appended { [104, 10] } else { [84, 9] });

@@ -14,14 +14,10 @@
 //! All words are little-endian. Written by the daemon before anybody else has the memory; a traced
 //! program reads it once, and refuses what it does not know.
 
-#[cfg(not(loom))]
-use crate::cells::{Cells, Word};
-use crate::encode::COPIED;
+use crate::event_layout::{COPIED, TOO_LARGE};
 use crate::packet;
 use std::fmt;
 use std::ops::Range;
-#[cfg(not(loom))]
-use std::sync::atomic::Ordering::Relaxed;
 
 /// What happens to events that find the ring full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +105,7 @@ pub const EVENT_SIZE_DEFAULT: usize = 64 << 10;
 pub const SUBBUFFER_SIZE_MIN: usize = 4096;
 /// Largest sub-buffer: packet sizes are in bits and 32 bits must do for those who read them so.
 pub const SUBBUFFER_SIZE_MAX: usize = 256 << 20;
+const _: () = assert!(TOO_LARGE > SUBBUFFER_SIZE_MAX);
 /// Most sub-buffers.
 pub const SUBBUFFER_COUNT_MAX: usize = 1 << 16;
 
@@ -119,7 +116,7 @@ pub const SHAPE_SIZE: usize = 88;
 const MAGIC: u64 = u64::from_le_bytes(*b"blkring\0");
 #[cfg(not(loom))]
 const VERSION: u64 = 2;
-const PAGE: usize = 4096;
+pub(crate) const PAGE: usize = 4096;
 /// Bytes between the controls of two rings: two cache lines for writers, two for the reader,
 /// because processors fetch lines in pairs.
 pub(crate) const CONTROL_SIZE: usize = 256;
@@ -213,9 +210,9 @@ impl Shape {
         PAGE + ring * CONTROL_SIZE
     }
 
-    /// Prepares memory, which is all zeros.
+    /// Returns the first bytes of the memory.
     #[cfg(not(loom))]
-    pub(crate) fn write(&self, cells: &Cells) {
+    pub(crate) fn to_bytes(self) -> [u8; SHAPE_SIZE] {
         let mut page = [0; SHAPE_SIZE];
         let mode = match self.mode {
             Mode::Discard => 0,
@@ -239,23 +236,7 @@ impl Shape {
         page[72..80].copy_from_slice(&self.start.to_le_bytes());
         page[80..84].copy_from_slice(&self.event_size.to_le_bytes());
         page[84..88].copy_from_slice(&self.wait_us.to_le_bytes());
-        cells.copy_in(0, &page);
-        for ring in 0..self.rings {
-            let control = self.control_of(ring);
-            cells.store(control, Word::Write, self.start, Relaxed);
-            cells.store(control, Word::Read, self.start, Relaxed);
-        }
-    }
-
-    /// Reads what the daemon has prepared.
-    #[cfg(not(loom))]
-    pub(crate) fn read(cells: &Cells) -> Result<Shape, ShapeError> {
-        let mut page = [0; SHAPE_SIZE];
-        if cells.size() < PAGE {
-            return Err(ShapeError::Memory(cells.size()));
-        }
-        cells.copy_out(0, &mut page);
-        Shape::of_memory(&page, cells.size())
+        page
     }
 
     /// What memory of that size says by its first bytes.

@@ -8,13 +8,13 @@
 //! ever. From then on each writer that is taken out or replaced stays mapped, for which the taker waits as long as
 //! it has patience; and a slot that is emptied is not used again. Nobody can tell such a thread for certain from
 //! one that was stopped. The place of its function on the stack, by which the lock of a ring is taken back (see
-//! [`crate::locked`]), can mislead where threads change stacks: a lock that is taken wrongly costs an event,
+//! [`crate::lock`]), can mislead where threads change stacks: a lock that is taken wrongly costs an event,
 //! memory that is unmapped wrongly costs the program.
 
-use crate::encode::Event;
+use crate::encoder::Event;
 #[cfg(target_arch = "x86_64")]
-use crate::rseq::{Done, Sequences};
-use crate::write::{Outcome, Writer};
+use crate::rseq::{SequenceOutcome, Sequences};
+use crate::writer::{Outcome, Writer};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Default)]
 pub struct Slot {
     /// Where a restartable sequence may go on with the writer, …
-    quick: AtomicPtr<Writer>,
+    fast: AtomicPtr<Writer>,
     /// … and where anybody may who counts itself in `users`.
     writer: AtomicPtr<Writer>,
     /// Who uses the writer outside of sequences.
@@ -40,7 +40,7 @@ impl Slot {
     /// An empty one.
     pub const fn new() -> Slot {
         Slot {
-            quick: AtomicPtr::new(ptr::null_mut()),
+            fast: AtomicPtr::new(ptr::null_mut()),
             writer: AtomicPtr::new(ptr::null_mut()),
             users: AtomicU64::new(0),
             is_changing: AtomicBool::new(false),
@@ -52,18 +52,18 @@ impl Slot {
     #[inline(always)]
     pub fn record(&self, event: &mut Event<'_>) -> Outcome {
         #[cfg(target_arch = "x86_64")]
-        if let Some(sequences) = Sequences::known() {
-            match sequences.record(&self.quick, event) {
-                Done::Recorded => return Outcome::Recorded,
-                Done::RecordedForSleeper => {
+        if let Some(sequences) = Sequences::cached() {
+            match sequences.record(&self.fast, event) {
+                SequenceOutcome::Recorded => return Outcome::Recorded,
+                SequenceOutcome::RecordedWhileAsleep => {
                     self.with_writer(Writer::wake_reader);
                     return Outcome::Recorded;
                 }
-                Done::Nothing => {}
+                SequenceOutcome::NotRecorded => {}
             }
         }
         // A copy, so that the event's own size and place need not be in memory before.
-        self.record_with_care(&mut event.again())
+        self.record_slowly(&mut event.reborrow())
     }
 
     /// Records an event of which a string was shortened, and counts it as such.
@@ -78,7 +78,7 @@ impl Slot {
 
     #[cold]
     #[inline(never)]
-    fn record_with_care(&self, event: &mut Event<'_>) -> Outcome {
+    fn record_slowly(&self, event: &mut Event<'_>) -> Outcome {
         self.with_writer(|writer| writer.record(event)).unwrap_or(Outcome::NoWriter)
     }
 
@@ -105,17 +105,17 @@ impl Slot {
     /// Puts a writer into the slot; gives it back if there is one already, or one is just being put
     /// in or taken out.
     pub fn put(&self, writer: Box<Writer>) -> Result<(), Box<Writer>> {
-        let Some(_changing) = Changing::begin(self) else { return Err(writer) };
+        let Some(_guard) = ChangeGuard::acquire(self) else { return Err(writer) };
         if !self.writer.load(Ordering::Relaxed).is_null() {
             return Err(writer);
         }
-        let is_quick = is_quick(&writer);
+        let uses_sequences = uses_sequences(&writer);
         let writer = Box::into_raw(writer);
         // Release: who sees the pointer sees the writer. Sequences load it as well, which on their
         // processors orders what is loaded through it.
         self.writer.store(writer, Ordering::Release);
-        if is_quick {
-            self.quick.store(writer, Ordering::Release);
+        if uses_sequences {
+            self.fast.store(writer, Ordering::Release);
         }
         Ok(())
     }
@@ -129,17 +129,17 @@ impl Slot {
         writer: Box<Writer>,
         patience: Duration,
     ) -> Result<Result<Box<Writer>, StillUsed>, Box<Writer>> {
-        let Some(_changing) = Changing::begin(self) else { return Err(writer) };
+        let Some(_guard) = ChangeGuard::acquire(self) else { return Err(writer) };
         if self.writer.load(Ordering::Relaxed).is_null() {
             return Err(writer);
         }
-        let is_quick = is_quick(&writer);
+        let uses_sequences = uses_sequences(&writer);
         let writer = Box::into_raw(writer);
         // As in `put` and `take`.
-        let quick = if is_quick { writer } else { ptr::null_mut() };
-        let was_quick = !self.quick.swap(quick, Ordering::SeqCst).is_null();
+        let fast = if uses_sequences { writer } else { ptr::null_mut() };
+        let used_sequences = !self.fast.swap(fast, Ordering::SeqCst).is_null();
         let old = self.writer.swap(writer, Ordering::SeqCst);
-        if !self.is_unused_within(patience, was_quick) {
+        if !self.is_unused_within(patience, used_sequences) {
             return Ok(Err(StillUsed));
         }
         // SAFETY: as in `take`.
@@ -148,10 +148,10 @@ impl Slot {
     }
 
     /// Waits until nobody uses a writer that has been taken out.
-    fn is_unused_within(&self, patience: Duration, was_quick: bool) -> bool {
+    fn is_unused_within(&self, patience: Duration, used_sequences: bool) -> bool {
         let end = Instant::now() + patience;
-        let mut is_unused = !was_quick || blkkin_sys::restart_sequences();
-        // Sequentially consistent: see `record_with_care`. (Also an acquire of what users did.)
+        let mut is_unused = !used_sequences || blkkin_sys::restart_sequences();
+        // Sequentially consistent: see `with_writer`. (Also an acquire of what users did.)
         while is_unused && self.users.load(Ordering::SeqCst) != 0 {
             is_unused = Instant::now() < end;
             std::thread::sleep(Duration::from_micros(50));
@@ -163,15 +163,15 @@ impl Slot {
     /// ever and the slot stays empty, if somebody still does after `patience`: a thread that is
     /// stopped or was killed. Not to be called by a thread that anybody waits for.
     pub fn take(&self, patience: Duration) -> Result<Option<Box<Writer>>, StillUsed> {
-        let Some(changing) = Changing::begin(self) else { return Err(StillUsed) };
-        let was_quick = !self.quick.swap(ptr::null_mut(), Ordering::SeqCst).is_null();
+        let Some(guard) = ChangeGuard::acquire(self) else { return Err(StillUsed) };
+        let used_sequences = !self.fast.swap(ptr::null_mut(), Ordering::SeqCst).is_null();
         let writer = self.writer.swap(ptr::null_mut(), Ordering::SeqCst);
         if writer.is_null() {
             return Ok(None);
         }
-        if !self.is_unused_within(patience, was_quick) {
+        if !self.is_unused_within(patience, used_sequences) {
             // Who counts itself in now could not be told from who still uses the old one.
-            changing.for_ever();
+            guard.keep_forever();
             return Err(StillUsed);
         }
         // SAFETY: a box that `put` took apart; it is in the slot no more, no sequence has loaded it
@@ -182,9 +182,9 @@ impl Slot {
 }
 
 /// Whether sequences can go on with a writer.
-fn is_quick(writer: &Writer) -> bool {
+fn uses_sequences(writer: &Writer) -> bool {
     #[cfg(target_arch = "x86_64")]
-    return writer.quick_sequences().is_some();
+    return writer.tsc_sequences().is_some();
     #[cfg(not(target_arch = "x86_64"))]
     {
         let _ = writer;
@@ -193,23 +193,23 @@ fn is_quick(writer: &Writer) -> bool {
 }
 
 /// The right to put a writer in or take it out, until it is dropped.
-struct Changing<'s>(&'s Slot);
+struct ChangeGuard<'s>(&'s Slot);
 
-impl Changing<'_> {
-    fn begin(slot: &Slot) -> Option<Changing<'_>> {
+impl ChangeGuard<'_> {
+    fn acquire(slot: &Slot) -> Option<ChangeGuard<'_>> {
         // Acquire: pairs with the release of who changed it last.
         let is_free = !slot.is_changing.swap(true, Ordering::Acquire);
-        is_free.then_some(Changing(slot))
+        is_free.then_some(ChangeGuard(slot))
     }
 
-    fn for_ever(self) {
+    fn keep_forever(self) {
         std::mem::forget(self);
     }
 }
 
-impl Drop for Changing<'_> {
+impl Drop for ChangeGuard<'_> {
     fn drop(&mut self) {
-        // Release: pairs with `begin`.
+        // Release: pairs with `acquire`.
         self.0.is_changing.store(false, Ordering::Release);
     }
 }

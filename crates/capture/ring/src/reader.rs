@@ -1,18 +1,17 @@
 //! The daemon's side: takes what is complete, as packets with headers of its own.
 
 use crate::cells::{Cells, Word};
-use crate::encode::{HEADER_SIZE, TIME_AT};
+use crate::clock::Clock;
+use crate::event_layout::{HEADER_SIZE, TIME_AT};
 use crate::packet::{self, Header};
+use crate::position;
 use crate::shape::{self, Mode, Shape};
-#[cfg(not(loom))]
-use crate::shape::{DOZING, SLEEPING};
-use crate::write::{self, Clock};
 #[cfg(loom)]
 use loom::sync::atomic::fence;
 use std::ops::Range;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 #[cfg(not(loom))]
-use std::sync::atomic::{Ordering::SeqCst, fence};
+use std::sync::atomic::fence;
 
 /// Reads one ring. The position is the reader's own: what the memory says of it is for writers.
 #[derive(Clone, Debug)]
@@ -24,7 +23,7 @@ pub struct Reader {
     last_time: u64,
     /// Packets so far, and sub-buffers that were overwritten unread.
     count: u64,
-    frees: Frees,
+    freeing: Freeing,
     /// Events discarded, as the last packet says.
     discarded: u64,
     /// Those of them that were discarded in the ring before this one.
@@ -32,7 +31,7 @@ pub struct Reader {
     /// Events discarded in this ring that nobody is to be told of.
     forgotten: u64,
     /// Whether the memory has had nonsense.
-    is_over: bool,
+    is_corrupt: bool,
     /// The moment up to which it reads; `None` is without end.
     end: Option<Moment>,
 }
@@ -50,13 +49,13 @@ pub struct Moment {
 
 /// When writers are told that they need not wait any more for what was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Frees {
-    AsItTakes,
-    WhenTold,
+enum Freeing {
+    OnTake,
+    OnFree,
     /// It only looks; that is up to another reader.
-    Never,
+    ByOtherReader,
     /// There is no other reader, and writers are not told.
-    Nobody,
+    Never,
 }
 
 /// What a reader has left that was killed.
@@ -106,16 +105,16 @@ pub struct Packet {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Extent {
     /// The rest of a sub-buffer that has been left.
-    Whole(Until),
+    Whole(ExtentEnd),
     /// Of the one that is being written.
-    Part(Until),
+    Part(ExtentEnd),
     Nothing,
     Nonsense,
 }
 
 /// To where events can be taken, and what is known of that moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Until {
+struct ExtentEnd {
     position: u64,
     time: u64,
     /// Events that had been discarded.
@@ -134,11 +133,11 @@ impl Reader {
             position: shape.start,
             last_time: 0,
             count: 0,
-            frees: Frees::AsItTakes,
+            freeing: Freeing::OnTake,
             discarded: 0,
             before: 0,
             forgotten: 0,
-            is_over: false,
+            is_corrupt: false,
             end: None,
         }
     }
@@ -148,7 +147,8 @@ impl Reader {
     /// ([`Taken::Overwritten`]); and it does not disturb the ring's other reader. Where events are discarded, that
     /// is what the other reader has not freed.
     pub fn from_oldest(cells: &Cells, shape: &Shape, ring: usize, clock: Clock) -> Reader {
-        let mut reader = Reader { frees: Frees::Never, ..Reader::new(shape, ring, clock) };
+        let mut reader =
+            Reader { freeing: Freeing::ByOtherReader, ..Reader::new(shape, ring, clock) };
         // Acquire: pairs with the release of a writer's last store.
         let write = cells.load(shape.control_of(ring), Word::Write, Acquire);
         reader.position = match shape.mode {
@@ -161,10 +161,11 @@ impl Reader {
     /// The same for snapshots of what this reader, which takes nothing, has not passed over.
     #[must_use]
     pub fn looking(&self, cells: &Cells, shape: &Shape) -> Reader {
-        let position = self.overtaken_to(cells, shape).unwrap_or(self.position);
+        let position = self.overtaken_position(cells, shape).unwrap_or(self.position);
         // Where events are discarded, nothing is overwritten that it has not passed over.
-        let frees = if shape.mode == Mode::Discard { Frees::Nobody } else { Frees::Never };
-        Reader { position, frees, ..self.clone() }
+        let freeing =
+            if shape.mode == Mode::Discard { Freeing::Never } else { Freeing::ByOtherReader };
+        Reader { position, freeing, ..self.clone() }
     }
 
     /// Has it read only what the ring held at that moment.
@@ -175,10 +176,10 @@ impl Reader {
 
     /// Whether so much has been written behind this reader's position that it was overwritten.
     pub fn is_overtaken(&self, cells: &Cells, shape: &Shape) -> bool {
-        self.overtaken_to(cells, shape).is_some()
+        self.overtaken_position(cells, shape).is_some()
     }
 
-    fn overtaken_to(&self, cells: &Cells, shape: &Shape) -> Option<u64> {
+    fn overtaken_position(&self, cells: &Cells, shape: &Shape) -> Option<u64> {
         // Acquire: as above.
         let write = cells.load(shape.control_of(self.ring), Word::Write, Acquire);
         let oldest = self.oldest(shape, write).filter(|_| shape.mode == Mode::Overwrite);
@@ -206,7 +207,7 @@ impl Reader {
     /// elsewhere.
     #[must_use]
     pub fn when_told(self) -> Reader {
-        Reader { frees: Frees::WhenTold, ..self }
+        Reader { freeing: Freeing::OnFree, ..self }
     }
 
     /// A reader of a ring that another process has left, from `position` on, behind the packet that ends
@@ -218,18 +219,19 @@ impl Reader {
         (position, left): (u64, Left),
         last: Option<Header>,
     ) -> Reader {
-        let reader = Reader { frees: Frees::Nobody, position, ..Reader::new(shape, ring, clock) };
+        let reader =
+            Reader { freeing: Freeing::Never, position, ..Reader::new(shape, ring, clock) };
         let (before, forgotten) = (left.discarded_before, left.discarded_forgotten);
         Reader { before, forgotten, ..reader.going_on(last) }
     }
 
     /// Events that were discarded so far, in this ring and in those before it.
-    fn discarded_in_all(&self, cells: &Cells, shape: &Shape) -> u64 {
-        self.in_all(cells.lost(shape, self.ring))
+    fn discarded_total(&self, cells: &Cells, shape: &Shape) -> u64 {
+        self.total_discarded(cells.lost(shape, self.ring))
     }
 
     /// The same, where so many were in this ring.
-    fn in_all(&self, discarded: u64) -> u64 {
+    fn total_discarded(&self, discarded: u64) -> u64 {
         self.before.saturating_add(discarded.saturating_sub(self.forgotten))
     }
 
@@ -264,7 +266,7 @@ impl Reader {
         cells.store(shape.control_of(self.ring), Word::First, 1, Relaxed);
     }
 
-    /// Frees what was taken.
+    /// Freeing what was taken.
     pub fn free(&self, cells: &Cells, shape: &Shape) {
         // Release: as in `take`.
         cells.store(shape.control_of(self.ring), Word::Read, self.position, Release);
@@ -276,7 +278,7 @@ impl Reader {
         let control = shape.control_of(self.ring);
         let write = cells.load(control, Word::Write, Relaxed);
         let restart = cells.load(control, Word::Restart, Relaxed);
-        let waiting = write::unread(shape, restart, (self.position, write));
+        let waiting = position::unread(shape, restart, (self.position, write));
         waiting.min(shape.ring_size() as u64)
     }
 
@@ -286,7 +288,7 @@ impl Reader {
         // Acquire: pairs with the release of a writer's last store.
         let write = cells.load(shape.control_of(self.ring), Word::Write, Acquire);
         let extent = self.extent(cells, shape, write);
-        self.is_over || matches!(extent, Extent::Nothing | Extent::Nonsense)
+        self.is_corrupt || matches!(extent, Extent::Nothing | Extent::Nonsense)
     }
 
     /// Appends the next packet to `buffer`, a header and events; with `part`, also what is there of
@@ -299,7 +301,7 @@ impl Reader {
         buffer: &mut Vec<u8>,
     ) -> Taken {
         let start = buffer.len();
-        let taken = self.take_by(cells, shape, part, |place| {
+        let taken = self.take_with(cells, shape, part, |place| {
             buffer.extend_from_slice(&[0; packet::SIZE]);
             cells.append_to(place, buffer);
         });
@@ -316,7 +318,7 @@ impl Reader {
     /// Whether what it has taken stays as it is in the memory until it is [freed](Self::free), so that it
     /// can be taken [in its place](Self::take_in_place).
     pub fn takes_in_place(&self, shape: &Shape) -> bool {
-        shape.mode == Mode::Discard && self.frees == Frees::WhenTold
+        shape.mode == Mode::Discard && self.freeing == Freeing::OnFree
     }
 
     /// Takes the next packet as [`take`](Self::take) does, but leaves its events where they are, and says
@@ -333,7 +335,7 @@ impl Reader {
     ) -> (Taken, Range<usize>) {
         assert!(self.takes_in_place(shape), "what is not copied would be overwritten");
         let mut events = 0..0;
-        let taken = self.take_by(cells, shape, part, |place| events = place);
+        let taken = self.take_with(cells, shape, part, |place| events = place);
         (taken, events)
     }
 
@@ -342,7 +344,7 @@ impl Reader {
     /// is nothing to take and there are no writers any more; then the events in all packets of a ring
     /// and [`Header::discarded`] of the last are all that were tried, but for what was overwritten.
     pub fn finish(&mut self, cells: &Cells, shape: &Shape, buffer: &mut Vec<u8>) -> Option<Packet> {
-        let discarded = self.discarded_in_all(cells, shape);
+        let discarded = self.discarded_total(cells, shape);
         if discarded <= self.discarded {
             return None;
         }
@@ -354,18 +356,18 @@ impl Reader {
 
     /// Takes the next packet. `copy` is told where its events are, and copies them if they do not stay; what
     /// it has copied counts if a packet is taken.
-    fn take_by(
+    fn take_with(
         &mut self,
         cells: &Cells,
         shape: &Shape,
         part: bool,
         copy: impl FnMut(Range<usize>),
     ) -> Taken {
-        if self.is_over {
+        if self.is_corrupt {
             return Taken::Nothing;
         }
         let taken = self.take_next(cells, shape, part, copy);
-        self.is_over = taken == Taken::Nonsense;
+        self.is_corrupt = taken == Taken::Nonsense;
         taken
     }
 
@@ -384,7 +386,7 @@ impl Reader {
             if let Some(skipped) = self.skip_overwritten(cells, shape, write) {
                 return skipped;
             }
-            let (until, is_partial) = match self.extent_until_end(cells, shape, write) {
+            let (until, is_partial) = match self.extent_before_limit(cells, shape, write) {
                 Extent::Whole(until) => (until, false),
                 Extent::Part(until) if part => (until, true),
                 Extent::Part(_) | Extent::Nothing => return Taken::Nothing,
@@ -393,7 +395,7 @@ impl Reader {
                     return self.skip_overwritten(cells, shape, write).unwrap_or(Taken::Nonsense);
                 }
             };
-            let begin = self.position_of_events(shape);
+            let begin = self.events_position(shape);
             let size = until.position.wrapping_sub(begin) as usize;
             let place = self.place(shape, begin);
             let mut first = [0; HEADER_SIZE];
@@ -409,7 +411,7 @@ impl Reader {
                 return skipped;
             }
             self.position = if is_partial { until.position } else { until.next };
-            if self.frees == Frees::AsItTakes {
+            if self.freeing == Freeing::OnTake {
                 // Release: pairs with the writer's acquire in `Writer::is_full`: it overwrites only
                 // what has been read.
                 cells.store(control, Word::Read, self.position, Release);
@@ -421,7 +423,7 @@ impl Reader {
             first_time.copy_from_slice(&first[TIME_AT..]);
             let times = (u64::from_le_bytes(first_time), until.time);
             let discarded = until.discarded.min(cells.lost(shape, self.ring));
-            let discarded = self.in_all(discarded);
+            let discarded = self.total_discarded(discarded);
             let header = self.header(shape, size, times, discarded);
             return Taken::Packet(Packet { header, is_partial });
         }
@@ -439,10 +441,10 @@ impl Reader {
 
     /// Moves on to the oldest sub-buffer that is still there, if that is further on.
     fn skip_overwritten(&mut self, cells: &Cells, shape: &Shape, write: u64) -> Option<Taken> {
-        let oldest = match (shape.mode, self.frees) {
+        let oldest = match (shape.mode, self.freeing) {
             // Writers overwrite what the other reader has freed; loaded behind `write`, which a writer
             // stores when it has begun to.
-            (Mode::Discard, Frees::Never) => {
+            (Mode::Discard, Freeing::ByOtherReader) => {
                 cells.load(shape.control_of(self.ring), Word::Read, Acquire)
             }
             (Mode::Discard, _) => return None,
@@ -475,7 +477,7 @@ impl Reader {
         discarded: u64,
     ) -> Header {
         // Now, which is after all that was copied; an honest writer's times are before.
-        let now = self.clock.now_everywhere().max(self.last_time);
+        let now = self.clock.now_after_loads().max(self.last_time);
         let first_time = first_time.clamp(self.last_time, now);
         let size = (packet::SIZE + events_size) as u64;
         let header = Header {
@@ -496,7 +498,7 @@ impl Reader {
     }
 
     /// The part of the [extent](Self::extent) that comes before the reader's end, if it has one.
-    fn extent_until_end(&self, cells: &Cells, shape: &Shape, write: u64) -> Extent {
+    fn extent_before_limit(&self, cells: &Cells, shape: &Shape, write: u64) -> Extent {
         let Some(end) = self.end else { return self.extent(cells, shape, write) };
         if !self.is_behind(end.position) {
             return Extent::Nothing;
@@ -509,8 +511,8 @@ impl Reader {
             return extent;
         }
         let Moment { position, time, discarded } = end;
-        match Reader::is_events(position.wrapping_sub(self.position_of_events(shape))) {
-            true => Extent::Part(Until { position, time, discarded, next: position }),
+        match Reader::is_events(position.wrapping_sub(self.events_position(shape))) {
+            true => Extent::Part(ExtentEnd { position, time, discarded, next: position }),
             // Only a program that writes nonsense ends within a header.
             false => Extent::Nothing,
         }
@@ -529,7 +531,7 @@ impl Reader {
             return Extent::Nonsense;
         }
         let start = self.subbuffer_start(shape);
-        let events = self.position_of_events(shape);
+        let events = self.events_position(shape);
         if write.wrapping_sub(start) >= shape.subbuffer_size as u64 {
             // It has been left. Its header says where its events end; the reader goes by that as
             // far as it makes sense.
@@ -548,7 +550,7 @@ impl Reader {
                 && header.packet_size.is_multiple_of(shape.subbuffer_size as u64)
                 && header.packet_size <= write.wrapping_sub(start);
             return match is_sound {
-                true => Extent::Whole(Until {
+                true => Extent::Whole(ExtentEnd {
                     position: end,
                     time: header.last_time,
                     discarded: header.discarded,
@@ -566,7 +568,7 @@ impl Reader {
         match position.wrapping_sub(events) {
             0 => Extent::Nothing,
             size if Reader::is_events(size) => {
-                Extent::Part(Until { position, time, discarded, next: position })
+                Extent::Part(ExtentEnd { position, time, discarded, next: position })
             }
             _ => Extent::Nonsense,
         }
@@ -582,7 +584,7 @@ impl Reader {
     }
 
     /// Where the events start that are not taken yet.
-    fn position_of_events(&self, shape: &Shape) -> u64 {
+    fn events_position(&self, shape: &Shape) -> u64 {
         match self.position.is_multiple_of(shape.subbuffer_size as u64) {
             true => self.position.wrapping_add(packet::SIZE as u64),
             false => self.position,
@@ -691,58 +693,5 @@ impl Cells {
     pub fn note_counted(&self, shape: &Shape, ring: usize) {
         let lost = self.lost(shape, ring);
         self.store(shape.control_of(ring), Word::Counted, lost, Relaxed);
-    }
-}
-
-#[cfg(not(loom))]
-impl Cells {
-    /// Prepares memory for a set of rings, as the daemon does.
-    pub fn prepare(&self, shape: &Shape) -> Result<(), crate::ShapeError> {
-        shape.check()?;
-        if self.size() < shape.memory_size() {
-            return Err(crate::ShapeError::Memory(self.size()));
-        }
-        shape.write(self);
-        Ok(())
-    }
-
-    /// Says that the reader is about to sleep. In this order:
-    ///
-    /// 1. It says so in all sets of rings, by this function.
-    /// 2. It calls [`blkkin_sys::barrier_for_all`], once for all.
-    /// 3. It looks at all rings once more, and does not sleep if there is something.
-    /// 4. It sleeps until it is woken; for a bounded time, in which what it is not woken for may wait,
-    ///    if there was no barrier, or a program does not heed any.
-    ///
-    /// A writer stores `WRITE`, then loads `SLEEPING`, and has no barrier between them, which would
-    /// cost as much as the event. The reader's is one in the writer as well. If it comes before the
-    /// load, the load finds that the reader sleeps. If it comes after it, and so after the store, the
-    /// reader finds the event.
-    pub fn fall_asleep(&self) {
-        // Sequentially consistent: before the reader's next look at the rings, also where it has no
-        // other barrier.
-        self.set_flag(SLEEPING, 1, SeqCst);
-    }
-
-    /// Whether the reader sleeps; if so it no longer counts as sleeping, and the caller wakes it. The
-    /// reader calls it when it goes on by itself.
-    pub fn wake(&self) -> bool {
-        // Relaxed: a glance; most often nobody sleeps. What puts it behind the writer's store is said
-        // above.
-        self.flag(SLEEPING, Relaxed) != 0 && self.set_flag(SLEEPING, 0, SeqCst) != 0
-    }
-
-    /// Says that the reader comes by itself, but not before long: who finds a ring filling up is to wake it.
-    pub fn doze(&self) {
-        // Relaxed: to miss it is to be as late as without it.
-        if self.flag(DOZING, Relaxed) == 0 {
-            self.set_flag(DOZING, 1, Relaxed);
-        }
-    }
-
-    /// Whether the reader dozes; if so it no longer counts as dozing, and the caller wakes it. The reader calls it
-    /// when it comes often.
-    pub fn rouse(&self) -> bool {
-        self.flag(DOZING, Relaxed) != 0 && self.set_flag(DOZING, 0, Relaxed) != 0
     }
 }

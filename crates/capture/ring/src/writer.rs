@@ -2,58 +2,25 @@
 //! sub-buffer. How that becomes visible to others at once is in [`crate::rseq`] and
 //! [`crate::locked`].
 
-use crate::cells::{Cells, Word};
-use crate::encode::Event;
-use crate::locked::{self, Held, Mark};
-use crate::packet::{self, Header};
 #[cfg(not(loom))]
-use crate::patience::{NOT_STALLED, Patience};
+use crate::backpressure::{NOT_STALLED, RoomWait};
+use crate::cells::{Cells, Word};
+use crate::clock::Clock;
+use crate::encoder::Event;
+use crate::lock::{self, RingLock, StackMark};
+use crate::packet::{self, Header};
+use crate::position::{is_before, restart_of, unread};
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 use crate::rseq::{self, Sequences};
 #[cfg(not(loom))]
 use crate::shape::ShapeError;
 use crate::shape::{Mode, Shape};
+use crate::switch::SubbufferSwitch;
 #[cfg(not(loom))]
 use blkkin_sys::Waker;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst, compiler_fence};
-
-/// Where times come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Clock {
-    /// The processor's counter.
-    Tsc,
-    /// Nanoseconds of `CLOCK_MONOTONIC`.
-    Monotonic,
-    /// The same in a time namespace, as seen from another one where it shows so many nanoseconds less.
-    MonotonicAhead(i64),
-    /// A number that a test has chosen.
-    Test(u64),
-}
-
-impl Clock {
-    /// Now, where all that happened before did so on this processor.
-    #[cfg(all(target_arch = "x86_64", not(loom)))]
-    #[inline(always)]
-    fn now(self) -> u64 {
-        match self {
-            Clock::Tsc => blkkin_sys::tsc(),
-            _ => self.now_everywhere(),
-        }
-    }
-
-    /// Now, where others may have written on other processors.
-    #[inline]
-    pub(crate) fn now_everywhere(self) -> u64 {
-        match self {
-            Clock::Tsc => blkkin_sys::tsc_after_loads(),
-            Clock::Monotonic => blkkin_sys::monotonic_ns(),
-            Clock::MonotonicAhead(ns) => blkkin_sys::monotonic_ns().saturating_add_signed(ns),
-            Clock::Test(time) => time,
-        }
-    }
-}
 
 /// What became of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +55,14 @@ pub struct Writer {
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     sequences: Option<Sequences>,
     #[cfg(all(target_arch = "x86_64", not(loom)))]
-    pub(crate) frame: rseq::Frame,
+    pub(crate) addresses: rseq::RingAddresses,
+}
+
+#[cfg(all(target_arch = "x86_64", not(loom)))]
+// SAFETY: `addresses` are those of `cells`, which the writer owns.
+#[expect(unsafe_code)]
+unsafe impl rseq::HasRingAddresses for Writer {
+    const ADDRESSES_AT: usize = std::mem::offset_of!(Writer, addresses);
 }
 
 /// What has to be done so that an event can be written.
@@ -127,29 +101,9 @@ impl Plan {
     }
 }
 
-/// Writes that belong together, and become visible with the last one.
-pub(crate) struct Switch {
-    /// Whether the ring fills up.
-    pub(crate) fills: bool,
-    /// Where in the data the sub-buffer to leave starts, and what its header is to say at the end:
-    /// last time, content size and distance to the next sub-buffer; discarded events.
-    pub(crate) leave: Option<(usize, [u8; 24], [u8; 8])>,
-    /// Where the one to begin starts, and its header.
-    pub(crate) begin: (usize, [u8; packet::SIZE]),
-    /// The ring's last time before.
-    #[cfg(all(target_arch = "x86_64", not(loom)))]
-    pub(crate) last_time: u64,
-    /// Now, which is not before that.
-    pub(crate) time: u64,
-    /// Where the next event goes.
-    pub(crate) write: u64,
-    /// The ring's `RESTART` from then on.
-    pub(crate) restart: u64,
-}
-
 /// The sub-buffer to begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Next {
+struct NextSubbuffer {
     /// Its position.
     to: u64,
     /// The ring's `RESTART` from then on.
@@ -160,10 +114,10 @@ impl Writer {
     /// Begins to use what the daemon has prepared.
     #[cfg(not(loom))]
     pub fn new(cells: Cells, clock: Clock) -> Result<Writer, ShapeError> {
-        let shape = Shape::read(&cells)?;
+        let shape = cells.shape()?;
         Ok(Writer {
             #[cfg(target_arch = "x86_64")]
-            frame: rseq::Frame::new(&cells, &shape),
+            addresses: rseq::RingAddresses::new(&cells, &shape),
             cells,
             shape,
             clock,
@@ -207,7 +161,7 @@ impl Writer {
 
     /// The sequences that nearly all events can take: only they can read that clock.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
-    pub(crate) fn quick_sequences(&self) -> Option<Sequences> {
+    pub(crate) fn tsc_sequences(&self) -> Option<Sequences> {
         self.sequences.filter(|_| self.clock == Clock::Tsc)
     }
 
@@ -243,13 +197,13 @@ impl Writer {
     #[cold]
     pub fn record(&self, event: &mut Event<'_>) -> Outcome {
         #[cfg(not(loom))]
-        let mut patience = Patience::new(self.shape.wait_us);
+        let mut wait = RoomWait::new(self.shape.wait_us);
         loop {
             #[cfg(not(loom))]
-            let may_wait = patience.may_wait(self, &self.stalled);
+            let may_wait = wait.may_wait(&self.cells, &self.shape, &self.stalled);
             #[cfg(loom)]
             let may_wait = false;
-            let outcome = self.record_unheard(event, may_wait);
+            let outcome = self.record_without_wake(event, may_wait);
             #[cfg(not(loom))]
             self.wake_reader();
             if outcome != Outcome::Full || !may_wait {
@@ -258,13 +212,13 @@ impl Writer {
             #[cfg(not(loom))]
             {
                 self.rouse_reader();
-                patience.pause();
+                wait.pause();
             }
         }
     }
 
     /// Does not count an event that finds the ring full as lost if it `may_wait`.
-    fn record_unheard(&self, event: &mut Event<'_>, may_wait: bool) -> Outcome {
+    fn record_without_wake(&self, event: &mut Event<'_>, may_wait: bool) -> Outcome {
         #[cfg(all(target_arch = "x86_64", not(loom)))]
         if let Some(sequences) = self.sequences {
             return self.record_in_sequence(sequences, event, may_wait);
@@ -302,7 +256,7 @@ impl Writer {
         // Each try fails only if something happened on this processor meanwhile. A debugger that
         // goes through it step by step makes it fail each time.
         for tries in 0..TRIES_MAX {
-            if tries > 0 && sequences.is_strangers() {
+            if tries > 0 && sequences.is_foreign_area() {
                 break;
             }
             let Some(cpu) = sequences.cpu().filter(|cpu| *cpu < self.shape.rings - 1) else {
@@ -320,7 +274,7 @@ impl Writer {
                     let last_time = self.cells.load_own(control, Word::LastTime);
                     let time = self.clock.now().max(last_time);
                     event.set_time(time);
-                    let append = rseq::Append {
+                    let placed = rseq::PlacedEvent {
                         cpu,
                         control,
                         data: self.place(cpu, write),
@@ -330,7 +284,7 @@ impl Writer {
                         last_time,
                         time,
                     };
-                    if sequences.append(&self.cells, &append) {
+                    if sequences.append(&self.cells, &placed) {
                         return Outcome::Recorded;
                     }
                 }
@@ -383,14 +337,14 @@ impl Writer {
         rings: std::ops::Range<usize>,
         may_wait: bool,
     ) -> Outcome {
-        let mark = Mark::default();
+        let mark = StackMark::default();
         for _ in 0..LOCK_TRIES_MAX {
-            let held = locked::hold_one(&self.cells, &self.shape, rings.clone(), &mark);
-            let Some(held) = held else { break };
+            let lock = lock::lock_one(&self.cells, &self.shape, rings.clone(), &mark);
+            let Some(lock) = lock else { break };
             let mut fills = false;
-            let outcome = self.record_held(event, &held, may_wait, &mut fills);
+            let outcome = self.record_in_lock(event, &lock, may_wait, &mut fills);
             // Whoever is woken may be run at once, and others wait for the ring.
-            drop(held);
+            drop(lock);
             #[cfg(not(loom))]
             if fills {
                 self.rouse_reader();
@@ -404,40 +358,40 @@ impl Writer {
         Outcome::NoRing
     }
 
-    /// `None` if the ring is held no more. Notes in `fills` whether the ring fills up.
-    fn record_held(
+    /// `None` if the ring is lock no more. Notes in `fills` whether the ring fills up.
+    fn record_in_lock(
         &self,
         event: &mut Event<'_>,
-        held: &Held<'_>,
+        lock: &RingLock<'_>,
         may_wait: bool,
         fills: &mut bool,
     ) -> Option<Outcome> {
-        let control = self.shape.control_of(held.ring);
+        let control = self.shape.control_of(lock.ring);
         loop {
             let write = self.cells.load_own(control, Word::Write);
             match Plan::new(&self.shape, write, event.copied_size()) {
                 Some(Plan::Append) => {
                     let last_time = self.cells.load_own(control, Word::LastTime);
-                    let time = self.now_everywhere().max(last_time);
+                    let time = self.now_after_loads().max(last_time);
                     event.set_time(time);
-                    let place = self.place(held.ring, write);
-                    let is_done = held.append(place, event.bytes(), write, time);
+                    let place = self.place(lock.ring, write);
+                    let is_done = lock.append(place, event.bytes(), write, time);
                     return is_done.then_some(Outcome::Recorded);
                 }
                 Some(Plan::Begin { from, to }) => {
                     let Some(next) = self.next(control, (from, to)) else {
                         if !may_wait {
-                            held.count_lost();
+                            lock.count_lost();
                         }
                         return Some(Outcome::Full);
                     };
-                    let switch = self.switch(held.ring, write, (from, next));
-                    if !held.switch(self.shape.mode, write, &switch) {
+                    let switch = self.switch(lock.ring, write, (from, next));
+                    if !lock.switch(self.shape.mode, write, &switch) {
                         return None;
                     }
                     *fills |= switch.fills;
                 }
-                None => return Some(self.too_large(held.ring)),
+                None => return Some(self.too_large(lock.ring)),
             }
         }
     }
@@ -449,9 +403,9 @@ impl Writer {
     /// memory and these stay in the cache: when all sub-buffers before `from` are read, the ring goes on at its
     /// start. What is unread in `from` stays where it is until it is read. If the ring fills up before that,
     /// the sub-buffer at that place is passed over.
-    fn next(&self, control: usize, (from, to): (Option<u64>, u64)) -> Option<Next> {
+    fn next(&self, control: usize, (from, to): (Option<u64>, u64)) -> Option<NextSubbuffer> {
         if self.shape.mode == Mode::Overwrite {
-            return Some(Next { to, restart: 0 });
+            return Some(NextSubbuffer { to, restart: 0 });
         }
         let (size, ring) = (self.shape.subbuffer_size as u64, self.shape.ring_size() as u64);
         let index = |position: u64| position % ring / size;
@@ -463,22 +417,27 @@ impl Writer {
             && is_before(read, start)
         {
             let to = if index(to) == left { to.wrapping_add(size) } else { to };
-            return (to.wrapping_sub(start) < ring).then_some(Next { to, restart });
+            return (to.wrapping_sub(start) < ring).then_some(NextSubbuffer { to, restart });
         }
         if let Some(from) = from.filter(|from| index(*from) > 0 && !is_before(read, *from)) {
             let to = (from - from % ring).wrapping_add(ring);
-            return Some(Next { to, restart: to | index(from) });
+            return Some(NextSubbuffer { to, restart: to | index(from) });
         }
         let end = to.wrapping_add(size);
-        (end.wrapping_sub(read) <= ring).then_some(Next { to, restart: 0 })
+        (end.wrapping_sub(read) <= ring).then_some(NextSubbuffer { to, restart: 0 })
     }
 
     /// All that leaving one sub-buffer and beginning the next one takes.
-    fn switch(&self, ring: usize, write: u64, (from, next): (Option<u64>, Next)) -> Switch {
-        let Next { to, restart } = next;
+    fn switch(
+        &self,
+        ring: usize,
+        write: u64,
+        (from, next): (Option<u64>, NextSubbuffer),
+    ) -> SubbufferSwitch {
+        let NextSubbuffer { to, restart } = next;
         let control = self.shape.control_of(ring);
         let last_time = self.cells.load_own(control, Word::LastTime);
-        let time = self.now_everywhere().max(last_time);
+        let time = self.now_after_loads().max(last_time);
         let discarded = self.cells.lost(&self.shape, ring);
         let leave = from.map(|from| {
             let mut end = [0; 24];
@@ -508,7 +467,7 @@ impl Writer {
             let read = self.cells.load(control, Word::Read, Relaxed);
             unread(&self.shape, restart, (read, to)) > self.shape.ring_size() as u64 / FILLS_PART
         };
-        Switch {
+        SubbufferSwitch {
             leave,
             fills,
             begin,
@@ -520,11 +479,11 @@ impl Writer {
         }
     }
 
-    fn now_everywhere(&self) -> u64 {
+    fn now_after_loads(&self) -> u64 {
         #[cfg(loom)]
         return self.ticks.fetch_add(1, Relaxed);
         #[cfg(not(loom))]
-        self.clock.now_everywhere()
+        self.clock.now_after_loads()
     }
 
     /// Where in the memory a position is.
@@ -538,30 +497,6 @@ impl Writer {
         let control = self.shape.control_of(ring);
         self.cells.word(control, Word::Unplaced).fetch_add(1, Relaxed);
         Outcome::TooLarge
-    }
-}
-
-/// Whether one position comes before another, as both wrap.
-fn is_before(one: u64, other: u64) -> bool {
-    other.wrapping_sub(one).wrapping_sub(1) < 1 << 63
-}
-
-/// Where `RESTART` says that the ring went on at its start, and the index of the sub-buffer that was left
-/// for that; `None` if positions have not come so far: there was none, or its writer did not get to the end.
-fn restart_of(shape: &Shape, restart: u64, write: u64) -> Option<(u64, u64)> {
-    let left = restart % shape.ring_size() as u64;
-    let start = restart - left;
-    (restart != 0 && !is_before(write, start)).then_some((start, left))
-}
-
-/// Bytes between the reader's position and the writers', without those that were passed over.
-pub(crate) fn unread(shape: &Shape, restart: u64, (read, write): (u64, u64)) -> u64 {
-    match restart_of(shape, restart, write) {
-        Some((start, _)) if is_before(read, start) => {
-            let size = shape.subbuffer_size as u64;
-            (size - read % size).saturating_add(write.wrapping_sub(start))
-        }
-        _ => write.wrapping_sub(read),
     }
 }
 

@@ -6,7 +6,7 @@
 //! sanitizer takes the same memory in two places for two. Nor does it know fences, so there are no rings here
 //! that are overwritten; and threads are joined one by one, as only that is seen to put them in order.
 
-use crate::encode::GRAIN;
+use crate::event_layout::GRAIN;
 use crate::{
     Cells, Clock, Event, HEADER_SIZE, Outcome, Reader, Shape, Slot, Taken, Writer, packet,
 };

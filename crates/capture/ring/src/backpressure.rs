@@ -5,9 +5,8 @@
 //! any case: when the channel's time is over, or when nothing has been read for [`IDLE_MAX_NS`], as the
 //! reader is gone or cannot write. Then no event waits until something is read again.
 
-use crate::cells::Word;
-use crate::shape::WAIT_FOREVER;
-use crate::write::Writer;
+use crate::cells::{Cells, Word};
+use crate::shape::{Shape, WAIT_FOREVER};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// What `Writer::stalled` is while events may wait.
@@ -21,48 +20,48 @@ const PAUSE_NS: std::ops::RangeInclusive<u64> = 20_000..=1_000_000;
 
 /// Waiting of one event.
 #[derive(Debug)]
-pub(crate) struct Patience {
+pub(crate) struct RoomWait {
     wait_us: u32,
     pause_ns: u64,
-    begun: Option<Begun>,
+    progress: Option<WaitProgress>,
 }
 
 #[derive(Debug)]
-struct Begun {
-    at_ns: u64,
+struct WaitProgress {
+    started_ns: u64,
     /// How much had been read at first, and at the last look, and when that changed.
-    first_read: u64,
-    last_read: u64,
+    read_at_start: u64,
+    read_at_last_poll: u64,
     changed_ns: u64,
 }
 
-impl Patience {
-    pub(crate) fn new(wait_us: u32) -> Patience {
-        Patience { wait_us, pause_ns: *PAUSE_NS.start(), begun: None }
+impl RoomWait {
+    pub(crate) fn new(wait_us: u32) -> RoomWait {
+        RoomWait { wait_us, pause_ns: *PAUSE_NS.start(), progress: None }
     }
 
     /// Whether an event that finds no room now may find some later.
-    pub(crate) fn may_wait(&mut self, writer: &Writer, stalled: &AtomicU64) -> bool {
+    pub(crate) fn may_wait(&mut self, cells: &Cells, shape: &Shape, stalled: &AtomicU64) -> bool {
         if self.wait_us == 0 {
             return false;
         }
-        let (now, read) = (blkkin_sys::monotonic_ns(), read_so_far(writer));
-        let begun = self.begun.get_or_insert(Begun {
-            at_ns: now,
-            first_read: read,
-            last_read: read,
+        let (now, read) = (blkkin_sys::monotonic_ns(), read_so_far(cells, shape));
+        let progress = self.progress.get_or_insert(WaitProgress {
+            started_ns: now,
+            read_at_start: read,
+            read_at_last_poll: read,
             changed_ns: now,
         });
-        if read != begun.last_read {
-            (begun.last_read, begun.changed_ns) = (read, now);
+        if read != progress.read_at_last_poll {
+            (progress.read_at_last_poll, progress.changed_ns) = (read, now);
         }
         if stalled.load(Relaxed) == read {
             return false;
         }
         let is_late = self.wait_us != WAIT_FOREVER
-            && now.saturating_sub(begun.at_ns) >= u64::from(self.wait_us) * 1000;
-        if is_late || now.saturating_sub(begun.changed_ns) >= IDLE_MAX_NS {
-            if read == begun.first_read {
+            && now.saturating_sub(progress.started_ns) >= u64::from(self.wait_us) * 1000;
+        if is_late || now.saturating_sub(progress.changed_ns) >= IDLE_MAX_NS {
+            if read == progress.read_at_start {
                 stalled.store(read, Relaxed);
             }
             return false;
@@ -78,8 +77,8 @@ impl Patience {
 }
 
 /// A number that changes when something has been read.
-fn read_so_far(writer: &Writer) -> u64 {
-    let read = |ring| writer.cells.load(writer.shape.control_of(ring), Word::Read, Relaxed);
-    let sum = (0..writer.shape.rings).map(read).fold(0, u64::wrapping_add);
+fn read_so_far(cells: &Cells, shape: &Shape) -> u64 {
+    let read = |ring| cells.load(shape.control_of(ring), Word::Read, Relaxed);
+    let sum = (0..shape.rings).map(read).fold(0, u64::wrapping_add);
     sum.min(NOT_STALLED - 1)
 }

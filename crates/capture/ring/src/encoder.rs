@@ -7,24 +7,12 @@
 //! 2  time, u64                    integers little-endian, strings with a NUL behind
 //! ```
 
-use crate::shape::SUBBUFFER_SIZE_MAX;
-use crate::share::Shares;
+use crate::event_layout::{COPIED, GRAIN, HEADER_SIZE, TIME_AT, TOO_LARGE};
+use crate::string_budget::StringBudget;
+use crate::strings::{append_string, copy_grain, is_grain_readable};
 use std::ffi::c_char;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
-
-/// What an event starts with: its id in 2 bytes, its time in 8.
-pub const HEADER_SIZE: usize = 10;
-
-/// Where in an event its time is.
-pub(crate) const TIME_AT: usize = 2;
-
-/// Strings are encoded by so many bytes.
-pub(crate) const GRAIN: usize = 16;
-
-/// Events are copied into rings by so many bytes, so that there is no remainder. Models have sub-buffers of
-/// few bytes, and more of them to begin would be many more orders to look at.
-pub(crate) const COPIED: usize = if cfg!(loom) { GRAIN } else { 32 };
 
 /// Size of the largest event that a [`Room`] holds, with its header.
 pub const ROOM_SIZE: usize = 512;
@@ -75,13 +63,9 @@ pub struct Encoder<'r> {
     end: usize,
     /// Which strings are shortened, and how; `None` if an event that does not fit is
     /// [given up](Encoder::lacks_field).
-    shares: Option<&'r mut Shares>,
+    budget: Option<&'r mut StringBudget>,
     room: PhantomData<&'r mut [u8]>,
 }
-
-/// A size that no sub-buffer has room for: an event of it is never copied.
-const TOO_LARGE: usize = 1 << 30;
-const _: () = assert!(TOO_LARGE > SUBBUFFER_SIZE_MAX);
 
 impl<'r> Encoder<'r> {
     /// An event of this class, without fields.
@@ -106,17 +90,17 @@ impl<'r> Encoder<'r> {
         start: *mut u8,
         end: usize,
         id: u16,
-        shares: Option<&'r mut Shares>,
+        budget: Option<&'r mut StringBudget>,
     ) -> Encoder<'r> {
         // SAFETY: there is room for a header.
         unsafe { put_header(start, id) };
-        Encoder { start, size: HEADER_SIZE, end, shares, room: PhantomData }
+        Encoder { start, size: HEADER_SIZE, end, budget, room: PhantomData }
     }
 
-    /// Writes nothing, and adds up in `shares` what the fields take.
-    pub(crate) fn measuring(shares: &'r mut Shares) -> Encoder<'r> {
+    /// Writes nothing, and adds up in `budget` what the fields take.
+    pub(crate) fn measuring(budget: &'r mut StringBudget) -> Encoder<'r> {
         let start = std::ptr::null_mut();
-        Encoder { start, size: TOO_LARGE, end: 0, shares: Some(shares), room: PhantomData }
+        Encoder { start, size: TOO_LARGE, end: 0, budget: Some(budget), room: PhantomData }
     }
 
     /// Appends bytes as they are: integers and floats. If they do not fit, the event counts as too
@@ -125,7 +109,7 @@ impl<'r> Encoder<'r> {
     pub fn put<const N: usize>(&mut self, bytes: [u8; N]) {
         const { assert!(N <= GRAIN) };
         if self.size + N > self.end {
-            return self.lack(N);
+            return self.mark_too_large(N);
         }
         // SAFETY: there is room for N bytes behind `size`.
         #[expect(unsafe_code)]
@@ -139,7 +123,7 @@ impl<'r> Encoder<'r> {
     #[inline(always)]
     pub fn put_words<const N: usize>(&mut self, words: [u64; N]) {
         if self.size + 8 * N > self.end {
-            return self.lack(8 * N);
+            return self.mark_too_large(8 * N);
         }
         // SAFETY: there is room for N words behind `size`.
         #[expect(unsafe_code)]
@@ -152,7 +136,7 @@ impl<'r> Encoder<'r> {
     /// Appends any number of bytes as they are.
     pub fn put_bytes(&mut self, bytes: &[u8]) {
         if bytes.len() > self.end.saturating_sub(self.size) {
-            return self.lack(bytes.len());
+            return self.mark_too_large(bytes.len());
         }
         // SAFETY: there is room for them behind `size`, which is nobody else's.
         #[expect(unsafe_code)]
@@ -166,20 +150,20 @@ impl<'r> Encoder<'r> {
     /// Has the event count as too large, because of a field that fits none.
     #[cold]
     pub fn give_up(&mut self) {
-        self.lack(TOO_LARGE);
+        self.mark_too_large(TOO_LARGE);
     }
 
     /// Notes that bytes found no place.
     #[inline(always)]
-    fn lack(&mut self, bytes: usize) {
-        if let Some(shares) = &mut self.shares {
-            shares.add_fixed(bytes);
+    fn mark_too_large(&mut self, bytes: usize) {
+        if let Some(budget) = &mut self.budget {
+            budget.add_fixed(bytes);
         }
         self.size = TOO_LARGE;
     }
 
     /// Appends a string: its bytes up to a NUL if it has one, and a NUL. If it does not fit, the event counts
-    /// as too large, or the string is shortened, where an event is encoded that takes shares.
+    /// as too large, or the string is shortened, where an event is encoded that takes budget.
     #[inline(always)]
     pub fn put_string(&mut self, string: &str) {
         self.put_bytes_as_string(string.as_bytes());
@@ -190,7 +174,7 @@ impl<'r> Encoder<'r> {
     pub fn put_bytes_as_string(&mut self, string: &[u8]) {
         // Most strings are less than a grain, for which no jump is taken. Of an empty one nothing may be
         // loaded.
-        let is_short = string.len().wrapping_sub(1) < GRAIN - 1 && self.shares.is_none();
+        let is_short = string.len().wrapping_sub(1) < GRAIN - 1 && self.budget.is_none();
         if is_short && self.size + GRAIN <= self.end && is_grain_readable(string.as_ptr()) {
             // SAFETY: there is room for a grain behind `size`; the string is not empty.
             #[expect(unsafe_code)]
@@ -217,7 +201,7 @@ impl<'r> Encoder<'r> {
     pub unsafe fn put_c_string(&mut self, string: *const c_char) {
         let from = string.cast::<u8>();
         // As above.
-        let is_plain = self.shares.is_none() && self.size + GRAIN <= self.end;
+        let is_plain = self.budget.is_none() && self.size + GRAIN <= self.end;
         if is_plain && is_grain_readable(from) {
             // SAFETY: there is room for a grain behind `size`; the rest by the caller's promise.
             let nuls = unsafe { copy_grain(from, self.start.add(self.size), GRAIN) };
@@ -242,16 +226,16 @@ impl<'r> Encoder<'r> {
     unsafe fn put_any_string(&mut self, from: *const u8, left: usize) {
         // SAFETY: `size`, `end` and what is at `start` belong together; the rest by the caller's promise.
         self.size = unsafe {
-            match &mut self.shares {
+            match &mut self.budget {
                 None => append_string(self.start, self.size, self.end, from, left),
-                Some(shares) => shares.string(self.start, self.size, self.end, from, left),
+                Some(budget) => budget.string(self.start, self.size, self.end, from, left),
             }
         };
     }
 
     /// What is known of strings that are shortened.
-    pub(crate) fn shares(&self) -> Option<&Shares> {
-        self.shares.as_deref()
+    pub(crate) fn budget(&self) -> Option<&StringBudget> {
+        self.budget.as_deref()
     }
 
     /// Whether a field found no place at all, so that nobody could read the event.
@@ -293,61 +277,6 @@ impl<'r> Encoder<'r> {
     }
 }
 
-/// Appends a string, of which `size` bytes are before; the size with it, or [`TOO_LARGE`] if it does not fit.
-///
-/// # Safety
-///
-/// There are `end + GRAIN` bytes at `start`, which are nobody else's; the string has `left` bytes, or ends with
-/// a NUL before, and nobody changes it during the call.
-#[inline(never)]
-#[expect(unsafe_code)]
-pub(crate) unsafe fn append_string(
-    start: *mut u8,
-    mut size: usize,
-    end: usize,
-    mut from: *const u8,
-    mut left: usize,
-) -> usize {
-    while left > 0 && size < end {
-        // SAFETY: there is room for a grain behind `size`, which is before the end; the string has a byte.
-        let nuls = unsafe { copy_any_grain(from, start.add(size), left.min(GRAIN)) };
-        if nuls != 0 {
-            size += nuls.trailing_zeros() as usize + 1;
-            return if size <= end { size } else { TOO_LARGE };
-        }
-        size += GRAIN;
-        left = left.saturating_sub(GRAIN);
-        // SAFETY: no NUL was among these bytes, so the string has all of them.
-        from = unsafe { from.add(GRAIN) };
-    }
-    if size >= end {
-        return TOO_LARGE;
-    }
-    // SAFETY: there is room for a byte.
-    unsafe { start.add(size).write(0) };
-    size + 1
-}
-
-/// Copies a string's first sixteen bytes, and says which of them are NULs: a bit for each, the lowest for
-/// the first. If it ends before, there is a NUL behind its end; if by a NUL of its own, then what is
-/// copied from behind that, and said of it, is anything.
-///
-/// # Safety
-///
-/// `from` is where a string is that has `left` bytes, at least one, or ends with a NUL before; `into` has room
-/// for [`GRAIN`] bytes.
-#[inline(always)]
-#[expect(unsafe_code)]
-pub(crate) unsafe fn copy_any_grain(from: *const u8, into: *mut u8, left: usize) -> u32 {
-    // SAFETY: by the caller's promise.
-    unsafe {
-        match is_grain_readable(from) {
-            true => copy_grain(from, into, left),
-            false => copy_grain_by_bytes(from, into, left),
-        }
-    }
-}
-
 /// Writes the header of an event of this class; the time comes when it is recorded.
 ///
 /// # Safety
@@ -361,90 +290,6 @@ pub(crate) unsafe fn put_header(start: *mut u8, id: u16) {
         start.cast::<[u8; 2]>().write_unaligned(id.to_le_bytes());
         start.add(TIME_AT).cast::<[u8; 8]>().write_unaligned([0; 8]);
     }
-}
-
-/// Whether sixteen bytes can be loaded if there is one: they are all on one page. (Also no if they are the
-/// page's last ones, which takes one instruction less to find out.)
-#[inline(always)]
-pub(crate) fn is_grain_readable(from: *const u8) -> bool {
-    const PAGE: usize = 4096;
-    from.addr().wrapping_add(GRAIN) & (PAGE - GRAIN) != 0
-}
-
-/// As [`copy_any_grain`], where [`is_grain_readable`] says that all bytes can be loaded.
-///
-/// # Safety
-///
-/// As above.
-#[cfg(all(target_arch = "x86_64", not(loom)))]
-#[inline(always)]
-#[expect(unsafe_code)]
-pub(crate) unsafe fn copy_grain(from: *const u8, into: *mut u8, left: usize) -> u32 {
-    use std::arch::x86_64::{
-        __m128i, _mm_and_si128, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8,
-        _mm_setzero_si128, _mm_storeu_si128,
-    };
-    /// As many ones as the string has bytes are right before the middle.
-    static ENDS: [u8; 2 * GRAIN] = {
-        let mut ends = [0; 2 * GRAIN];
-        let mut at = 0;
-        while at < GRAIN {
-            ends[at] = 0xff;
-            at += 1;
-        }
-        ends
-    };
-    let mut bytes: __m128i;
-    // SAFETY: no byte crosses a page, and the first one can be read. Bytes behind the string's end are
-    // nobody's business, and so they are loaded here and not by an expression of the language. The
-    // ends are loaded from `left` bytes before the middle on, of which there are at most sixteen.
-    unsafe {
-        std::arch::asm!(
-            "movdqu {bytes}, xmmword ptr [{from}]",
-            from = in(reg) from,
-            bytes = lateout(xmm_reg) bytes,
-            options(nostack, preserves_flags, readonly),
-        );
-        if left < GRAIN {
-            let ends = ENDS.as_ptr().add(GRAIN - left);
-            bytes = _mm_and_si128(bytes, _mm_loadu_si128(ends.cast()));
-        }
-        _mm_storeu_si128(into.cast(), bytes);
-        _mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_setzero_si128())).cast_unsigned()
-    }
-}
-
-/// # Safety
-///
-/// As above.
-#[cfg(not(all(target_arch = "x86_64", not(loom))))]
-#[expect(unsafe_code)]
-pub(crate) unsafe fn copy_grain(from: *const u8, into: *mut u8, left: usize) -> u32 {
-    // SAFETY: by the caller's promise.
-    unsafe { copy_grain_by_bytes(from, into, left) }
-}
-
-/// As [`copy_any_grain`], without a look at any byte behind the string's end.
-///
-/// # Safety
-///
-/// `from` is where a string is that has `left` bytes or ends with a NUL before; `into` has room for [`GRAIN`]
-/// bytes.
-#[cold]
-#[inline(never)]
-#[expect(unsafe_code)]
-unsafe fn copy_grain_by_bytes(from: *const u8, into: *mut u8, left: usize) -> u32 {
-    for index in 0..GRAIN {
-        // SAFETY: no NUL was before, and the string has a byte there if it is not over.
-        unsafe {
-            let byte = if index < left { from.add(index).read() } else { 0 };
-            into.add(index).write(byte);
-            if byte == 0 {
-                return 1 << index;
-            }
-        }
-    }
-    0
 }
 
 /// An encoded event.
@@ -477,7 +322,7 @@ impl<'e> Event<'e> {
     /// The same one.
     #[cfg(not(loom))]
     #[inline(always)]
-    pub(crate) fn again(&mut self) -> Event<'_> {
+    pub(crate) fn reborrow(&mut self) -> Event<'_> {
         Event { place: PhantomData, ..*self }
     }
 

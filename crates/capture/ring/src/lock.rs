@@ -20,7 +20,7 @@
 
 use crate::cells::{Cells, Word};
 use crate::shape::{Mode, Shape};
-use crate::write::Switch;
+use crate::switch::SubbufferSwitch;
 #[cfg(loom)]
 use loom::sync::atomic::fence;
 use std::cell::Cell;
@@ -30,19 +30,19 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::fence;
 
 /// A ring that this thread may write to, until it is dropped.
-pub(crate) struct Held<'c> {
+pub(crate) struct RingLock<'c> {
     cells: &'c Cells,
     control: usize,
     pub(crate) ring: usize,
     /// What `OWNER` is as long as nobody takes the ring over.
     owner: u64,
     /// Where it is remembered that this thread holds it.
-    place: usize,
+    record: usize,
 }
 
 /// Who wants to hold a ring: as in `OWNER`, and where the function's mark is.
 #[derive(Clone, Copy)]
-struct Who {
+struct Claimant {
     holder: u64,
     mark: usize,
 }
@@ -58,7 +58,7 @@ const ID_BITS: u32 = 22;
 const HOLDER: u64 = (1 << HOLDER_BITS) - 1;
 
 /// `OWNER` when `holder` has taken the ring, where it was `before`.
-fn taken(before: u64, holder: u64) -> u64 {
+fn owner_word(before: u64, holder: u64) -> u64 {
     let turn = (before >> HOLDER_BITS).wrapping_add(1);
     turn << HOLDER_BITS | holder
 }
@@ -66,53 +66,53 @@ fn taken(before: u64, holder: u64) -> u64 {
 /// A variable of a function that holds a ring, by whose place on the stack it can be told whether the
 /// function has been left. (In a cell, so that it is not made a constant.)
 #[derive(Default)]
-pub(crate) struct Mark(Cell<u8>);
+pub(crate) struct StackMark(Cell<u8>);
 
 /// Takes the lock of one of `rings`, the current processor's first, for the function that has `mark`.
-pub(crate) fn hold_one<'c>(
+pub(crate) fn lock_one<'c>(
     cells: &'c Cells,
     shape: &Shape,
     rings: Range<usize>,
-    mark: &Mark,
-) -> Option<Held<'c>> {
+    mark: &StackMark,
+) -> Option<RingLock<'c>> {
     let count = rings.len();
     let own = identity::cpu() % count;
-    let who = Who { holder: identity::thread(), mark: address(&mark.0) };
+    let claimant = Claimant { holder: identity::thread(), mark: address(&mark.0) };
     for _ in 0..ROUNDS {
         for offset in 0..count {
             let ring = rings.start + (own + offset) % count;
             let owner = cells.word(shape.control_of(ring), Word::Owner);
             let before = owner.load(Relaxed);
             if before & HOLDER == 0
-                && let Some(held) = hold(cells, shape, ring, before, who)
+                && let Some(lock) = try_lock(cells, shape, ring, before, claimant)
             {
-                return Some(held);
+                return Some(lock);
             }
         }
         identity::pause();
     }
-    take_over(cells, shape, rings, who)
+    take_over(cells, shape, rings, claimant)
 }
 
 /// How often all rings are tried. Holders need some ten nanoseconds, unless they are preempted.
 const ROUNDS: usize = if cfg!(loom) { 1 } else { 64 };
 
 /// Takes a ring if its owner still is as it was.
-fn hold<'c>(
+fn try_lock<'c>(
     cells: &'c Cells,
     shape: &Shape,
     ring: usize,
     before: u64,
-    who: Who,
-) -> Option<Held<'c>> {
+    claimant: Claimant,
+) -> Option<RingLock<'c>> {
     let control = shape.control_of(ring);
-    let owner = taken(before, who.holder);
+    let owner = owner_word(before, claimant.holder);
     // Acquire: pairs with the release when the last holder was done; its words and bytes are seen.
     // Of a dead holder, what it wrote before its last release counts.
     let word = cells.word(control, Word::Owner);
     word.compare_exchange(before, owner, Acquire, Relaxed).ok()?;
-    let place = identity::remember(owner, address(word), who.mark);
-    Some(Held { cells, control, ring, owner, place })
+    let record = identity::remember(owner, address(word), claimant.mark);
+    Some(RingLock { cells, control, ring, owner, record })
 }
 
 /// Takes a ring whose holder has died, or was left by this thread.
@@ -121,11 +121,11 @@ fn take_over<'c>(
     cells: &'c Cells,
     shape: &Shape,
     rings: Range<usize>,
-    who: Who,
-) -> Option<Held<'c>> {
+    claimant: Claimant,
+) -> Option<RingLock<'c>> {
     let count = rings.len();
-    let first = identity::turn();
-    let mut questions = 0;
+    let first = identity::rotation();
+    let mut checks = 0;
     for offset in 0..count {
         let ring = rings.start + (first + offset) % count;
         let control = shape.control_of(ring);
@@ -133,23 +133,25 @@ fn take_over<'c>(
         let before = word.load(Relaxed);
         let is_abandoned = match before & HOLDER {
             0 => true,
-            own if own == who.holder => identity::has_left(before, address(word), who.mark),
+            own if own == claimant.holder => {
+                identity::is_abandoned(before, address(word), claimant.mark)
+            }
             other => {
-                questions += 1;
-                questions <= QUESTIONS_MAX && !identity::exists(other)
+                checks += 1;
+                checks <= LIVENESS_CHECKS_MAX && !identity::exists(other)
             }
         };
-        if is_abandoned && let Some(held) = hold(cells, shape, ring, before, who) {
-            return Some(held);
+        if is_abandoned && let Some(lock) = try_lock(cells, shape, ring, before, claimant) {
+            return Some(lock);
         }
     }
     None
 }
 
 /// How many holders the kernel is asked for, for one event. Each time others come first.
-const QUESTIONS_MAX: usize = 4;
+const LIVENESS_CHECKS_MAX: usize = 4;
 
-impl Held<'_> {
+impl RingLock<'_> {
     /// Appends an event; `false` if another writer has come in between, as this ring was taken over.
     pub(crate) fn append(&self, place: usize, bytes: &[u8], write: u64, time: u64) -> bool {
         self.cells.copy_in(place, bytes);
@@ -162,7 +164,7 @@ impl Held<'_> {
     }
 
     /// Leaves a sub-buffer and begins the next one; `false` as above.
-    pub(crate) fn switch(&self, mode: Mode, write: u64, switch: &Switch) -> bool {
+    pub(crate) fn switch(&self, mode: Mode, write: u64, switch: &SubbufferSwitch) -> bool {
         if mode == Mode::Overwrite {
             // Release: who reads bytes of the sub-buffer that is begun now, in place of those that
             // were there, also sees the position at least where it is now; pairs with the fence in
@@ -197,15 +199,15 @@ impl Held<'_> {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for RingLock<'_> {
     fn drop(&mut self) {
-        identity::forget(self.place);
+        identity::forget(self.record);
         // If it is no more this one's it stays as it is. That it becomes another's between load and
         // store takes a fork in a handler there; who is then a holder beside another one cannot
         // publish what that one does not know of.
         let owner = self.cells.word(self.control, Word::Owner);
         if owner.load(Relaxed) == self.owner {
-            // Release: pairs with the next holder's acquire in `hold`.
+            // Release: pairs with the next holder's acquire in `try_lock`.
             owner.store(self.owner & !HOLDER, Release);
         }
     }
@@ -219,7 +221,7 @@ mod identity {
 
     /// A lock that a function of this thread took.
     #[derive(Clone, Copy)]
-    struct Lock {
+    struct LockRecord {
         owner: u64,
         /// Where `OWNER` is; 0 if this is none.
         word: usize,
@@ -227,7 +229,7 @@ mod identity {
         mark: usize,
     }
 
-    const NONE: Lock = Lock { owner: 0, word: 0, mark: 0 };
+    const NONE: LockRecord = LockRecord { owner: 0, word: 0, mark: 0 };
 
     /// Locks of one thread that can be remembered: as many as signal handlers that interrupt each
     /// other within a few nanoseconds, and those left by jumps.
@@ -235,7 +237,7 @@ mod identity {
 
     thread_local! {
         /// Locks that this thread holds, or has left behind.
-        static LOCKS: [Cell<Lock>; LOCKS_MAX] = const { [const { Cell::new(NONE) }; LOCKS_MAX] };
+        static LOCKS: [Cell<LockRecord>; LOCKS_MAX] = const { [const { Cell::new(NONE) }; LOCKS_MAX] };
     }
 
     pub(super) fn thread() -> u64 {
@@ -257,7 +259,7 @@ mod identity {
     }
 
     /// Where to begin with what cannot be done for all.
-    pub(super) fn turn() -> usize {
+    pub(super) fn rotation() -> usize {
         static TURN: AtomicUsize = AtomicUsize::new(0);
         TURN.fetch_add(1, Relaxed)
     }
@@ -268,15 +270,15 @@ mod identity {
         LOCKS.with(|locks| {
             let free = locks.iter().position(|lock| lock.get().word == 0);
             if let Some(free) = free {
-                locks[free].set(Lock { owner, word, mark });
+                locks[free].set(LockRecord { owner, word, mark });
             }
             free.unwrap_or(LOCKS_MAX)
         })
     }
 
-    pub(super) fn forget(place: usize) {
+    pub(super) fn forget(record: usize) {
         LOCKS.with(|locks| {
-            if let Some(lock) = locks.get(place) {
+            if let Some(lock) = locks.get(record) {
                 lock.set(NONE);
             }
         });
@@ -284,10 +286,10 @@ mod identity {
 
     /// Whether the function has been left that took this thread's lock, where that which asks has
     /// its mark at `own`. It is then forgotten.
-    pub(super) fn has_left(owner: u64, word: usize, own: usize) -> bool {
+    pub(super) fn is_abandoned(owner: u64, word: usize, own: usize) -> bool {
         LOCKS.with(|locks| {
-            let is_it = |lock: Lock| lock.owner == owner && lock.word == word;
-            let found = locks.iter().find(|lock| is_it(lock.get()));
+            let is_same = |lock: LockRecord| lock.owner == owner && lock.word == word;
+            let found = locks.iter().find(|lock| is_same(lock.get()));
             let left = found.filter(|lock| blkkin_sys::is_left(lock.get().mark, own));
             left.inspect(|lock| lock.set(NONE)).is_some()
         })
@@ -316,7 +318,7 @@ mod identity {
 
     pub(super) fn pause() {}
 
-    pub(super) fn turn() -> usize {
+    pub(super) fn rotation() -> usize {
         0
     }
 
@@ -326,7 +328,7 @@ mod identity {
 
     pub(super) fn forget(_: usize) {}
 
-    pub(super) fn has_left(_: u64, _: usize, _: usize) -> bool {
+    pub(super) fn is_abandoned(_: u64, _: usize, _: usize) -> bool {
         false
     }
 }
@@ -345,19 +347,19 @@ mod tests {
     /// How many of the rings can be had, each by a function of its own.
     #[inline(never)]
     fn count_free(cells: &Cells, shape: &Shape) -> usize {
-        let mark = Mark::default();
-        let held = hold_one(cells, shape, 0..shape.rings, &mark);
-        if held.is_some() { 1 + count_free(cells, shape) } else { 0 }
+        let mark = StackMark::default();
+        let lock = lock_one(cells, shape, 0..shape.rings, &mark);
+        if lock.is_some() { 1 + count_free(cells, shape) } else { 0 }
     }
 
     /// Deep in the stack, takes `count` rings, and is left as by a jump out of a signal handler.
     #[inline(never)]
     fn jump(depth: usize, count: usize, cells: &Cells, shape: &Shape) {
-        let mark = Mark::default();
+        let mark = StackMark::default();
         if depth > 0 {
             jump(depth - 1, count, cells, shape);
         } else if count > 0 {
-            std::mem::forget(hold_one(cells, shape, 0..shape.rings, &mark));
+            std::mem::forget(lock_one(cells, shape, 0..shape.rings, &mark));
             jump(0, count - 1, cells, shape);
         }
         std::hint::black_box(&mark);
@@ -376,10 +378,10 @@ mod tests {
     #[test]
     fn a_ring_that_an_outer_function_holds_is_not() {
         let (cells, shape) = rings(3);
-        let mark = Mark::default();
-        let held = hold_one(&cells, &shape, 0..3, &mark);
+        let mark = StackMark::default();
+        let lock = lock_one(&cells, &shape, 0..3, &mark);
         assert_eq!(count_free(&cells, &shape), 2);
-        drop(held);
+        drop(lock);
         assert_eq!(count_free(&cells, &shape), 3);
     }
 
@@ -401,8 +403,8 @@ mod tests {
             let mut rings = rings(3);
             RINGS.store(&raw mut rings, Release);
             let (cells, shape) = &rings;
-            let mark = Mark::default();
-            let held = hold_one(cells, shape, 0..3, &mark);
+            let mark = StackMark::default();
+            let lock = lock_one(cells, shape, 0..3, &mark);
             // SAFETY: all fields may be zero; the stack outlives the signal, which comes at once.
             #[expect(unsafe_code)]
             unsafe {
@@ -419,7 +421,7 @@ mod tests {
                 assert_eq!(libc::sigaltstack(&before, std::ptr::null_mut()), 0);
             }
             assert_eq!(FREE.swap(99, Relaxed), 2);
-            drop(held);
+            drop(lock);
         }
     }
 
@@ -427,16 +429,16 @@ mod tests {
     #[test]
     fn a_copy_of_a_holder_publishes_nothing_and_gives_nothing_back() {
         let (cells, shape) = rings(2);
-        let mark = Mark::default();
-        let first = hold_one(&cells, &shape, 0..1, &mark).unwrap();
+        let mark = StackMark::default();
+        let first = lock_one(&cells, &shape, 0..1, &mark).unwrap();
         let (control, place) = (first.control, shape.data_of(0).start);
-        let copy = Held { cells: &cells, ..first };
+        let copy = RingLock { cells: &cells, ..first };
         assert!(first.append(place, &[1; 16], 0, 5));
         drop(first);
-        let next = hold_one(&cells, &shape, 0..1, &mark).unwrap();
+        let next = lock_one(&cells, &shape, 0..1, &mark).unwrap();
         assert!(!copy.append(place, &[1; 16], 0, 5));
         drop(copy);
-        assert!(hold_one(&cells, &shape, 0..1, &mark).is_none(), "it is held");
+        assert!(lock_one(&cells, &shape, 0..1, &mark).is_none(), "it is held");
         assert_eq!(cells.load(control, Word::Write, Relaxed), 16);
         assert!(next.append(place + 16, &[2; 16], 16, 6));
         assert_eq!(cells.load(control, Word::Write, Relaxed), 32);
@@ -446,24 +448,24 @@ mod tests {
     #[test]
     fn no_two_holders_look_the_same() {
         let (cells, shape) = rings(2);
-        let mark = Mark::default();
+        let mark = StackMark::default();
         let owner = cells.word(shape.control_of(0), Word::Owner);
         let mut seen = Vec::new();
         for _ in 0..3 {
-            let held = hold_one(&cells, &shape, 0..1, &mark).unwrap();
+            let lock = lock_one(&cells, &shape, 0..1, &mark).unwrap();
             seen.push(owner.load(Relaxed));
-            drop(held);
+            drop(lock);
             seen.push(owner.load(Relaxed));
         }
         seen.sort_unstable();
         seen.dedup();
         assert_eq!(seen.len(), 6);
-        assert!(hold(&cells, &shape, 0, seen[0], Who { holder: 7, mark: 0 }).is_none());
+        assert!(try_lock(&cells, &shape, 0, seen[0], Claimant { holder: 7, mark: 0 }).is_none());
     }
 
     #[test]
     fn counts_of_owners_wrap() {
-        assert_eq!(taken(u64::MAX, 5), 5);
-        assert_eq!(taken(0, 5), 1 << HOLDER_BITS | 5);
+        assert_eq!(owner_word(u64::MAX, 5), 5);
+        assert_eq!(owner_word(0, 5), 1 << HOLDER_BITS | 5);
     }
 }
