@@ -5,11 +5,14 @@
 #[cfg(not(loom))]
 use crate::backpressure::{NOT_STALLED, RoomWait};
 use crate::cells::{Cells, Word};
+#[cfg(not(loom))]
 use crate::clock::Clock;
 use crate::encoder::Event;
 use crate::lock::{self, RingLock, StackMark};
 use crate::packet::{self, Header};
-use crate::position::{is_before, restart_of, unread};
+#[cfg(not(loom))]
+use crate::position::unread;
+use crate::position::{is_before, restart_of};
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 use crate::rseq::{self, Sequences};
 #[cfg(not(loom))]

@@ -1,7 +1,7 @@
 //! Where events go: a slot for each channel of a session, with the rings that the node's daemon has
 //! given for it, or none.
 
-use crate::span;
+use crate::moment;
 use blkkin_ring::{Slot, StillUsed, Writer, rooms};
 use blkkin_sys::WipedOnFork;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -58,7 +58,7 @@ pub fn attach(channel: usize, writer: Box<Writer>) -> Result<(), Box<Writer>> {
             let clock = writer.clock();
             expect_events(channel, &writer);
             slot.put(writer)?;
-            span::follow(clock);
+            moment::set_clock(clock);
             Ok(())
         }
         None => Err(writer),

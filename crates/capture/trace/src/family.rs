@@ -141,7 +141,7 @@ impl Family {
                 // It takes everything.
                 let _ = payload.encode(encoder);
             };
-            event.record_carefully(self.kinds, &encode, room);
+            event.record_slowly(self.kinds, &encode, room);
         });
     }
 }

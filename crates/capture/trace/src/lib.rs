@@ -13,18 +13,21 @@
 #[cfg(test)]
 extern crate self as blkkin_trace;
 
+mod app_context;
 pub mod channels;
 pub mod context;
 pub mod daemon;
 mod event;
+mod event_context;
+mod event_type;
 pub mod family;
 pub mod id;
+mod kind;
+mod moment;
 pub mod registry;
 pub mod sample;
 pub mod span;
 mod start;
-mod supplied;
-mod surroundings;
 mod value;
 
 /// How severe an event is: LTTng's fifteen levels.
@@ -35,15 +38,16 @@ pub use blkkin_filter::UnknownSeverity as UnknownLevel;
 /// What fields are appended to.
 pub use blkkin_ring::Encoder;
 
+pub use app_context::set_context;
 /// What the daemon records where: types of the messages that [`registry`] takes.
 pub use blkkin_control as control;
 /// What fields hold: numbers, which arrays and sequences have many of, and labels of enumerations.
 pub use blkkin_control::{Scalar, Width, catalog::Label};
 pub use context::{Decision, Incoming, SpanContext};
 pub use daemon::start;
-pub use event::{EventType, Kind, Labels};
+pub use event_type::EventType;
 pub use id::{SpanId, TraceId};
+pub use kind::{Kind, Labels};
 pub use sample::Sampler;
 pub use span::{CoreAnnotation, Endpoint, KeyValue, Moment, Span, SpanKind, Trace};
-pub use supplied::set_context;
 pub use value::{Fields, Number, Value};

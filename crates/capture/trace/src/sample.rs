@@ -7,19 +7,19 @@
 //! or one of each.
 
 mod global;
-mod limit;
 #[cfg(test)]
 mod tests;
+mod token_bucket;
 
 pub use blkkin_control::sampling::{Limit, Sampling, SamplingError, SamplingReason, VARIABLE};
-pub(crate) use global::overrule;
+pub(crate) use global::set_override;
 pub use global::{global, set_default};
 
 use crate::context::{Decision, Incoming};
 use crate::id;
-use limit::Bucket;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use token_bucket::TokenBucket;
 
 /// Makes decisions by [`Sampling`], which all threads share.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub struct Sampler {
     one_of: AtomicU64,
     /// A number of 64 random bits that is at most this is chosen: none, all, or one of `one_of`.
     chosen_max: AtomicU64,
-    bucket: Bucket,
+    bucket: TokenBucket,
 }
 
 impl Default for Sampler {
@@ -42,7 +42,7 @@ impl Sampler {
         Sampler {
             one_of: AtomicU64::new(1),
             chosen_max: AtomicU64::new(chosen_max(1)),
-            bucket: Bucket::new(),
+            bucket: TokenBucket::new(),
         }
     }
 

@@ -41,14 +41,12 @@
 //! A request that is not followed costs the decision, and its spans and annotations a branch each. An
 //! annotation that nobody wants costs a load and a branch. Nothing is allocated.
 
-mod annotate;
+mod annotations;
 mod endpoint;
-mod moment;
 
-pub use annotate::{CoreAnnotation, KeyValue};
+pub use crate::moment::Moment;
+pub use annotations::{CoreAnnotation, KeyValue};
 pub use endpoint::Endpoint;
-pub use moment::Moment;
-pub(crate) use moment::follow;
 
 use crate::Level;
 use crate::context::{Decision, Incoming, SpanContext, Text, b3, packed, w3c};
@@ -93,7 +91,7 @@ impl<'a> Trace<'a> {
     #[inline(always)]
     pub fn root_wide(name: &'a str, endpoint: &'a Endpoint<'a>, sampler: &Sampler) -> Trace<'a> {
         let decision = sampler.decide(None, monotonic_ns);
-        Trace::begin(name, endpoint, decision, true).arrived()
+        Trace::begin(name, endpoint, decision, true).record_wide_id()
     }
 
     /// A child of the span that `incoming` is of. Whether the request is followed is decided as
@@ -110,7 +108,7 @@ impl<'a> Trace<'a> {
         match incoming.and_then(Incoming::context) {
             Some(cause) => {
                 let cause = SpanContext { decision, ..*cause };
-                Trace::with_context(name, endpoint, &cause).arrived().child(name)
+                Trace::with_context(name, endpoint, &cause).record_wide_id().child(name)
             }
             None => Trace::begin(name, endpoint, decision, false),
         }
@@ -232,7 +230,7 @@ impl<'a> Trace<'a> {
     pub fn span_of(self, kind: SpanKind, level: Level) -> Span<'a> {
         let is_wanted = self.is_followed() && family::SPAN.at(level).is_enabled();
         let start = if is_wanted { Moment::now() } else { Moment::NONE };
-        Span(Open { trace: self, start, kind, level })
+        Span(OpenSpan { trace: self, start, kind, level })
     }
 
     /// Whether the request is followed. If not, nothing of it is recorded.
@@ -288,7 +286,7 @@ impl<'a> Trace<'a> {
 
     /// Records what the annotations' trace ids have no room for, once in a process.
     #[inline(always)]
-    fn arrived(self) -> Trace<'a> {
+    fn record_wide_id(self) -> Trace<'a> {
         let [low, high] = self.ids.trace;
         if high != 0 && self.is_followed() {
             family::record_wide_trace_id(low, high);
@@ -326,10 +324,10 @@ pub mod flags {
 /// too.
 #[derive(Debug)]
 #[must_use = "a span ends when it is dropped"]
-pub struct Span<'a>(Open<'a>);
+pub struct Span<'a>(OpenSpan<'a>);
 
 #[derive(Clone, Copy, Debug)]
-struct Open<'a> {
+struct OpenSpan<'a> {
     trace: Trace<'a>,
     /// None if it is not to be recorded.
     start: Moment,
@@ -356,24 +354,24 @@ impl<'a> Span<'a> {
     }
 }
 
-impl Open<'_> {
+impl OpenSpan<'_> {
     // By value: passed on by reference, a span would have to be in memory also where it is not followed.
     #[inline(never)]
     fn record(self) {
         let Some((start, duration)) = self.start.elapsed() else { return };
-        let ended = Ended { span: &self, start, duration };
+        let ended = EndedSpan { span: &self, start, duration };
         family::SPAN.record(self.level, ended);
     }
 }
 
 /// A span that ends, as it is recorded.
-struct Ended<'s> {
-    span: &'s Open<'s>,
+struct EndedSpan<'s> {
+    span: &'s OpenSpan<'s>,
     start: u64,
     duration: u64,
 }
 
-impl Payload for Ended<'_> {
+impl Payload for EndedSpan<'_> {
     #[inline(always)]
     fn encode(&self, pen: &mut impl Pen) -> Option<()> {
         let Trace { name, endpoint, ids, decision, random_trace_id } = &self.span.trace;

@@ -1,6 +1,6 @@
 //! What fields can be made of.
 
-use crate::event::Kind;
+use crate::kind::Kind;
 use blkkin_control::Scalar;
 use blkkin_ring::Encoder;
 

@@ -4,7 +4,7 @@
 //! loads one word, [`CALL`], in which a daemon writes its number to have the program connect. So waiting for a
 //! daemon takes neither a thread nor a system call.
 
-use super::connection::OTHER;
+use super::purpose::OTHER;
 use super::settings;
 use blkkin_control::bell;
 use blkkin_sys::descriptor::{Held, raise};
@@ -13,7 +13,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The page. Private memory, all zeros, until [`hang_out`] maps a file over it.
+/// The page. Private memory, all zeros, until [`publish_page`] maps a file over it.
 static PAGE: SharedPage = SharedPage::new();
 const _: () = assert!(bell::SIZE <= blkkin_sys::SHARED_PAGE_SIZE);
 /// The file that is mapped over the page.
@@ -53,14 +53,14 @@ pub(crate) fn listen() {
 }
 
 /// Ends a call that led to no connection. Event types stay undecided until the next call.
-pub(super) fn rest() {
+pub(super) fn clear_call() {
     let call = CALL.load(Ordering::Relaxed);
     // A call that another daemon makes meanwhile stays.
     let _ = CALL.compare_exchange(call, 0, Ordering::Relaxed, Ordering::Relaxed);
 }
 
 /// Maps a file over the page, so that daemons find it, unless that is done already. False on failure.
-pub(super) fn hang_out() -> bool {
+pub(super) fn publish_page() -> bool {
     // A child forked meanwhile may have inherited a locked mutex.
     let Ok(mut file) = FILE.try_lock() else { return false };
     if file.as_ref().and_then(Held::get).is_some() {
@@ -71,7 +71,9 @@ pub(super) fn hang_out() -> bool {
     let made = match PAGE.share(bell::NAME) {
         Ok(made) => made,
         Err(error) => {
-            settings::tell(|| format!("agents that come later do not find this program: {error}"));
+            settings::report(|| {
+                format!("agents that come later do not find this program: {error}")
+            });
             return false;
         }
     };
@@ -91,7 +93,7 @@ pub(super) fn hang_out() -> bool {
 }
 
 /// Closes the file, so that daemons do not find the page any more.
-pub(super) fn take_in() {
+pub(super) fn withdraw_page() {
     if let Ok(mut file) = FILE.try_lock() {
         *file = None;
     }

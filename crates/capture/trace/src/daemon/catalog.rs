@@ -5,17 +5,14 @@
 //! parent's, which is not mapped there. If the program closes the file, which is known only when the next
 //! daemon is to get it, there will be another one.
 
-use super::connection::OTHER;
-use super::settings;
-use crate::event::{EventType, Kind};
-use crate::registry;
+use crate::event_type::EventType;
+use crate::kind::Kind;
+use crate::registry::types;
 use blkkin_control::catalog::{
     COUNT, DESCRIPTIONS, Description, MAGIC, REFUSED, SIZE, word, word_of,
 };
 use blkkin_control::{Scalar, catalog};
-use blkkin_sys::descriptor::{Held, raise};
 use blkkin_sys::{SharedMemory, WipedOnFork};
-use std::fs::File;
 use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
@@ -36,33 +33,14 @@ fn current() -> Option<&'static SharedMemory> {
     ALL.get(usize::try_from(place).ok()?)?.get()
 }
 
-/// The file of this process's catalog.
-#[derive(Debug, Default)]
-pub(super) struct CatalogFile(Option<Held<File>>);
-
-impl CatalogFile {
-    /// It, or that of another catalog if there is none or the program has closed it.
-    pub(super) fn get(&mut self) -> Option<&File> {
-        if self.0.as_ref().and_then(Held::get).is_none() {
-            match make() {
-                Ok(file) => self.0 = Held::new(File::from(raise(file.into())), OTHER),
-                Err(error) => settings::tell(|| format!("no memory for event types: {error}")),
-            }
-        }
-        self.0.as_ref()?.get()
-    }
+/// Has the kernel clear the number of the current catalog in children; an error if it cannot.
+pub(super) fn prepare() -> io::Result<()> {
+    if CURRENT.arm() { Ok(()) } else { Err(io::ErrorKind::Unsupported.into()) }
 }
 
-/// Makes a catalog and tells all types in it.
-fn make() -> io::Result<File> {
+/// Makes `memory`, which is all zeros, the current catalog.
+pub(super) fn install(memory: SharedMemory) -> io::Result<()> {
     let none = || io::Error::from(io::ErrorKind::OutOfMemory);
-    if !CURRENT.arm() {
-        return Err(io::ErrorKind::Unsupported.into());
-    }
-    let (file, memory) = SharedMemory::create_sparse(c"blkkin-catalog", SIZE)?;
-    if !memory.keep_from_children() {
-        return Err(io::ErrorKind::Unsupported.into());
-    }
     for (place, word) in [0, 8].into_iter().zip(MAGIC) {
         memory.word(place).store(word, Ordering::Relaxed);
     }
@@ -71,32 +49,30 @@ fn make() -> io::Result<File> {
     ALL.get(place).ok_or_else(none)?.set(memory).map_err(|_| none())?;
     let [current] = CURRENT.words();
     current.store(place as u64 + 1, Ordering::SeqCst);
-    registry::look_at_all();
-    tell_refused();
-    Ok(file)
+    Ok(())
 }
 
 /// Bytes of catalogs that descriptions take.
-static TAKEN: AtomicU64 = AtomicU64::new(0);
+static RESERVED: AtomicU64 = AtomicU64::new(0);
 
 /// Finds room for a type's description, the same in all catalogs. `None` if there is none left, or the type
 /// is not what types may be.
 pub(crate) fn reserve(event: &EventType, kinds: &'static [Kind]) -> Option<usize> {
     let size = description(event, kinds, 0).size()? as u64;
-    let taken = TAKEN.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
+    let taken = RESERVED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
         (taken + size <= (SIZE - DESCRIPTIONS) as u64).then_some(taken + size)
     });
     Some(DESCRIPTIONS + usize::try_from(taken.ok()?).ok()?)
 }
 
 /// Tells a type that has an id, if there is a catalog.
-pub(crate) fn tell(event: &EventType) {
+pub(crate) fn publish(event: &EventType) {
     let (Some(memory), Some(id)) = (current(), event.id()) else { return };
     let place_of_word = memory.word(word_of(id.into()));
     if place_of_word.load(Ordering::Acquire) != 0 {
         return;
     }
-    let Some(entry) = registry::entry(event) else { return };
+    let Some(entry) = types::entry(event) else { return };
     let start = entry.described_at;
     let mut end = start;
     let described = description(event, entry.kinds, id).put(|piece| {
@@ -111,10 +87,10 @@ pub(crate) fn tell(event: &EventType) {
 
 /// Tells how many types were refused, if there is a catalog. Who makes one does so after that is current, and
 /// who refuses a type after that is counted; so one of them tells it.
-pub(crate) fn tell_refused() {
+pub(crate) fn publish_refused() {
     fence(Ordering::SeqCst);
     if let Some(memory) = current() {
-        let refused = registry::types_refused() as u64;
+        let refused = types::types_refused() as u64;
         memory.word(REFUSED).fetch_max(refused, Ordering::Relaxed);
     }
 }

@@ -3,15 +3,18 @@
 //! Channels that a daemon adds have numbers of its own. What it says that cannot be ends the
 //! conversation; what it asks for that this process cannot do is left undone.
 
-use super::catalog::CatalogFile;
+use super::catalog_file::CatalogFile;
+use super::purpose::{GREETED, OTHER};
 use super::settings;
 use crate::channels::{self, CHANNELS_MAX};
-use crate::registry::{self, EventRule, Orders, Source};
-use crate::{sample, surroundings};
+use crate::event_context::{self, ContextSource};
+use crate::registry::channel_rules::ChannelRules;
+use crate::registry::decision;
+use crate::sample;
 use blkkin_control::limits::{FILTER_SIZE_MAX, RULES_MAX};
 use blkkin_control::{
-    AddChannel, Answer, Decoder, FromApplication, Hello, KeepChannel, Messages, Opening, Received,
-    Role, ToApplication, Version, encode,
+    AddChannel, Answer, Decoder, EventRule, FromApplication, Hello, KeepChannel, Messages, Opening,
+    Received, Role, ToApplication, Version, encode,
 };
 use blkkin_ring::{Cells, Clock, Writer};
 use blkkin_sys::SharedMemory;
@@ -22,11 +25,6 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// What descriptors are noted for: sockets over which `Goodbye` may be said.
-pub(super) const GREETED: u32 = 1;
-/// What other descriptors are noted for.
-pub(super) const OTHER: u32 = 0;
-
 /// Answers that the daemon does not take; it has stopped reading.
 const UNSENT_MAX: usize = 64 << 10;
 /// Bytes of filters and patterns of rules that are not in force yet.
@@ -34,11 +32,11 @@ const RULES_SIZE_MAX: usize = 64 * FILTER_SIZE_MAX;
 
 /// Why a conversation ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum EndReason {
     /// The daemon has gone, or does not want to now, or there was something that failed here.
     Gone,
     /// The daemon says what cannot be.
-    Nonsense,
+    ProtocolError,
     /// The daemon will never want to.
     Refused,
 }
@@ -47,7 +45,7 @@ pub(super) enum End {
 #[derive(Debug)]
 pub(super) struct Connection {
     socket: Held<Socket>,
-    said: Said,
+    phase: Phase,
     /// What the socket had no room for yet.
     unsent: Vec<u8>,
     channels: Vec<Channel>,
@@ -61,11 +59,11 @@ pub(super) struct Connection {
 
 /// What comes next from the daemon.
 #[derive(Debug)]
-enum Said {
-    Answer(Decoder<Answer>),
-    Messages(Decoder<ToApplication>),
+enum Phase {
+    Greeting(Decoder<Answer>),
+    Serving(Decoder<ToApplication>),
     /// While one becomes the other.
-    Nothing,
+    Switching,
 }
 
 /// A channel that the daemon has added.
@@ -74,8 +72,8 @@ pub(super) struct Channel {
     /// The daemon's number for it.
     number: u32,
     /// Where it is here; `None` if it could not be had.
-    place: Option<Place>,
-    sources: Vec<Source>,
+    place: Option<AttachedRings>,
+    sources: Vec<ContextSource>,
     /// Rules that are not in force yet, and their size.
     rules: Vec<EventRule>,
     rules_size: usize,
@@ -84,13 +82,13 @@ pub(super) struct Channel {
 /// Rings of a daemon that has gone, kept for the one that comes after it.
 #[derive(Debug)]
 pub(super) struct Orphan {
-    rings: Left,
+    rings: OrphanRings,
     /// When their daemon has gone.
     since: Instant,
 }
 
 #[derive(Debug)]
-enum Left {
+enum OrphanRings {
     /// Events go to them as before, so that nothing is lost: the next daemon gives others in their place.
     Live(Channel),
     /// Others have been given, and what is in them has not been read yet.
@@ -100,7 +98,7 @@ enum Left {
 impl Orphan {
     /// Nothing is recorded any more, and the memory is let go.
     pub(super) fn remove(self) {
-        if let Left::Live(channel) = self.rings {
+        if let OrphanRings::Live(channel) = self.rings {
             channel.remove();
         }
     }
@@ -111,13 +109,13 @@ impl Orphan {
     }
 
     pub(super) fn is_spent(&self) -> bool {
-        matches!(self.rings, Left::Spent(_))
+        matches!(self.rings, OrphanRings::Spent(_))
     }
 
     fn memory(&self) -> Option<&OwnedFd> {
         match &self.rings {
-            Left::Live(channel) => channel.place.as_ref()?.memory.get(),
-            Left::Spent(memory) => memory.get(),
+            OrphanRings::Live(channel) => channel.place.as_ref()?.memory.get(),
+            OrphanRings::Spent(memory) => memory.get(),
         }
     }
 }
@@ -128,13 +126,13 @@ impl Orphan {
     pub(super) fn for_test(since: Instant) -> Orphan {
         let (file, _) = SharedMemory::create(c"orphan", 4096).unwrap();
         let memory = Held::new(OwnedFd::from(file), OTHER).unwrap();
-        Orphan { rings: Left::Spent(memory), since }
+        Orphan { rings: OrphanRings::Spent(memory), since }
     }
 }
 
 /// What a channel has here.
 #[derive(Debug)]
-struct Place {
+struct AttachedRings {
     slot: usize,
     has_contexts: bool,
     /// For the daemon that comes after this one.
@@ -149,12 +147,12 @@ impl Connection {
         let socket = Socket::from(raise(Socket::connect(path).ok()?.into()));
         let peer = socket.peer().ok()?.uid;
         if peer != 0 && peer != blkkin_sys::user_id() {
-            settings::tell(|| format!("{}: the daemon is another user's", path.display()));
+            settings::report(|| format!("{}: the daemon is another user's", path.display()));
             return None;
         }
         let mut connection = Connection {
             socket: Held::new(socket, OTHER)?,
-            said: Said::Answer(Decoder::new()),
+            phase: Phase::Greeting(Decoder::new()),
             unsent: Vec::new(),
             channels: Vec::new(),
             orphans: Vec::new(),
@@ -174,7 +172,7 @@ impl Connection {
             program: settings::get().program.clone(),
             release: env!("CARGO_PKG_VERSION").to_owned(),
         };
-        connection.say(&Opening::Hello(hello)).ok()?;
+        connection.send(&Opening::Hello(hello)).ok()?;
         connection.orphans = orphans.drain(..).map(Some).collect();
         Some(connection)
     }
@@ -184,7 +182,7 @@ impl Connection {
         let since = Instant::now();
         // What could not be had here is nothing to be kept.
         let channels = self.channels.drain(..).filter(|channel| channel.place.is_some());
-        let channels = channels.map(|channel| Orphan { rings: Left::Live(channel), since });
+        let channels = channels.map(|channel| Orphan { rings: OrphanRings::Live(channel), since });
         self.orphans.drain(..).flatten().chain(channels).collect()
     }
 
@@ -195,7 +193,7 @@ impl Connection {
 
     /// Whether the daemon has let the program in.
     pub(super) fn is_greeted(&self) -> bool {
-        matches!(self.said, Said::Messages(_))
+        matches!(self.phase, Phase::Serving(_))
     }
 
     /// Whether the daemon has told all that it had to tell at the start.
@@ -204,68 +202,68 @@ impl Connection {
     }
 
     /// Does all that can be done without waiting.
-    pub(super) fn go_on(&mut self, catalog: &mut CatalogFile) -> Result<(), End> {
+    pub(super) fn process(&mut self, catalog: &mut CatalogFile) -> Result<(), EndReason> {
         self.flush()?;
         // So that a daemon that never stops talking does not keep others from it.
         for _ in 0..64 {
             let (mut bytes, mut descriptors) = ([0; 16 << 10], Vec::new());
-            let socket = self.socket.get().ok_or(End::Gone)?;
+            let socket = self.socket.get().ok_or(EndReason::Gone)?;
             let size = match socket.receive(&mut bytes, &mut descriptors) {
-                Ok(0) => return Err(End::Gone),
+                Ok(0) => return Err(EndReason::Gone),
                 Ok(size) => size,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(_) => return Err(End::Gone),
+                Err(_) => return Err(EndReason::Gone),
             };
-            self.hear(&bytes[..size], descriptors, catalog)?;
+            self.receive(&bytes[..size], descriptors, catalog)?;
         }
         Ok(())
     }
 
-    fn hear(
+    fn receive(
         &mut self,
         bytes: &[u8],
         descriptors: Vec<OwnedFd>,
         catalog: &mut CatalogFile,
-    ) -> Result<(), End> {
-        match &mut self.said {
-            Said::Answer(decoder) => {
+    ) -> Result<(), EndReason> {
+        match &mut self.phase {
+            Phase::Greeting(decoder) => {
                 decoder.feed(bytes, descriptors);
-                let Some(answer) = next(decoder)? else { return Ok(()) };
-                self.heard_answer(answer, catalog)?;
+                let Some(answer) = next_message(decoder)? else { return Ok(()) };
+                self.handle_answer(answer, catalog)?;
             }
-            Said::Messages(decoder) => decoder.feed(bytes, descriptors),
-            Said::Nothing => {}
+            Phase::Serving(decoder) => decoder.feed(bytes, descriptors),
+            Phase::Switching => {}
         }
-        while let Said::Messages(decoder) = &mut self.said {
-            let Some((message, descriptors)) = next(decoder)? else { break };
-            self.heard(message, descriptors)?;
+        while let Phase::Serving(decoder) = &mut self.phase {
+            let Some((message, descriptors)) = next_message(decoder)? else { break };
+            self.handle(message, descriptors)?;
         }
         Ok(())
     }
 
-    fn heard_answer(
+    fn handle_answer(
         &mut self,
         (answer, _): (Answer, Vec<OwnedFd>),
         catalog: &mut CatalogFile,
-    ) -> Result<(), End> {
+    ) -> Result<(), EndReason> {
         if let Answer::Refused(refused) = &answer {
-            settings::tell(|| format!("the daemon refuses: {}", refused.reason));
-            return Err(if refused.try_again { End::Gone } else { End::Refused });
+            settings::report(|| format!("the daemon refuses: {}", refused.reason));
+            return Err(if refused.try_again { EndReason::Gone } else { EndReason::Refused });
         }
-        if let Said::Answer(decoder) = std::mem::replace(&mut self.said, Said::Nothing) {
-            self.said = Said::Messages(decoder.followed_by());
+        if let Phase::Greeting(decoder) = std::mem::replace(&mut self.phase, Phase::Switching) {
+            self.phase = Phase::Serving(decoder.followed_by());
         }
         // It has answered our only message so far, so nothing of that is unsent.
         self.offer_orphans();
         if !self.unsent.is_empty() {
-            return Err(End::Gone);
+            return Err(EndReason::Gone);
         }
         let mut frame = Vec::new();
-        encode(&FromApplication::Catalog, &mut frame).map_err(|_| End::Gone)?;
-        let file = catalog.get().ok_or(End::Gone)?;
-        let socket = self.socket.get().ok_or(End::Gone)?;
-        let sent = socket.send(&frame, &[file.as_fd()]).map_err(|_| End::Gone)?;
+        encode(&FromApplication::Catalog, &mut frame).map_err(|_| EndReason::Gone)?;
+        let file = catalog.get().ok_or(EndReason::Gone)?;
+        let socket = self.socket.get().ok_or(EndReason::Gone)?;
+        let sent = socket.send(&frame, &[file.as_fd()]).map_err(|_| EndReason::Gone)?;
         self.unsent.extend(frame.get(sent..).unwrap_or_default());
         self.socket.set_purpose(GREETED);
         Ok(())
@@ -290,16 +288,20 @@ impl Connection {
         }
     }
 
-    fn heard(&mut self, message: ToApplication, descriptors: Vec<OwnedFd>) -> Result<(), End> {
+    fn handle(
+        &mut self,
+        message: ToApplication,
+        descriptors: Vec<OwnedFd>,
+    ) -> Result<(), EndReason> {
         match message {
             ToApplication::AddChannel(channel) => self.add(&channel, descriptors),
             ToApplication::RemoveChannel(number) => {
                 let place = self.channels.iter().position(|channel| channel.number == number);
-                let channel = self.channels.swap_remove(place.ok_or(End::Nonsense)?);
+                let channel = self.channels.swap_remove(place.ok_or(EndReason::ProtocolError)?);
                 channel.remove();
                 Ok(())
             }
-            ToApplication::Rule(rule) => self.channel(rule.channel)?.keep(rule.rule),
+            ToApplication::Rule(rule) => self.channel(rule.channel)?.add_rule(rule.rule),
             ToApplication::Apply(number) => {
                 self.channel(number)?.apply();
                 Ok(())
@@ -316,9 +318,9 @@ impl Connection {
                         live.remove();
                     }
                 }
-                self.say(&FromApplication::Pong(number))
+                self.send(&FromApplication::Pong(number))
             }
-            ToApplication::KeepChannel(kept) => self.keep(kept),
+            ToApplication::KeepChannel(kept) => self.keep_channel(kept),
             ToApplication::Release(number) => {
                 let orphan = self.orphans.get_mut(number as usize).and_then(Option::take);
                 orphan.into_iter().for_each(Orphan::remove);
@@ -329,24 +331,24 @@ impl Connection {
         }
     }
 
-    fn channel(&mut self, number: u32) -> Result<&mut Channel, End> {
+    fn channel(&mut self, number: u32) -> Result<&mut Channel, EndReason> {
         let mut channels = self.channels.iter_mut();
-        channels.find(|channel| channel.number == number).ok_or(End::Nonsense)
+        channels.find(|channel| channel.number == number).ok_or(EndReason::ProtocolError)
     }
 
-    fn add(&mut self, added: &AddChannel, descriptors: Vec<OwnedFd>) -> Result<(), End> {
+    fn add(&mut self, added: &AddChannel, descriptors: Vec<OwnedFd>) -> Result<(), EndReason> {
         let is_known = self.channels.iter().any(|channel| channel.number == added.channel);
         if is_known || self.channels.len() >= 16 * CHANNELS_MAX {
-            return Err(End::Nonsense);
+            return Err(EndReason::ProtocolError);
         }
-        let sources = surroundings::sources(&added.contexts);
+        let sources = event_context::sources(&added.contexts);
         let replaced = added.replaces.and_then(|number| self.orphans.get_mut(number as usize));
         let mut no_orphan = None;
         let replaced = replaced.unwrap_or(&mut no_orphan);
         let place = match attach(descriptors, !sources.is_empty(), self.clock, replaced) {
             Ok(place) => Some(place),
             Err(error) => {
-                settings::tell(|| format!("a channel of session {}: {error}", added.session));
+                settings::report(|| format!("a channel of session {}: {error}", added.session));
                 None
             }
         };
@@ -356,12 +358,12 @@ impl Connection {
     }
 
     /// Goes on with rings that the daemon has still.
-    fn keep(&mut self, kept: KeepChannel) -> Result<(), End> {
+    fn keep_channel(&mut self, kept: KeepChannel) -> Result<(), EndReason> {
         let is_known = self.channels.iter().any(|channel| channel.number == kept.channel);
         let orphan = self.orphans.get_mut(kept.orphan as usize).filter(|_| !is_known);
         let live = orphan.and_then(|orphan| orphan.take_if(|one| !one.is_spent()));
-        let Some(Orphan { rings: Left::Live(channel), .. }) = live else {
-            return Err(End::Nonsense);
+        let Some(Orphan { rings: OrphanRings::Live(channel), .. }) = live else {
+            return Err(EndReason::ProtocolError);
         };
         self.channels.push(Channel {
             number: kept.channel,
@@ -375,29 +377,29 @@ impl Connection {
     fn sample(&mut self, text: Option<&str>) {
         let rules = text.map(str::parse);
         if let Some(Err(error)) = &rules {
-            settings::tell(|| format!("the daemon's rules of sampling: {error}"));
+            settings::report(|| format!("the daemon's rules of sampling: {error}"));
         }
         self.has_sampling = text.is_some();
-        sample::overrule(rules.and_then(Result::ok));
+        sample::set_override(rules.and_then(Result::ok));
     }
 
-    fn say<M: Messages>(&mut self, message: &M) -> Result<(), End> {
-        encode(message, &mut self.unsent).map_err(|_| End::Gone)?;
+    fn send<M: Messages>(&mut self, message: &M) -> Result<(), EndReason> {
+        encode(message, &mut self.unsent).map_err(|_| EndReason::Gone)?;
         self.flush()
     }
 
-    fn flush(&mut self) -> Result<(), End> {
+    fn flush(&mut self) -> Result<(), EndReason> {
         while !self.unsent.is_empty() {
-            let socket = self.socket.get().ok_or(End::Gone)?;
+            let socket = self.socket.get().ok_or(EndReason::Gone)?;
             match socket.send(&self.unsent, &[]) {
                 Ok(sent) => drop(self.unsent.drain(..sent.min(self.unsent.len()))),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(_) => return Err(End::Gone),
+                Err(_) => return Err(EndReason::Gone),
             }
         }
         match self.unsent.len() > UNSENT_MAX {
-            true => Err(End::Nonsense),
+            true => Err(EndReason::ProtocolError),
             false => Ok(()),
         }
     }
@@ -407,13 +409,15 @@ impl Drop for Connection {
     fn drop(&mut self) {
         self.orphans().into_iter().for_each(Orphan::remove);
         if self.has_sampling {
-            sample::overrule(None);
+            sample::set_override(None);
         }
     }
 }
 
 /// The next message of a kind that is known.
-fn next<M: Messages>(decoder: &mut Decoder<M>) -> Result<Option<(M, Vec<OwnedFd>)>, End> {
+fn next_message<M: Messages>(
+    decoder: &mut Decoder<M>,
+) -> Result<Option<(M, Vec<OwnedFd>)>, EndReason> {
     loop {
         match decoder.take() {
             Ok(Some(Received::Message { message, descriptors })) => {
@@ -422,8 +426,8 @@ fn next<M: Messages>(decoder: &mut Decoder<M>) -> Result<Option<(M, Vec<OwnedFd>
             Ok(Some(Received::Unknown { .. })) => {}
             Ok(None) => return Ok(None),
             Err(error) => {
-                settings::tell(|| format!("the daemon is not understood: {error}"));
-                return Err(End::Nonsense);
+                settings::report(|| format!("the daemon is not understood: {error}"));
+                return Err(EndReason::ProtocolError);
             }
         }
     }
@@ -435,7 +439,7 @@ fn attach(
     has_contexts: bool,
     clock: Clock,
     replaced: &mut Option<Orphan>,
-) -> io::Result<Place> {
+) -> io::Result<AttachedRings> {
     let invalid = |why| io::Error::new(ErrorKind::InvalidData, why);
     let Ok([memory, eventfd]) = <[OwnedFd; 2]>::try_from(descriptors) else {
         return Err(invalid("two descriptors are needed"));
@@ -451,15 +455,15 @@ fn attach(
     let memory = Held::new(raise(memory), OTHER).ok_or_else(|| invalid("there is no memory"))?;
     let writer = Box::new(writer.waking(number));
     match replaced.take() {
-        Some(Orphan { rings: Left::Live(Channel { place: Some(old), .. }), since })
+        Some(Orphan { rings: OrphanRings::Live(Channel { place: Some(old), .. }), since })
             if old.has_contexts == has_contexts =>
         {
             let slot = old.slot;
             return match channels::replace(slot, writer) {
                 true => {
                     // What is in the old ones is still to be read.
-                    *replaced = Some(Orphan { rings: Left::Spent(old.memory), since });
-                    Ok(Place { slot, has_contexts, memory, _eventfd: eventfd })
+                    *replaced = Some(Orphan { rings: OrphanRings::Spent(old.memory), since });
+                    Ok(AttachedRings { slot, has_contexts, memory, _eventfd: eventfd })
                 }
                 false => Err(io::Error::other("its rings cannot be replaced")),
             };
@@ -468,16 +472,16 @@ fn attach(
     }
     let slot = channels::attach_somewhere(writer, has_contexts);
     let slot = slot.ok_or_else(|| io::Error::other("there are too many channels"))?;
-    Ok(Place { slot, has_contexts, memory, _eventfd: eventfd })
+    Ok(AttachedRings { slot, has_contexts, memory, _eventfd: eventfd })
 }
 
 impl Channel {
     /// Keeps a rule that is not in force yet.
-    fn keep(&mut self, rule: EventRule) -> Result<(), End> {
+    fn add_rule(&mut self, rule: EventRule) -> Result<(), EndReason> {
         let names = rule.names.iter().chain(&rule.excluded).chain(&rule.filter);
         self.rules_size += names.map(|text| text.len() + size_of::<String>()).sum::<usize>();
         if self.rules.len() >= RULES_MAX || self.rules_size > RULES_SIZE_MAX {
-            return Err(End::Nonsense);
+            return Err(EndReason::ProtocolError);
         }
         self.rules.push(rule);
         Ok(())
@@ -487,15 +491,18 @@ impl Channel {
     fn apply(&mut self) {
         let rules = std::mem::take(&mut self.rules);
         self.rules_size = 0;
-        if let Some(Place { slot, .. }) = self.place {
-            registry::set_orders(slot, Some(Orders::new(&rules, self.sources.clone())));
+        if let Some(AttachedRings { slot, .. }) = self.place {
+            decision::set_channel_rules(
+                slot,
+                Some(ChannelRules::new(&rules, self.sources.clone())),
+            );
         }
     }
 
     /// Nothing is recorded any more, and the memory is let go.
     fn remove(self) {
         if let Some(place) = self.place {
-            let is_unused = registry::set_orders(place.slot, None);
+            let is_unused = decision::set_channel_rules(place.slot, None);
             channels::detach_for_good(place.slot, is_unused);
         }
     }

@@ -1,7 +1,6 @@
 //! What users say in environment variables, read once, before `main`. `docs/environment.md` has them all;
 //! see also [`daemon`](super).
 
-use super::Patience;
 use crate::sample;
 use blkkin_control::address::Surroundings;
 use blkkin_control::limits::PROGRAM_SIZE_MAX;
@@ -26,13 +25,35 @@ pub(super) struct Settings {
     /// To do nothing at all.
     pub(super) is_inert: bool,
     /// To tell mistakes.
-    pub(super) tells: bool,
+    pub(super) reports_mistakes: bool,
     /// How long the program may wait for a daemon.
-    pub(super) patience: Patience,
+    pub(super) wait_limits: WaitLimits,
     /// Name of the program.
     pub(super) program: String,
     /// Where daemons may listen.
     pub(super) sockets: Vec<PathBuf>,
+}
+
+/// How long a program waits for a daemon: before `main`, and at a child's first event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct WaitLimits {
+    /// Until the daemon has let the program in.
+    pub(super) greeting: Duration,
+    /// Until it has said what to record, if it has let the program in. Both count from the start.
+    pub(super) rules: Duration,
+}
+
+impl WaitLimits {
+    /// Without `BLKKIN_WAIT`. A stopped daemon costs the first, a busy one the second.
+    pub(super) const DEFAULT: WaitLimits =
+        WaitLimits { greeting: Duration::from_millis(500), rules: Duration::from_secs(2) };
+    pub(super) const NONE: WaitLimits =
+        WaitLimits { greeting: Duration::ZERO, rules: Duration::ZERO };
+
+    /// The same limit for both.
+    pub(super) fn of(wait: Duration) -> WaitLimits {
+        WaitLimits { greeting: wait, rules: wait }
+    }
 }
 
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
@@ -43,8 +64,8 @@ pub(super) fn get() -> &'static Settings {
 }
 
 /// Tells a mistake, if somebody wants to know.
-pub(super) fn tell(what: impl FnOnce() -> String) {
-    if SETTINGS.get().is_some_and(|settings| settings.tells) {
+pub(super) fn report(what: impl FnOnce() -> String) {
+    if SETTINGS.get().is_some_and(|settings| settings.reports_mistakes) {
         write(&what());
     }
 }
@@ -68,9 +89,9 @@ fn read() -> Settings {
             false
         }
     };
-    let (is_disabled, tells) = (flag(DISABLE), flag(DEBUG));
+    let (is_disabled, reports_mistakes) = (flag(DISABLE), flag(DEBUG));
     if is_disabled {
-        return Settings { is_inert: true, tells, ..Settings::default() };
+        return Settings { is_inert: true, reports_mistakes, ..Settings::default() };
     }
     let wait = text(WAIT).and_then(|value| {
         let number = value.to_str().and_then(|value| value.parse::<u32>().ok());
@@ -86,13 +107,13 @@ fn read() -> Settings {
             Err(error) => mistakes.push(format!("{}: {error}", sample::VARIABLE)),
         }
     }
-    if tells {
+    if reports_mistakes {
         mistakes.iter().for_each(|mistake| write(mistake));
     }
     Settings {
         is_inert: false,
-        tells,
-        patience: wait.map_or(Patience::DEFAULT, Patience::of),
+        reports_mistakes,
+        wait_limits: wait.map_or(WaitLimits::DEFAULT, WaitLimits::of),
         program: program(text(PROGRAM).map(|name| name.to_string_lossy().into_owned())),
         sockets: Surroundings::new(blkkin_sys::user_id(), text).candidates(),
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 static SAMPLER: Sampler = Sampler::new();
 /// Holds what code or the environment has said, while a daemon says something else.
 static OWN: Sampler = Sampler::new();
-static IS_OVERRULED: AtomicBool = AtomicBool::new(false);
+static IS_OVERRIDDEN: AtomicBool = AtomicBool::new(false);
 
 /// The process's sampler: it follows every request, if neither the variable [`VARIABLE`](super::VARIABLE)
 /// nor [`set_default`] nor a daemon says something else. Change it by [`set_default`], so that a daemon
@@ -18,14 +18,14 @@ pub fn global() -> &'static Sampler {
 /// What the process's sampler goes by, as long as no daemon says something else.
 pub fn set_default(rules: Sampling) {
     OWN.set(rules);
-    if !IS_OVERRULED.load(Ordering::Acquire) {
+    if !IS_OVERRIDDEN.load(Ordering::Acquire) {
         SAMPLER.set(rules);
     }
 }
 
 /// What a daemon says; nothing any more, if there are no rules.
-pub(crate) fn overrule(rules: Option<Sampling>) {
-    IS_OVERRULED.store(rules.is_some(), Ordering::Release);
+pub(crate) fn set_override(rules: Option<Sampling>) {
+    IS_OVERRIDDEN.store(rules.is_some(), Ordering::Release);
     SAMPLER.set(rules.unwrap_or_else(|| OWN.rules()));
 }
 
@@ -39,12 +39,12 @@ mod tests {
         let half = Sampling { one_of: 2, limit: None };
         set_default(half);
         assert_eq!(global().rules(), half);
-        overrule(Some(Sampling::NONE));
+        set_override(Some(Sampling::NONE));
         assert_eq!(global().rules(), Sampling::NONE);
         let third = Sampling { one_of: 3, limit: None };
         set_default(third);
         assert_eq!(global().rules(), Sampling::NONE);
-        overrule(None);
+        set_override(None);
         assert_eq!(global().rules(), third);
         set_default(Sampling::ALL);
         assert_eq!(global().rules(), Sampling::ALL);

@@ -36,18 +36,18 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// A value as it was at some moment.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Text {
+pub(crate) struct ContextText {
     bytes: [u8; 8 * WORDS],
     size: usize,
 }
 
-impl Default for Text {
-    fn default() -> Text {
-        Text { bytes: [0; 8 * WORDS], size: 0 }
+impl Default for ContextText {
+    fn default() -> ContextText {
+        ContextText { bytes: [0; 8 * WORDS], size: 0 }
     }
 }
 
-impl Text {
+impl ContextText {
     pub(crate) fn as_str(&self) -> &str {
         let bytes = self.bytes.get(..self.size).unwrap_or_default();
         // Values are stored whole, so it is what was a string.
@@ -61,8 +61,8 @@ impl Text {
 ///
 /// May be called by any thread, but not in a signal handler.
 pub fn set_context(name: &str, value: &str) -> bool {
-    locked(|| {
-        let Some(entry) = place_of_new(name).and_then(|place| ENTRIES.get(place)) else {
+    with_lock(|| {
+        let Some(entry) = add(name).and_then(|place| ENTRIES.get(place)) else {
             return false;
         };
         entry.set(cut(value));
@@ -79,27 +79,27 @@ fn cut(value: &str) -> &[u8] {
 }
 
 /// Where a context of that name is, from now on. `None` if there are too many.
-pub(crate) fn place(name: &str) -> Option<usize> {
-    place_of(name).or_else(|| locked(|| place_of_new(name)).flatten())
+pub(crate) fn reserve(name: &str) -> Option<usize> {
+    find(name).or_else(|| with_lock(|| add(name)).flatten())
 }
 
 /// Where a context of that name is, if there is one.
-pub(crate) fn place_of(name: &str) -> Option<usize> {
+pub(crate) fn find(name: &str) -> Option<usize> {
     let count = COUNT.load(Ordering::Acquire).min(NAMES_MAX);
     ENTRIES[..count].iter().position(|entry| entry.name.get().is_some_and(|it| **it == *name))
 }
 
 /// Puts the value at a place into `text`; an empty one if there is none, or it does not stop changing. In
 /// place, because signal handlers have little stack.
-pub(crate) fn get(place: usize, text: &mut Text) {
+pub(crate) fn read(place: usize, text: &mut ContextText) {
     let is_there = ENTRIES.get(place).is_some_and(|entry| entry.get(text));
     if !is_there {
         text.size = 0;
     }
 }
 
-fn place_of_new(name: &str) -> Option<usize> {
-    if let Some(place) = place_of(name) {
+fn add(name: &str) -> Option<usize> {
+    if let Some(place) = find(name) {
         return Some(place);
     }
     let (provider, rest) = name.split_once(':')?;
@@ -122,11 +122,11 @@ fn place_of_new(name: &str) -> Option<usize> {
 /// Does `work` while no other thread of this process does any. A lock that children find open, so that they
 /// do not wait for threads that they have not. `None` if a thread holds it for long: then it is one that a
 /// signal handler has interrupted.
-fn locked<R>(work: impl FnOnce() -> R) -> Option<R> {
+fn with_lock<R>(work: impl FnOnce() -> R) -> Option<R> {
     static LOCK: WipedOnFork = WipedOnFork::new();
     const TRIES_MAX: usize = 100_000;
-    struct Held;
-    impl Drop for Held {
+    struct Unlock;
+    impl Drop for Unlock {
         fn drop(&mut self) {
             let [lock] = LOCK.words();
             lock.store(0, Ordering::Release);
@@ -136,7 +136,7 @@ fn locked<R>(work: impl FnOnce() -> R) -> Option<R> {
     let [lock] = LOCK.words();
     for _ in 0..TRIES_MAX {
         if lock.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-            let _held = Held;
+            let _unlock = Unlock;
             return Some(work());
         }
         std::thread::yield_now();
@@ -161,7 +161,7 @@ impl Entry {
         self.version.store(version.wrapping_add(1), Ordering::Release);
     }
 
-    fn get(&self, text: &mut Text) -> bool {
+    fn get(&self, text: &mut ContextText) -> bool {
         const TRIES_MAX: usize = 100;
         for _ in 0..TRIES_MAX {
             let version = self.version.load(Ordering::Acquire);
@@ -188,30 +188,30 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicBool;
 
-    fn get(place: usize) -> Text {
-        let mut text = Text::default();
-        super::get(place, &mut text);
+    fn get(place: usize) -> ContextText {
+        let mut text = ContextText::default();
+        super::read(place, &mut text);
         text
     }
 
     #[test]
     fn the_last_value_counts() {
-        assert!(place_of("last:value").is_none());
-        let place = place("last:value").unwrap();
+        assert!(find("last:value").is_none());
+        let place = reserve("last:value").unwrap();
         assert_eq!(get(place).as_str(), "");
         assert!(set_context("last:value", "one"));
         assert!(set_context("last:value", "longer than eight bytes"));
         assert_eq!(get(place).as_str(), "longer than eight bytes");
         assert!(set_context("last:value", "short"));
         assert_eq!(get(place).as_str(), "short");
-        assert_eq!(super::place("last:value"), Some(place));
+        assert_eq!(super::reserve("last:value"), Some(place));
     }
 
     #[test]
     fn values_are_cut_between_letters() {
         let check = |value: &str, expected: &str| {
             assert!(set_context("cut:value", value));
-            assert_eq!(get(place("cut:value").unwrap()).as_str(), expected);
+            assert_eq!(get(reserve("cut:value").unwrap()).as_str(), expected);
         };
         check("a\0b", "a");
         check(&"x".repeat(300), &"x".repeat(255));
@@ -230,7 +230,7 @@ mod tests {
     /// Nobody sees a mixture of two values.
     #[test]
     fn values_are_read_whole() {
-        let place = place("whole:value").unwrap();
+        let place = reserve("whole:value").unwrap();
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             for letter in ["a", "b"] {

@@ -1,11 +1,25 @@
 //! What can be said of where an event happens: process, thread, processor, namespaces.
 
-use crate::registry::Source;
-use crate::supplied;
+use crate::app_context;
 use blkkin_control::Context;
 use std::cell::Cell;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Where a context comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ContextSource {
+    Pid,
+    Tid,
+    Procname,
+    Cpu,
+    /// What was found when the channel came.
+    Fixed32(u32),
+    /// As above.
+    Fixed64(u64),
+    /// What the program says, under the name at that place.
+    Supplied(Option<usize>),
+}
 
 /// The process, as it was asked when a channel came: a child has none before it has been asked itself.
 static PID: AtomicU32 = AtomicU32::new(0);
@@ -41,19 +55,19 @@ pub(crate) fn procname() -> [u8; 16] {
 }
 
 /// Where the contexts of a channel come from. Of what belongs to the whole process, what it is now.
-pub(crate) fn sources(contexts: &[Context]) -> Vec<Source> {
+pub(crate) fn sources(contexts: &[Context]) -> Vec<ContextSource> {
     PID.store(std::process::id(), Ordering::Relaxed);
     contexts.iter().map(source).collect()
 }
 
-fn source(context: &Context) -> Source {
-    Source::Fixed32(match context {
-        Context::Pid => return Source::Pid,
-        Context::Tid => return Source::Tid,
-        Context::Procname => return Source::Procname,
-        Context::Cpu => return Source::Cpu,
-        Context::CgroupId => return Source::Fixed64(cgroup().unwrap_or(0)),
-        Context::Supplied { name } => return Source::Supplied(supplied::place(name)),
+fn source(context: &Context) -> ContextSource {
+    ContextSource::Fixed32(match context {
+        Context::Pid => return ContextSource::Pid,
+        Context::Tid => return ContextSource::Tid,
+        Context::Procname => return ContextSource::Procname,
+        Context::Cpu => return ContextSource::Cpu,
+        Context::CgroupId => return ContextSource::Fixed64(cgroup().unwrap_or(0)),
+        Context::Supplied { name } => return ContextSource::Supplied(app_context::reserve(name)),
         Context::PidNamespace => namespace("pid"),
         Context::MountNamespace => namespace("mnt"),
         Context::UserNamespace => namespace("user"),

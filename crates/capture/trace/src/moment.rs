@@ -13,7 +13,7 @@ const TSC: u8 = 1;
 const MONOTONIC: u8 = 2;
 
 /// Has spans take their times from this clock.
-pub(crate) fn follow(clock: Clock) {
+pub(crate) fn set_clock(clock: Clock) {
     CLOCK.store(if clock == Clock::Tsc { TSC } else { MONOTONIC }, Relaxed);
 }
 

@@ -16,19 +16,19 @@ fn a_program_talks_to_several_daemons() {
     static IS_OVER: AtomicBool = AtomicBool::new(false);
     let (first, mut second) = (Listening::new("first"), Listening::new("second"));
     second.close();
-    let daemons = [&first, &second].map(|daemon| Daemon {
+    let daemons = [&first, &second].map(|daemon| DaemonAddress {
         path: daemon.path.clone().leak(),
-        state: State::Pauses { until: Instant::now(), is_absent: false },
+        state: State::Paused { until: Instant::now(), is_absent: false },
         pause: PAUSE_MIN,
         orphans: Vec::new(),
-        kept_until: Instant::now(),
+        orphans_until: Instant::now(),
     });
-    let mut talk = Talk { daemons: daemons.into(), ..Talk::new() };
-    assert!(talk.connect() && crate::channels::prepare());
+    let mut connections = Connections { addresses: daemons.into(), ..Connections::new() };
+    assert!(connections.connect() && crate::channels::prepare());
     let thread = std::thread::spawn(move || {
         let id = blkkin_sys::thread_id();
         let sleeper = std::thread::spawn(move || switches(id));
-        talk.until(|_| IS_OVER.load(Ordering::SeqCst), None);
+        connections.run_until(|_| IS_OVER.load(Ordering::SeqCst), None);
         sleeper.join().unwrap()
     });
     let mut one = first.program();
@@ -81,22 +81,22 @@ fn what_was_left_is_kept_for_a_while() {
     let now = Instant::now();
     let ago = |seconds| now.checked_sub(Duration::from_secs(seconds)).expect("a time");
     let check = |ages: &[u64], expected: &[u64]| {
-        let mut daemon = Daemon {
+        let mut daemon = DaemonAddress {
             path: listening.path.clone().leak(),
-            state: State::Pauses { until: now, is_absent: false },
+            state: State::Paused { until: now, is_absent: false },
             pause: PAUSE_MIN,
             orphans: ages.iter().map(|age| Orphan::for_test(ago(*age))).collect(),
-            kept_until: now + ORPHAN_PATIENCE,
+            orphans_until: now + ORPHAN_PATIENCE,
         };
         // Somebody comes, and goes without a word; again and again.
         for _ in 0..3 {
             daemon.connect(Clock::Tsc);
             let come = listening.connected(LONG);
             drop(come.expect("it was found"));
-            while matches!(daemon.state, State::Talks { .. }) {
-                daemon.go_on(&mut CatalogFile::default());
+            while matches!(daemon.state, State::Connected { .. }) {
+                daemon.process(&mut CatalogFile::default());
             }
-            daemon.state = State::Pauses { until: now, is_absent: false };
+            daemon.state = State::Paused { until: now, is_absent: false };
         }
         let ages = daemon.orphans.iter().map(|orphan| orphan.age(now).as_secs());
         assert_eq!(ages.collect::<Vec<u64>>(), expected);

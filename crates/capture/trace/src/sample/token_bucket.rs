@@ -14,21 +14,21 @@ const NO_LIMIT: u64 = 0;
 /// In each time of any length, it gives at most as many tokens as it holds, and those that come in
 /// meanwhile.
 #[derive(Debug)]
-pub(super) struct Bucket {
+pub(super) struct TokenBucket {
     /// As [`pack`] makes it, so that a change is seen whole.
     limit: AtomicU64,
     /// When it will be full. Each token that is taken is one interval more.
     full_at_ns: AtomicU64,
-    /// As it was given, for [`Bucket::limit`]: an interval has no exact rate.
-    given: AtomicU64,
+    /// As it was given, for [`TokenBucket::limit`]: an interval has no exact rate.
+    configured: AtomicU64,
 }
 
-impl Bucket {
-    pub(super) const fn new() -> Bucket {
-        Bucket {
+impl TokenBucket {
+    pub(super) const fn new() -> TokenBucket {
+        TokenBucket {
             limit: AtomicU64::new(NO_LIMIT),
             full_at_ns: AtomicU64::new(0),
-            given: AtomicU64::new(0),
+            configured: AtomicU64::new(0),
         }
     }
 
@@ -36,14 +36,14 @@ impl Bucket {
     pub(super) fn set(&self, limit: Option<Limit>) {
         let packed = limit.map_or(NO_LIMIT, pack);
         let given = |limit: Limit| u64::from(limit.per_second) << 32 | u64::from(limit.burst);
-        self.given.store(limit.map_or(0, given), Relaxed);
+        self.configured.store(limit.map_or(0, given), Relaxed);
         if self.limit.swap(packed, Relaxed) != packed {
             self.full_at_ns.store(0, Relaxed);
         }
     }
 
     pub(super) fn limit(&self) -> Option<Limit> {
-        let given = self.given.load(Relaxed);
+        let given = self.configured.load(Relaxed);
         unpack(self.limit.load(Relaxed))?;
         Some(Limit { per_second: (given >> 32) as u32, burst: given as u32 })
     }
