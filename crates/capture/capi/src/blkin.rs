@@ -9,7 +9,8 @@ use crate::layout::{
     Annotation, Endpoint, INTEGER, INVALID, OK, PackedTraceInfo, STRING, TIMESTAMP, Trace,
     TraceInfo, Value,
 };
-use crate::record::{self, Said, WARNING};
+use crate::raw_annotation::RawAnnotation;
+use crate::record::{self, WARNING};
 use blkkin_sys::monotonic_ns;
 use blkkin_trace::sample;
 use std::ffi::{c_char, c_int};
@@ -192,18 +193,18 @@ both! {
             return INVALID;
         }
         // SAFETY: not NULL, so valid; of key and value only those are read that the kind has.
-        let (said, endpoint) = unsafe {
+        let (raw, endpoint) = unsafe {
             let key = &raw const (*annotation).key;
             let value = &raw const (*annotation).value;
-            let said = match (&raw const (*annotation).kind).read() {
-                STRING => Said::String { key: key.read(), val: value.read().string },
-                INTEGER => Said::Integer { key: key.read(), val: value.read().integer },
-                _ => Said::Event(value.read().string),
+            let raw = match (&raw const (*annotation).kind).read() {
+                STRING => RawAnnotation::String { key: key.read(), val: value.read().string },
+                INTEGER => RawAnnotation::Integer { key: key.read(), val: value.read().integer },
+                _ => RawAnnotation::Event(value.read().string),
             };
-            (said, (&raw const (*annotation).endpoint).read())
+            (raw, (&raw const (*annotation).endpoint).read())
         };
         // SAFETY: the caller owes the same.
-        unsafe { record::record(trace, endpoint, WARNING, said) }
+        unsafe { record::record(trace, endpoint, WARNING, raw) }
     }
 
     /// Ids out of a trace.

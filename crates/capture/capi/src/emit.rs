@@ -2,7 +2,7 @@
 
 use crate::guard;
 use crate::layout::{Endpoint, Trace};
-use crate::record::Said;
+use crate::raw_annotation::RawAnnotation;
 use blkkin_ring::Pen;
 use blkkin_trace::family::{self, Annotation, Family, PutString};
 use blkkin_trace::{Level, registry};
@@ -114,11 +114,18 @@ impl PutString for CString {
 ///
 /// No string may be NULL; all end with a NUL, and stay as they are during the call.
 #[inline(always)]
-pub(crate) unsafe fn emit(trace: &Trace, endpoint: &Endpoint, level: c_uint, said: Said) {
-    let said = match said {
-        Said::Event(event) => family::Said::Event(CString(event)),
-        Said::String { key, val } => family::Said::String { key: CString(key), val: CString(val) },
-        Said::Integer { key, val } => family::Said::Integer { key: CString(key), val },
+pub(crate) unsafe fn emit(
+    trace: &Trace,
+    endpoint: &Endpoint,
+    level: c_uint,
+    annotation: RawAnnotation,
+) {
+    let said = match annotation {
+        RawAnnotation::Event(event) => family::Said::Event(CString(event)),
+        RawAnnotation::String { key, val } => {
+            family::Said::String { key: CString(key), val: CString(val) }
+        }
+        RawAnnotation::Integer { key, val } => family::Said::Integer { key: CString(key), val },
     };
     let annotation = Annotation {
         trace_name: CString(trace.name),

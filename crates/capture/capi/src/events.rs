@@ -1,7 +1,7 @@
 //! Events with fields of a program's own: what `BLKKIN_EVENT` of `blkkin.h` expands to calls [`blkkin_record_`].
 //!
 //! A place of the program is described by constants. When it is first come by, its description is copied into memory
-//! of this library, and the place gets a pointer to the [`Type`] made of it: so a plugin with such places can be
+//! of this library, and the place gets a pointer to the [`SiteType`] made of it: so a plugin with such places can be
 //! unloaded at any time, and a place in a header is one type however often it was compiled. This may happen in a
 //! signal handler: nothing is allocated and nobody waits. Where descriptions find no room, or are not what they may be,
 //! the place is never wanted.
@@ -43,7 +43,7 @@ pub struct CField {
 #[allow(missing_docs, reason = "blkkin.h explains the fields")]
 pub struct Site {
     pub wanted: AtomicPtr<AtomicU64>,
-    pub known: AtomicPtr<Type>,
+    pub known: AtomicPtr<SiteType>,
     pub name: *const c_char,
     pub file: *const c_char,
     pub line: c_int,
@@ -71,7 +71,7 @@ static NEVER: AtomicU64 = AtomicU64::new(0);
 
 /// A place's description, copied.
 #[derive(Debug)]
-pub struct Type {
+pub struct SiteType {
     event: EventType,
     kinds: &'static [Kind],
 }
@@ -92,7 +92,7 @@ pub unsafe extern "C" fn blkkin_know_(site: *mut Site) -> c_int {
     // SAFETY: the caller owes a place, of which all but atomics is constant.
     let Some(site) = (unsafe { site.as_ref() }) else { return 0 };
     // SAFETY: the caller owes the same.
-    match guard::quietly(None, || unsafe { make_known(site) }) {
+    match guard::quietly(None, || unsafe { register_site(site) }) {
         Some(known) => known.event.is_enabled().into(),
         None => {
             site.wanted.store((&raw const NEVER).cast_mut(), Ordering::Relaxed);
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn blkkin_know_(site: *mut Site) -> c_int {
 pub unsafe extern "C" fn blkkin_record_(site: *mut Site, values: *const CValue) {
     // SAFETY: the caller owes a place, of which all but atomics is constant.
     let Some(site) = (unsafe { site.as_ref() }) else { return };
-    // Acquire: pairs with the release in `make_known`.
+    // Acquire: pairs with the release in `register_site`.
     let known = site.known.load(Ordering::Acquire);
     // SAFETY: null, or a type, which lives for ever.
     let Some(known) = (unsafe { known.as_ref() }) else { return };
@@ -181,47 +181,47 @@ unsafe fn put_many(encoder: &mut Encoder<'_>, of: Scalar, start: *const c_void, 
 }
 
 /// Bytes for descriptions.
-const MEMORY_SIZE: usize = 4 << 20;
+const ARENA_SIZE: usize = 4 << 20;
 /// Types of one program; more cannot be recorded.
 const TYPES_MAX: usize = registry::TYPES_MAX;
 
-/// Memory that is handed out piece by piece, and never given back.
-struct Memory(UnsafeCell<MaybeUninit<[u64; MEMORY_SIZE / 8]>>);
+/// Arena that is handed out piece by piece, and never given back.
+struct Arena(UnsafeCell<MaybeUninit<[u64; ARENA_SIZE / 8]>>);
 
 // SAFETY: each piece of it is handed out once.
-unsafe impl Sync for Memory {}
+unsafe impl Sync for Arena {}
 
-static MEMORY: Memory = Memory(UnsafeCell::new(MaybeUninit::zeroed()));
+static ARENA: Arena = Arena(UnsafeCell::new(MaybeUninit::zeroed()));
 static USED: AtomicUsize = AtomicUsize::new(0);
 
 /// All types so far, at places that depend on what they are.
-static TYPES: [AtomicPtr<Type>; 2 * TYPES_MAX] =
+static TYPES: [AtomicPtr<SiteType>; 2 * TYPES_MAX] =
     [const { AtomicPtr::new(ptr::null_mut()) }; 2 * TYPES_MAX];
 const PLACES_MASK: usize = 2 * TYPES_MAX - 1;
 const _: () = assert!(TYPES_MAX.is_power_of_two());
 
 /// Moves a value to where it lives for ever.
-fn keep<T>(value: T) -> Option<&'static T> {
-    keep_all(1, |_| Some(value_once(&value))).and_then(|kept| kept.first())
+fn store<T>(value: T) -> Option<&'static T> {
+    store_all(1, |_| Some(move_out(&value))).and_then(|kept| kept.first())
 }
 
 /// A copy of a value that is not used afterwards.
-fn value_once<T>(value: &T) -> T {
-    // SAFETY: `keep` makes one copy, and what it copies has nothing to drop.
+fn move_out<T>(value: &T) -> T {
+    // SAFETY: `store` makes one copy, and what it copies has nothing to drop.
     const { assert!(!std::mem::needs_drop::<T>()) };
     // SAFETY: as above.
     unsafe { ptr::read(value) }
 }
 
 /// Makes so many values where they live for ever. `None` if there is no room, or one cannot be made.
-fn keep_all<T>(count: usize, mut make: impl FnMut(usize) -> Option<T>) -> Option<&'static [T]> {
+fn store_all<T>(count: usize, mut make: impl FnMut(usize) -> Option<T>) -> Option<&'static [T]> {
     const { assert!(align_of::<T>() <= 8 && !std::mem::needs_drop::<T>()) };
     let size = size_of::<T>().checked_mul(count)?.checked_next_multiple_of(8)?;
     let at = USED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
-        used.checked_add(size).filter(|end| *end <= MEMORY_SIZE)
+        used.checked_add(size).filter(|end| *end <= ARENA_SIZE)
     });
     // SAFETY: so many bytes are there, aligned, which nobody else gets.
-    let start = unsafe { MEMORY.0.get().cast::<u8>().add(at.ok()?).cast::<T>() };
+    let start = unsafe { ARENA.0.get().cast::<u8>().add(at.ok()?).cast::<T>() };
     for index in 0..count {
         // SAFETY: within the piece.
         unsafe { start.add(index).write(make(index)?) };
@@ -240,14 +240,14 @@ unsafe fn text<'a>(from: *const c_char) -> Option<&'a str> {
     (!from.is_null()).then(|| unsafe { CStr::from_ptr(from) }.to_str().ok()).flatten()
 }
 
-fn keep_text(text: &str) -> Option<&'static str> {
+fn store_text(text: &str) -> Option<&'static str> {
     let bytes = text.as_bytes();
-    let kept = keep_all(bytes.len(), |at| bytes.get(at).copied())?;
+    let kept = store_all(bytes.len(), |at| bytes.get(at).copied())?;
     str::from_utf8(kept).ok()
 }
 
 /// A name, of which each side of the colon may have been written as a literal.
-fn parts_of(name: &str) -> Option<(&str, &str)> {
+fn split_name(name: &str) -> Option<(&str, &str)> {
     fn bare(text: &str) -> Option<(&str, &str)> {
         match text.strip_prefix('"') {
             Some(rest) => rest.split_once('"'),
@@ -262,7 +262,7 @@ fn parts_of(name: &str) -> Option<(&str, &str)> {
 /// # Safety
 ///
 /// As for [`blkkin_record_`].
-unsafe fn make_known(site: &Site) -> Option<&'static Type> {
+unsafe fn register_site(site: &Site) -> Option<&'static SiteType> {
     let fields = match site.fields_count {
         0 => &[],
         // SAFETY: the caller owes so many fields.
@@ -271,7 +271,7 @@ unsafe fn make_known(site: &Site) -> Option<&'static Type> {
     // SAFETY: the caller owes the same.
     let hash = unsafe { hash(site, fields)? };
     let places = (0..TYPES.len()).map(|step| (hash as usize).wrapping_add(step) & PLACES_MASK);
-    let mut new: Option<&'static Type> = None;
+    let mut new: Option<&'static SiteType> = None;
     for place in places {
         let place = TYPES.get(place)?;
         // Acquire: pairs with the release when it was put there.
@@ -332,12 +332,12 @@ unsafe fn hash(site: &Site, fields: &[CField]) -> Option<u64> {
 /// # Safety
 ///
 /// As for [`blkkin_record_`].
-unsafe fn is_same(known: &Type, site: &Site, fields: &[CField]) -> bool {
+unsafe fn is_same(known: &SiteType, site: &Site, fields: &[CField]) -> bool {
     // SAFETY: strings of the place, which the caller owes.
-    let of_site = unsafe { (text(site.name).and_then(parts_of), text(site.file)) };
+    let of_site = unsafe { (text(site.name).and_then(split_name), text(site.file)) };
     let (Some((provider, name)), Some(file)) = of_site else { return false };
     let is_place =
-        known.event.place() == (kept_of_path(file), line_of(site))
+        known.event.place() == (path_end(file), line_of(site))
             && known.event.level().number() == u64::from(site.level.cast_unsigned())
             && known.event.name().split_at_checked(provider.len()).is_some_and(|(front, back)| {
                 front == provider && back.strip_prefix(':') == Some(name)
@@ -372,18 +372,19 @@ unsafe fn is_kind(kind: Kind, field: &CField) -> bool {
 /// # Safety
 ///
 /// As for [`blkkin_record_`].
-unsafe fn make(site: &Site, fields: &[CField]) -> Option<&'static Type> {
+unsafe fn make(site: &Site, fields: &[CField]) -> Option<&'static SiteType> {
     // SAFETY: strings of the place, which the caller owes.
-    let (parts, file) = unsafe { (text(site.name).and_then(parts_of)?, text(site.file)?) };
+    let (parts, file) = unsafe { (text(site.name).and_then(split_name)?, text(site.file)?) };
     let (provider, name) = parts;
     let name_bytes = provider.bytes().chain([b':']).chain(name.bytes());
     let mut bytes = name_bytes;
-    let kept = keep_all(provider.len().checked_add(name.len())?.checked_add(1)?, |_| bytes.next())?;
+    let kept =
+        store_all(provider.len().checked_add(name.len())?.checked_add(1)?, |_| bytes.next())?;
     let name = str::from_utf8(kept).ok()?;
-    let file = keep_text(kept_of_path(file))?;
+    let file = store_text(path_end(file))?;
     // SAFETY: as above.
-    let names = keep_all(fields.len(), |at| keep_text(unsafe { text(fields.get(at)?.name)? }))?;
-    let kinds = keep_all(fields.len(), |at| {
+    let names = store_all(fields.len(), |at| store_text(unsafe { text(fields.get(at)?.name)? }))?;
+    let kinds = store_all(fields.len(), |at| {
         let field = fields.get(at)?;
         match field.shape {
             // SAFETY: as above.
@@ -392,11 +393,11 @@ unsafe fn make(site: &Site, fields: &[CField]) -> Option<&'static Type> {
         }
     })?;
     let level = Level::from_number(u64::try_from(site.level).ok()?)?;
-    keep(Type { event: EventType::new(name, level, names, (file, line_of(site))), kinds })
+    store(SiteType { event: EventType::new(name, level, names, (file, line_of(site))), kinds })
 }
 
 /// The end of a path, as much of it as a description may have.
-fn kept_of_path(path: &str) -> &str {
+fn path_end(path: &str) -> &str {
     let start = path.len().saturating_sub(blkkin_trace::control::limits::FILE_SIZE_MAX);
     path.get(start..).unwrap_or_default()
 }
@@ -410,14 +411,14 @@ fn line_of(site: &Site) -> u32 {
 /// As for [`blkkin_record_`].
 unsafe fn enum_kind(field: &CField) -> Option<Kind> {
     let scalar = scalar(field.kind)?;
-    let labels = keep_all(field.count, |index| {
+    let labels = store_all(field.count, |index| {
         // SAFETY: there are so many labels.
         let label = unsafe { field.labels.add(index).as_ref() }?;
         // SAFETY: a string of the place.
-        let name = keep_text(unsafe { text(label.name)? })?;
+        let name = store_text(unsafe { text(label.name)? })?;
         Some(Label { name, value: label.value.cast_unsigned() })
     })?;
-    Some(Kind::Enum(scalar, keep(Labels(labels))?))
+    Some(Kind::Enum(scalar, store(Labels(labels))?))
 }
 
 /// What a field is that is no enumeration.
@@ -500,20 +501,21 @@ mod tests {
             fields: ptr::null(),
         };
         // SAFETY: a place whose strings live as long, without fields.
-        let [one, other] = [site(), site()].map(|site| unsafe { make_known(&site) });
+        let [one, other] = [site(), site()].map(|site| unsafe { register_site(&site) });
         assert!(ptr::eq(one.unwrap(), other.unwrap()));
-        let own = |place: &&AtomicPtr<Type>| ptr::eq(place.load(Ordering::Acquire), one.unwrap());
+        let own =
+            |place: &&AtomicPtr<SiteType>| ptr::eq(place.load(Ordering::Acquire), one.unwrap());
         assert_eq!(TYPES.iter().filter(own).count(), 1);
     }
 
     #[test]
     fn names_are_words_or_literals() {
-        assert_eq!(parts_of("osd:write"), Some(("osd", "write")));
-        assert_eq!(parts_of(r#""osd":write"#), Some(("osd", "write")));
-        assert_eq!(parts_of(r#""my.app":"a:b""#), Some(("my.app", "a:b")));
-        assert_eq!(parts_of(r#"osd:"a b""#), Some(("osd", "a b")));
+        assert_eq!(split_name("osd:write"), Some(("osd", "write")));
+        assert_eq!(split_name(r#""osd":write"#), Some(("osd", "write")));
+        assert_eq!(split_name(r#""my.app":"a:b""#), Some(("my.app", "a:b")));
+        assert_eq!(split_name(r#"osd:"a b""#), Some(("osd", "a b")));
         for wrong in ["", ":", "osd:", r#"""#, r#""osd:write"#, "a:b:c", r#""":a"#] {
-            assert_eq!(parts_of(wrong), None, "{wrong}");
+            assert_eq!(split_name(wrong), None, "{wrong}");
         }
     }
 }

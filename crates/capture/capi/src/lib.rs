@@ -1,6 +1,6 @@
 //! libblkkin: the C API that `include/blkkin.h` declares and explains, which holds blkin's.
 //!
-//! [`layout`] has the structures as C sees them, [`blkin`] and [`own`] the functions, [`events`] what
+//! [`layout`] has the structures as C sees them, [`blkin`] and [`extensions`] the functions, [`events`] what
 //! programs record with fields of their own, and [`emit`] is where annotations leave this crate. C++ has headers only.
 //!
 //! # Safety
@@ -30,13 +30,14 @@
 )]
 
 pub mod blkin;
+pub mod core_annotations;
 pub mod emit;
 pub mod events;
+pub mod extensions;
 mod guard;
 mod headers;
 pub mod layout;
-pub mod own;
+mod raw_annotation;
 mod record;
 #[cfg(test)]
 mod tests;
-pub mod words;

@@ -2,6 +2,7 @@
 
 use crate::emit;
 use crate::layout::{Endpoint, INVALID, OK, Trace};
+use crate::raw_annotation::RawAnnotation;
 use std::ffi::{c_char, c_int, c_uint};
 
 /// How many levels there are.
@@ -9,24 +10,6 @@ const LEVELS: c_uint = 15;
 
 /// The level of everything that is recorded by blkin's functions.
 pub(crate) const WARNING: c_uint = 4;
-
-/// What an annotation says, unchecked.
-#[derive(Clone, Copy)]
-pub(crate) enum Said {
-    Event(*const c_char),
-    String { key: *const c_char, val: *const c_char },
-    Integer { key: *const c_char, val: i64 },
-}
-
-impl Said {
-    fn lacks_something(self) -> bool {
-        match self {
-            Said::Event(event) => event.is_null(),
-            Said::String { key, val } => key.is_null() || val.is_null(),
-            Said::Integer { key, .. } => key.is_null(),
-        }
-    }
-}
 
 /// Records, if everything that it needs is there. Without an endpoint, the trace's is used.
 ///
@@ -41,7 +24,7 @@ pub(crate) unsafe fn record(
     trace: *const Trace,
     endpoint: *const Endpoint,
     level: c_uint,
-    said: Said,
+    annotation: RawAnnotation,
 ) -> c_int {
     if level >= LEVELS {
         return INVALID;
@@ -49,12 +32,12 @@ pub(crate) unsafe fn record(
     // SAFETY: the caller owes the same.
     unsafe {
         if !emit::is_enabled(level) {
-            return if checked(trace, endpoint, said).is_some() { OK } else { INVALID };
+            return if checked(trace, endpoint, annotation).is_some() { OK } else { INVALID };
         }
-        match said {
-            Said::Event(said) => event(trace, endpoint, level, said),
-            Said::String { key, val } => string(trace, endpoint, level, key, val),
-            Said::Integer { key, val } => integer(trace, endpoint, level, key, val),
+        match annotation {
+            RawAnnotation::Event(text) => record_event(trace, endpoint, level, text),
+            RawAnnotation::String { key, val } => record_string(trace, endpoint, level, key, val),
+            RawAnnotation::Integer { key, val } => record_integer(trace, endpoint, level, key, val),
         }
     }
 }
@@ -66,14 +49,14 @@ pub(crate) unsafe fn record(
 ///
 /// See the crate.
 #[inline(never)]
-unsafe fn event(
+unsafe fn record_event(
     trace: *const Trace,
     endpoint: *const Endpoint,
     level: c_uint,
     event: *const c_char,
 ) -> c_int {
     // SAFETY: the caller owes the same.
-    unsafe { check_and_emit(trace, endpoint, level, Said::Event(event)) }
+    unsafe { check_and_emit(trace, endpoint, level, RawAnnotation::Event(event)) }
 }
 
 /// Something is the case, told as a string.
@@ -82,7 +65,7 @@ unsafe fn event(
 ///
 /// See the crate.
 #[inline(never)]
-unsafe fn string(
+unsafe fn record_string(
     trace: *const Trace,
     endpoint: *const Endpoint,
     level: c_uint,
@@ -90,7 +73,7 @@ unsafe fn string(
     val: *const c_char,
 ) -> c_int {
     // SAFETY: the caller owes the same.
-    unsafe { check_and_emit(trace, endpoint, level, Said::String { key, val }) }
+    unsafe { check_and_emit(trace, endpoint, level, RawAnnotation::String { key, val }) }
 }
 
 /// Something is the case, told as an integer.
@@ -99,7 +82,7 @@ unsafe fn string(
 ///
 /// See the crate.
 #[inline(never)]
-unsafe fn integer(
+unsafe fn record_integer(
     trace: *const Trace,
     endpoint: *const Endpoint,
     level: c_uint,
@@ -107,7 +90,7 @@ unsafe fn integer(
     val: i64,
 ) -> c_int {
     // SAFETY: the caller owes the same.
-    unsafe { check_and_emit(trace, endpoint, level, Said::Integer { key, val }) }
+    unsafe { check_and_emit(trace, endpoint, level, RawAnnotation::Integer { key, val }) }
 }
 
 /// # Safety
@@ -118,16 +101,16 @@ unsafe fn check_and_emit(
     trace: *const Trace,
     endpoint: *const Endpoint,
     level: c_uint,
-    said: Said,
+    annotation: RawAnnotation,
 ) -> c_int {
     // SAFETY: the caller's pointers are NULL or valid; no string of a checked annotation is NULL, and all
     // stay as they are during the call.
     unsafe {
-        let Some((trace, endpoint)) = checked(trace, endpoint, said) else { return INVALID };
+        let Some((trace, endpoint)) = checked(trace, endpoint, annotation) else { return INVALID };
         if !trace.info.is_followed() {
             return OK;
         }
-        emit::emit(trace, endpoint, level, said);
+        emit::emit(trace, endpoint, level, annotation);
     }
     OK
 }
@@ -141,9 +124,9 @@ unsafe fn check_and_emit(
 unsafe fn checked<'a>(
     trace: *const Trace,
     endpoint: *const Endpoint,
-    said: Said,
+    annotation: RawAnnotation,
 ) -> Option<(&'a Trace, &'a Endpoint)> {
-    if said.lacks_something() {
+    if annotation.lacks_string() {
         return None;
     }
     // SAFETY: NULL, or valid; all fields of a trace are set, and nobody changes them during the call.

@@ -3,9 +3,9 @@
 
 use crate::blkin::*;
 use crate::emit;
+use crate::extensions::*;
 use crate::headers::{format_b3, format_traceparent, parse_b3, parse_traceparent};
 use crate::layout::*;
-use crate::own::*;
 use crate::record::WARNING;
 use blkkin_ring::{Cells, Clock, HEADER_SIZE, Reader, Shape, Taken, Writer, packet};
 use blkkin_sys::SharedMemory;

@@ -21,7 +21,7 @@ const _: () = assert!(FIELDS_MAX * RESERVE <= SIZE && SIZE <= 1 << 16);
 
 /// Which fields have values, and of what kind: four bits for each field, 0 for none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Form(u128);
+pub(crate) struct FieldKinds(u128);
 
 const KIND_BITS: usize = 4;
 const _: () = assert!(FIELDS_MAX * KIND_BITS == 128);
@@ -49,14 +49,14 @@ const fn kind_of(bits: u128) -> Option<Kind> {
     }
 }
 
-impl Form {
-    const NONE: Form = Form(0);
+impl FieldKinds {
+    const NONE: FieldKinds = FieldKinds(0);
 
     /// All fields, as strings.
-    pub(crate) fn loose(fields_count: usize) -> Form {
-        let mut form = Form::NONE;
-        (0..fields_count.min(FIELDS_MAX)).for_each(|index| form.set(index, Kind::String));
-        form
+    pub(crate) fn all_strings(fields_count: usize) -> FieldKinds {
+        let mut kinds = FieldKinds::NONE;
+        (0..fields_count.min(FIELDS_MAX)).for_each(|index| kinds.set(index, Kind::String));
+        kinds
     }
 
     fn set(&mut self, index: usize, kind: Kind) {
@@ -86,10 +86,10 @@ impl Form {
 }
 
 /// Values in the order in which they came.
-pub(crate) struct Values {
-    form: Form,
+pub(crate) struct FieldValues {
+    kinds: FieldKinds,
     /// Where each value starts.
-    places: [u16; FIELDS_MAX],
+    starts: [u16; FIELDS_MAX],
     used: usize,
     /// A bit for each field that has had a value, and bytes to be left for the others.
     seen: u32,
@@ -98,12 +98,12 @@ pub(crate) struct Values {
     bytes: [u8; SIZE],
 }
 
-impl Values {
+impl FieldValues {
     /// None.
-    pub(crate) const fn new() -> Values {
-        Values {
-            form: Form::NONE,
-            places: [0; FIELDS_MAX],
+    pub(crate) const fn new() -> FieldValues {
+        FieldValues {
+            kinds: FieldKinds::NONE,
+            starts: [0; FIELDS_MAX],
             used: 0,
             seen: 0,
             reserved: 0,
@@ -112,48 +112,48 @@ impl Values {
     }
 
     /// Forgets all, and makes room for values of at most so many fields.
-    pub(crate) fn restart(&mut self, fields_count: usize) {
-        self.form = Form::NONE;
+    pub(crate) fn clear(&mut self, fields_count: usize) {
+        self.kinds = FieldKinds::NONE;
         self.used = 0;
         self.seen = 0;
         self.reserved = fields_count.min(FIELDS_MAX) * RESERVE;
     }
 
-    pub(crate) fn form(&self) -> &Form {
-        &self.form
+    pub(crate) fn kinds(&self) -> &FieldKinds {
+        &self.kinds
     }
 
     /// Takes over the values that are in `others`.
-    pub(crate) fn merge(&mut self, others: &Values) {
-        for (index, kind) in others.form.fields() {
+    pub(crate) fn merge(&mut self, others: &FieldValues) {
+        for (index, kind) in others.kinds.fields() {
             match kind {
                 Kind::String => {
-                    if let Some(mut text) = self.text(index) {
+                    if let Some(mut text) = self.begin_string(index) {
                         // What was cut at a character's end is still a string.
                         text.push(str::from_utf8(others.string(index)).unwrap_or_default());
                     }
                 }
-                _ => self.number(index, kind, others.word(index)),
+                _ => self.set_number(index, kind, others.word(index)),
             }
         }
     }
 
-    fn number(&mut self, index: usize, kind: Kind, number: u64) {
+    fn set_number(&mut self, index: usize, kind: Kind, number: u64) {
         if index >= FIELDS_MAX {
             return;
         }
         let at = match self.size_at(index) >= NUMBER_SIZE {
-            true => Some(usize::from(self.places[index])),
-            false => self.place(index, NUMBER_SIZE),
+            true => Some(usize::from(self.starts[index])),
+            false => self.reserve(index, NUMBER_SIZE),
         };
         if let Some(at) = at {
             self.bytes[at..at + NUMBER_SIZE].copy_from_slice(&number.to_le_bytes());
-            self.form.set(index, kind);
+            self.kinds.set(index, kind);
         }
     }
 
     /// A place for a value behind all others, if there is room.
-    fn place(&mut self, index: usize, size: usize) -> Option<usize> {
+    fn reserve(&mut self, index: usize, size: usize) -> Option<usize> {
         if self.seen & 1 << index == 0 {
             self.seen |= 1 << index;
             self.reserved = self.reserved.saturating_sub(RESERVE);
@@ -163,13 +163,13 @@ impl Values {
         }
         let at = self.used;
         self.used += size;
-        self.places[index] = at as u16;
+        self.starts[index] = at as u16;
         Some(at)
     }
 
     /// Bytes of a value; 0 if there is none.
     fn size_at(&self, index: usize) -> usize {
-        match self.form.kind(index) {
+        match self.kinds.kind(index) {
             None => 0,
             Some(Kind::String) => LENGTH_SIZE + self.string(index).len(),
             Some(_) => NUMBER_SIZE,
@@ -177,36 +177,36 @@ impl Values {
     }
 
     fn string(&self, index: usize) -> &[u8] {
-        let at = usize::from(self.places[index]);
+        let at = usize::from(self.starts[index]);
         let length = u16::from_le_bytes([self.bytes[at], self.bytes[at + 1]]);
         &self.bytes[at + LENGTH_SIZE..at + LENGTH_SIZE + usize::from(length)]
     }
 
     /// Begins a string of any length; none if there is no room for any.
-    fn text(&mut self, index: usize) -> Option<Text<'_>> {
+    fn begin_string(&mut self, index: usize) -> Option<StringWriter<'_>> {
         if index >= FIELDS_MAX {
             return None;
         }
-        if self.form.kind(index).is_some() {
+        if self.kinds.kind(index).is_some() {
             // What was there makes room if it is the last one.
-            let old = usize::from(self.places[index]);
+            let old = usize::from(self.starts[index]);
             if old + self.size_at(index) == self.used {
                 self.used = old;
             }
-            self.form.remove(index);
+            self.kinds.remove(index);
         }
-        let at = self.place(index, LENGTH_SIZE)?;
-        self.form.set(index, Kind::String);
+        let at = self.reserve(index, LENGTH_SIZE)?;
+        self.kinds.set(index, Kind::String);
         self.bytes[at..at + LENGTH_SIZE].fill(0);
-        Some(Text { values: self, at, is_full: false })
+        Some(StringWriter { values: self, at, is_full: false })
     }
 
     /// Appends the values to an event, as a form has them: their own, or the loose one.
-    pub(crate) fn encode(&self, form: &Form, encoder: &mut Encoder<'_>) {
-        for (index, kind) in form.fields() {
-            match self.form.kind(index) {
+    pub(crate) fn encode(&self, kinds: &FieldKinds, encoder: &mut Encoder<'_>) {
+        for (index, kind) in kinds.fields() {
+            match self.kinds.kind(index) {
                 Some(own) if own == kind => self.encode_own(index, kind, encoder),
-                Some(own) => encoder.put_string(&self.shown(index, own)),
+                Some(own) => encoder.put_string(&self.to_text(index, own)),
                 None => encoder.put_string(""),
             }
         }
@@ -222,13 +222,13 @@ impl Values {
     }
 
     fn word(&self, index: usize) -> u64 {
-        let at = usize::from(self.places[index]);
+        let at = usize::from(self.starts[index]);
         let bytes = self.bytes[at..].first_chunk().copied().unwrap_or_default();
         u64::from_le_bytes(bytes)
     }
 
     #[cold]
-    fn shown(&self, index: usize, kind: Kind) -> String {
+    fn to_text(&self, index: usize, kind: Kind) -> String {
         let word = self.word(index);
         match kind {
             Kind::I64 => word.cast_signed().to_string(),
@@ -240,31 +240,31 @@ impl Values {
     }
 }
 
-impl Visit for Values {
+impl Visit for FieldValues {
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.number(field.index(), Kind::I64, value.cast_unsigned());
+        self.set_number(field.index(), Kind::I64, value.cast_unsigned());
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.number(field.index(), Kind::U64, value);
+        self.set_number(field.index(), Kind::U64, value);
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
-        self.number(field.index(), Kind::F64, value.to_bits());
+        self.set_number(field.index(), Kind::F64, value.to_bits());
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.number(field.index(), Kind::Bool, value.into());
+        self.set_number(field.index(), Kind::Bool, value.into());
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        if let Some(mut text) = self.text(field.index()) {
+        if let Some(mut text) = self.begin_string(field.index()) {
             text.push(value);
         }
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        if let Some(mut text) = self.text(field.index()) {
+        if let Some(mut text) = self.begin_string(field.index()) {
             // It takes all, as far as there is room.
             let _ = fmt::write(&mut text, format_args!("{value:?}"));
         }
@@ -272,14 +272,14 @@ impl Visit for Values {
 }
 
 /// A string that grows at the end of the values.
-struct Text<'v> {
-    values: &'v mut Values,
+struct StringWriter<'v> {
+    values: &'v mut FieldValues,
     /// Where it starts, with its length.
     at: usize,
     is_full: bool,
 }
 
-impl Text<'_> {
+impl StringWriter<'_> {
     fn push(&mut self, string: &str) {
         let values = &mut *self.values;
         let room = SIZE.saturating_sub(values.used + values.reserved);
@@ -296,7 +296,7 @@ impl Text<'_> {
     }
 }
 
-impl fmt::Write for Text<'_> {
+impl fmt::Write for StringWriter<'_> {
     /// Never fails, as those who show themselves may rely on it.
     fn write_str(&mut self, string: &str) -> fmt::Result {
         if !self.is_full {

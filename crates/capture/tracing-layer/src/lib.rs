@@ -54,7 +54,7 @@ pub use remote::{context_of, current_context, parse_traceparent, traceparent, wi
 use blkkin_sys::monotonic_ns;
 use blkkin_trace::{Incoming, Moment, SpanContext, SpanId, sample};
 use callsite::Callsite;
-use spans::{Open, Spans, Within};
+use spans::{EnclosingSpan, OpenSpans, SpanData};
 use tracing_core::span::{Attributes, Id, Record};
 use tracing_core::subscriber::Interest;
 use tracing_core::{Dispatch, Event, Metadata, Subscriber};
@@ -69,7 +69,7 @@ pub fn layer<S>() -> Filtered<Layer, Wanted, S>
 where
     S: Subscriber + for<'lookup> LookupSpan<'lookup>,
 {
-    Layer { spans: Spans::new(), service: None }.with_filter(Wanted(()))
+    Layer { spans: OpenSpans::new(), service: None }.with_filter(Wanted(()))
 }
 
 /// The layer of a service: its spans and events say the service and its address. Those of [`layer`]
@@ -78,25 +78,25 @@ pub fn layer_of<S>(service: Endpoint<'static>) -> Filtered<Layer, Wanted, S>
 where
     S: Subscriber + for<'lookup> LookupSpan<'lookup>,
 {
-    Layer { spans: Spans::new(), service: Some(service) }.with_filter(Wanted(()))
+    Layer { spans: OpenSpans::new(), service: Some(service) }.with_filter(Wanted(()))
 }
 
 /// Records spans and events; made by [`layer`] and [`layer_of`].
 #[derive(Debug)]
 pub struct Layer {
-    spans: Spans,
+    spans: OpenSpans,
     service: Option<Endpoint<'static>>,
 }
 
 impl Layer {
     /// What is within the span with this id, or else within the span of which `find` finds the id: an
     /// id can be that of a span that nobody wants.
-    fn within(&self, id: Option<&Id>, find: impl FnOnce() -> Option<Id>) -> Within {
-        let Some(id) = id else { return Within::Nothing };
+    fn enclosing(&self, id: Option<&Id>, find: impl FnOnce() -> Option<Id>) -> EnclosingSpan {
+        let Some(id) = id else { return EnclosingSpan::None };
         self.spans
-            .within(id)
-            .or_else(|| find().and_then(|id| self.spans.within(&id)))
-            .unwrap_or(Within::Nothing)
+            .enclosing(id)
+            .or_else(|| find().and_then(|id| self.spans.enclosing(&id)))
+            .unwrap_or(EnclosingSpan::None)
     }
 }
 
@@ -141,67 +141,67 @@ where
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         let Some(callsite) = callsite::find_wanted(attributes.metadata()) else { return };
         let find = || Some(context.span(id)?.parent()?.id());
-        let within = match attributes.parent() {
-            Some(parent) => self.within(Some(parent), find),
-            None if attributes.is_root() => Within::Nothing,
-            None => self.within(context.current_span().id(), find),
+        let enclosing = match attributes.parent() {
+            Some(parent) => self.enclosing(Some(parent), find),
+            None if attributes.is_root() => EnclosingSpan::None,
+            None => self.enclosing(context.current_span().id(), find),
         };
-        let context = match within {
-            Within::Span(parent) => parent.child(),
-            Within::Nothing => match root() {
+        let context = match enclosing {
+            EnclosingSpan::Span(parent) => parent.child(),
+            EnclosingSpan::None => match root() {
                 Some(context) => context,
-                None => return self.spans.put(id, None),
+                None => return self.spans.insert(id, None),
             },
-            Within::NotFollowed => return self.spans.put(id, None),
+            EnclosingSpan::NotFollowed => return self.spans.insert(id, None),
         };
-        let mut open = Open::new(callsite.fields_count());
-        open.context = Some(context);
-        open.callsite = Some(callsite);
-        attributes.record(&mut open.values);
+        let mut span = SpanData::new(callsite.fields_count());
+        span.context = Some(context);
+        span.callsite = Some(callsite);
+        attributes.record(&mut span.values);
         // The time of recording it is not the span's.
-        open.start = Moment::now();
-        self.spans.put(id, Some(open));
+        span.start = Moment::now();
+        self.spans.insert(id, Some(span));
     }
 
     fn on_record(&self, id: &Id, record: &Record<'_>, _: Context<'_, S>) {
-        let mut late = Open::new(record.len());
+        let mut late = SpanData::new(record.len());
         record.record(&mut late.values);
         self.spans.record(id, &late.values);
-        late.give_back();
+        late.recycle();
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         let Some(callsite) = callsite::find_wanted(event.metadata()) else { return };
         let find = || Some(context.event_span(event)?.id());
-        let within = match event.parent() {
-            Some(parent) => self.within(Some(parent), find),
-            None if event.is_root() => Within::Nothing,
-            None => self.within(context.current_span().id(), find),
+        let enclosing = match event.parent() {
+            Some(parent) => self.enclosing(Some(parent), find),
+            None if event.is_root() => EnclosingSpan::None,
+            None => self.enclosing(context.current_span().id(), find),
         };
-        let ids = match within {
-            Within::NotFollowed => return,
-            Within::Nothing => [0; 3],
-            Within::Span(SpanContext { trace_id, span_id, .. }) => {
+        let ids = match enclosing {
+            EnclosingSpan::NotFollowed => return,
+            EnclosingSpan::None => [0; 3],
+            EnclosingSpan::Span(SpanContext { trace_id, span_id, .. }) => {
                 [trace_id.low(), trace_id.high(), span_id.number()]
             }
         };
-        let mut open = Open::new(callsite.fields_count());
-        event.record(&mut open.values);
-        callsite.record(&open.values, ids, self.service.as_ref());
-        open.give_back();
+        let mut span = SpanData::new(callsite.fields_count());
+        event.record(&mut span.values);
+        callsite.record(&span.values, ids, self.service.as_ref());
+        span.recycle();
     }
 
     fn on_close(&self, id: Id, _: Context<'_, S>) {
-        let Some(open) = self.spans.take(&id) else { return };
-        if let (Some(context), Some(callsite)) = (&open.context, open.callsite)
-            && let Some((start, duration)) = open.start.elapsed()
+        let Some(span) = self.spans.remove(&id) else { return };
+        if let (Some(context), Some(callsite)) = (&span.context, span.callsite)
+            && let Some((start, duration)) = span.start.elapsed()
         {
             let SpanContext { trace_id, span_id, parent_span_id, .. } = *context;
             let parent = parent_span_id.map_or(0, SpanId::number);
             let [low, high] = [trace_id.low(), trace_id.high()];
             let own = [low, high, span_id.number(), parent, start, duration];
-            callsite.record(&open.values, own, self.service.as_ref());
+            callsite.record(&span.values, own, self.service.as_ref());
         }
-        open.give_back();
+        span.recycle();
     }
 }

@@ -6,7 +6,7 @@ use tracing_core::{Level, Metadata};
 const SIZE_MAX: usize = 255;
 
 /// `PROVIDER:NAME`.
-pub(crate) fn of(metadata: &Metadata<'_>) -> String {
+pub(crate) fn event_name(metadata: &Metadata<'_>) -> String {
     let target = metadata.target().replace("::", ".").replace(':', "_");
     let provider = if target.is_empty() { "tracing" } else { &target };
     // An event without a name of its own is called "event FILE:LINE" by `tracing`.
@@ -38,7 +38,7 @@ fn clean(text: &str, size_max: usize, is_good: impl Fn(char) -> bool) -> String 
 }
 
 /// Names for fields that can stand in metadata, and that nobody among `names` has.
-pub(crate) fn of_field(name: &str, names: &[&str]) -> String {
+pub(crate) fn field_name(name: &str, names: &[&str]) -> String {
     let mut name = clean(name, SIZE_MAX - 32, |char| char.is_ascii_alphanumeric() || char == '_');
     if name.is_empty() || name.starts_with(|char: char| char.is_ascii_digit()) {
         name.insert(0, '_');
@@ -70,7 +70,7 @@ mod tests {
         {
             let known: Vec<&str> =
                 ["start"].into_iter().chain(names.iter().map(|name| &**name)).collect();
-            let name = of_field(name, &known);
+            let name = field_name(name, &known);
             names.push(name);
         }
         let expected =

@@ -1,7 +1,7 @@
 //! Requests that cross processes: a span's parent elsewhere, and the header that a span's children elsewhere get.
 
 use crate::Layer;
-use crate::spans::Within;
+use crate::spans::EnclosingSpan;
 use blkkin_trace::context::{Text, w3c};
 use blkkin_trace::{Decision, Incoming, SpanContext, SpanId, TraceId};
 use std::cell::Cell;
@@ -34,14 +34,14 @@ pub(crate) fn parent() -> Option<Incoming> {
 /// ```
 pub fn with_parent<R>(parent: Option<SpanContext>, work: impl FnOnce() -> R) -> R {
     /// Puts back what was there, also after a panic.
-    struct Before(Option<Incoming>);
-    impl Drop for Before {
+    struct RestoreParent(Option<Incoming>);
+    impl Drop for RestoreParent {
         fn drop(&mut self) {
             let _ = REMOTE.try_with(|remote| remote.set(self.0));
         }
     }
     let parent = parent.map(Incoming::Context);
-    let _before = Before(REMOTE.try_with(|remote| remote.replace(parent)).ok().flatten());
+    let _restore = RestoreParent(REMOTE.try_with(|remote| remote.replace(parent)).ok().flatten());
     work()
 }
 
@@ -72,12 +72,12 @@ pub fn current_context() -> Option<SpanContext> {
         let id = current.id()?;
         let around = || {
             let registry = dispatch.downcast_ref::<Registry>()?;
-            registry.span(id)?.scope().skip(1).find_map(|span| layer.spans.within(&span.id()))
+            registry.span(id)?.scope().skip(1).find_map(|span| layer.spans.enclosing(&span.id()))
         };
-        match layer.spans.within(id).or_else(around)? {
-            Within::Span(context) => Some(context),
-            Within::NotFollowed => Some(SpanContext::root_wide(Decision::No)),
-            Within::Nothing => None,
+        match layer.spans.enclosing(id).or_else(around)? {
+            EnclosingSpan::Span(context) => Some(context),
+            EnclosingSpan::NotFollowed => Some(SpanContext::root_wide(Decision::No)),
+            EnclosingSpan::None => None,
         }
     })
 }

@@ -5,7 +5,8 @@ use crate::emit;
 use crate::guard;
 use crate::headers;
 use crate::layout::{Context, Endpoint, INVALID, NO_SPACE, OK, RANDOM, SAMPLED, Trace};
-use crate::record::{self, Said};
+use crate::raw_annotation::RawAnnotation;
+use crate::record;
 use blkkin_trace::context::Text;
 use blkkin_trace::family;
 use std::ffi::{CStr, c_char, c_int, c_uint};
@@ -35,7 +36,7 @@ exported! {
         event: *const c_char,
     ) -> c_int {
         // SAFETY: the caller owes the same.
-        unsafe { record::record(trace, endpoint, level, Said::Event(event)) }
+        unsafe { record::record(trace, endpoint, level, RawAnnotation::Event(event)) }
     }
 
     fn blkkin_keyval_string(
@@ -46,7 +47,7 @@ exported! {
         val: *const c_char,
     ) -> c_int {
         // SAFETY: the caller owes the same.
-        unsafe { record::record(trace, endpoint, level, Said::String { key, val }) }
+        unsafe { record::record(trace, endpoint, level, RawAnnotation::String { key, val }) }
     }
 
     fn blkkin_keyval_integer(
@@ -57,7 +58,7 @@ exported! {
         val: i64,
     ) -> c_int {
         // SAFETY: the caller owes the same.
-        unsafe { record::record(trace, endpoint, level, Said::Integer { key, val }) }
+        unsafe { record::record(trace, endpoint, level, RawAnnotation::Integer { key, val }) }
     }
 
     fn blkkin_enabled_by_now(levels: c_int) -> c_int {
