@@ -1,48 +1,50 @@
-//! The program's end of the conversation with the node daemon, which finds out by it which programs can
-//! be traced, and tells them what to record where. What is said is in [`blkkin_control`].
+//! The program's side of the connection to the agent, the daemon of the node. The agent finds
+//! programs that can be traced, and sends them the rules of what to record. The protocol is in
+//! [`blkkin_control`].
 //!
 //! # The thread
 //!
-//! It exists if a daemon accepted when the program started, or later. It is called `blkkin`, has all signals
-//! blocked and a small stack, and sleeps until a daemon says something.
-//! When a daemon goes, the thread looks for another one every 0.5 s, and its channels are kept for that one
-//! for some seconds. While there is somebody to talk to, others that may come are not looked for: the
-//! kernel tells when something comes where they would be. No panic leaves the thread.
+//! The thread exists once an agent has accepted the program, at its start or later. It is called
+//! `blkkin`, blocks all signals, has a small stack, and sleeps until an agent sends something. When
+//! an agent is gone, the thread looks for another one every 0.5 s, and keeps the channels for the
+//! next agent for some seconds. While it has a connection it does not poll for further agents: the
+//! kernel notifies it of files that appear at their paths. No panic leaves the thread.
 //!
-//! It is begun before `main`, by the module `start`; so `main` finds nothing changed but that thread. The
-//! start waits until the thread runs, because a program may then forbid itself what threads do at first, and
-//! until the daemon has said what to record: not long, see `WaitLimits`.
+//! The module `start` starts the thread before `main`, so that `main` finds nothing changed but
+//! that thread. The start waits until the thread runs, because the program may then forbid itself
+//! system calls that threads make at first; and it waits until the agent has sent the rules, within
+//! the limits of `WaitLimits`.
 //!
-//! A daemon that comes later rings the program's bell, and the next event begins the thread. Events can
-//! come in signal handlers, where no thread can be made: those leave it to the next one. So nothing is needed
-//! for a daemon that never comes but the look at one word.
+//! An agent that comes later rings the program's bell, and the next event starts the thread. An
+//! event in a signal handler cannot start a thread and leaves that to the next event. So waiting
+//! for an agent costs only the load of one word per event.
 //!
 //! # Life of a process
 //!
-//! - **fork**: the child writes to none of its parent's rings ([`channels`](crate::channels)) and closes its
-//!   descriptors. If the parent had the thread, the child's first event begins one, for which the daemon takes
-//!   it for what it is: another process. Where the parent had something to record, that event waits as the
-//!   start does. A child of the bare system call gets a thread from [`start`].
-//! - **vfork**, **exec**: all descriptors are closed by `exec`, and the new program begins anew.
-//! - **closefrom** and the like: descriptors have high numbers, and one that the program has closed is not
-//!   used; see [`blkkin_sys::descriptor`]. The connection is then begun anew, as soon as that is noticed:
-//!   shortly after it was begun, and whenever the daemon says something. A program without a connection is
-//!   not found by daemons that come after that.
-//! - **exit**: the daemon is told, if its socket has room.
+//! - **fork**: the child does not write to its parent's rings ([`channels`](crate::channels)) and
+//!   closes the inherited descriptors. If the parent had the thread, the child's first event starts
+//!   one, and the agent treats the child as another process. If the parent had rules, that event
+//!   waits like the start. A child of the bare system call gets a thread from [`start`].
+//! - **vfork**, **exec**: `exec` closes all descriptors, and the new program starts from scratch.
+//! - **closefrom** and the like: descriptors have high numbers, and one that the program has closed
+//!   is not used; see [`blkkin_sys::descriptor`]. The connection is made again as soon as that is
+//!   noticed: shortly after it was made, and whenever the agent sends something. Agents that start
+//!   later do not find a program without a connection.
+//! - **exit**: a `Goodbye` is sent to the agent, if the socket has room.
 //! - **Set-user-id programs** are not traced, and read none of the variables.
 //!
 //! # Environment
 //!
 //! Variables are read once, before `main`.
 //!
-//! | variable | what it says |
+//! | variable | meaning |
 //! | --- | --- |
 //! | `BLKKIN_DISABLE` | 1: do nothing at all |
-//! | `BLKKIN_SOCKET` | the one socket where a daemon may listen |
-//! | `BLKKIN_WAIT` | so many milliseconds a daemon may have before `main` |
+//! | `BLKKIN_SOCKET` | the only socket where an agent may listen |
+//! | `BLKKIN_WAIT` | milliseconds to wait for the agent before `main` |
 //! | `BLKKIN_PROGRAM` | the program's name, as users see it |
 //! | `BLKKIN_SAMPLE` | which requests are followed: [`sample`](crate::sample) |
-//! | `BLKKIN_DEBUG` | 1: tell mistakes on standard error |
+//! | `BLKKIN_DEBUG` | 1: report mistakes on standard error |
 
 pub(crate) mod bell;
 pub(crate) mod catalog;
@@ -68,14 +70,14 @@ use std::time::{Duration, Instant};
 
 /// Set once there was a thread in this process or in one that it was forked from.
 static EVER_RAN: AtomicBool = AtomicBool::new(false);
-/// Set by [`hold`]: the start is put off until [`let_go`].
+/// Set by [`hold`]: the start is postponed until [`let_go`].
 static IS_HELD: AtomicBool = AtomicBool::new(false);
 /// Set by [`begin_children_at_once`].
 static IS_EAGER: AtomicBool = AtomicBool::new(false);
 
-/// Looks for a daemon, if there is none yet and nobody has looked within the last second, and begins to
-/// talk to it. What it wants is recorded a moment later. Programs need not call this: a daemon that is started
-/// after them is found by their next event. Not to be called in a signal handler.
+/// Looks for an agent and connects to it, at most once a second and unless there is a connection.
+/// The agent's rules apply a moment later. Programs need not call this: an agent that starts later
+/// is found by their next event. Must not be called in a signal handler.
 pub fn start() {
     const PAUSE_NS: u64 = 1_000_000_000;
     static LAST: AtomicU64 = AtomicU64::new(0);
@@ -89,20 +91,21 @@ pub fn start() {
     });
 }
 
-/// Has this program look for no daemon until [`let_go`]: it is a traced one only in some of its forms. That counts before
-/// `main` alone, ahead of what this library does there: in a function of `.init_array.00100`.
+/// Postpones the search for an agent until [`let_go`], for a program that is traced only in some of
+/// its modes. Works only before `main` and before this library's own start: in a function of
+/// `.init_array.00100`.
 pub fn hold() {
     IS_HELD.store(true, Ordering::Relaxed);
 }
 
-/// Does what was held back, if it was.
+/// Starts what [`hold`] has postponed.
 pub fn let_go() {
     if IS_HELD.swap(false, Ordering::Relaxed) {
         before_main();
     }
 }
 
-/// What happens before `main`.
+/// Called before `main`.
 pub(crate) fn before_main() {
     catch_panics(|| {
         let settings = settings::get();
@@ -115,7 +118,7 @@ pub(crate) fn before_main() {
     });
 }
 
-/// What happens at a regular end.
+/// Called at exit.
 pub(crate) fn after_main() {
     catch_panics(|| {
         let [runs] = STATE.words();
@@ -128,7 +131,8 @@ pub(crate) fn after_main() {
     });
 }
 
-/// Reserves the right to begin the process's one thread. False if there is a thread, or may be none.
+/// Claims the right to start the process's only thread. Returns false if there is a thread, or must
+/// not be one.
 fn claim_thread() -> bool {
     let [runs] = STATE.words();
     let (acquire, relaxed) = (Ordering::AcqRel, Ordering::Relaxed);
@@ -142,7 +146,7 @@ fn release_thread() {
     runs.store(0, Ordering::Release);
 }
 
-/// Begins to connections, if a daemon listens, and waits for what it says.
+/// Starts the thread if an agent listens, and waits for its rules.
 fn start_thread(limits: WaitLimits) {
     let [_, child] = STATE.words();
     if child.load(Ordering::Acquire) != 0 {
@@ -154,13 +158,13 @@ fn start_thread(limits: WaitLimits) {
 
 fn start_first_thread(limits: WaitLimits) -> Option<()> {
     if EVER_RAN.load(Ordering::Acquire) {
-        // A parent's, that is: a thread of this process would have dropped its own.
+        // The parent's page: a thread of this process would have dropped its own.
         bell::withdraw_page();
         close_inherited();
     }
     let mut connections = Connections::new();
     if !connections.connect() {
-        // A daemon that has started between the two attempts has not seen the page.
+        // An agent that started between the two attempts has not seen the page.
         bell::publish_page();
         connections = Connections::new();
         if !connections.connect() {
@@ -177,7 +181,8 @@ fn start_first_thread(limits: WaitLimits) -> Option<()> {
         shared.has_rules.store(true, Ordering::Release);
         run_to_end(connections);
     })?;
-    // A seccomp filter that the program installs while the C library sets the thread up could end the program.
+    // If the program installs a seccomp filter while the C library still initialises the thread,
+    // the filter could end the program.
     wait_until(Duration::from_secs(1), || progress.is_running.load(Ordering::Acquire));
     wait_until(limits.rules, || progress.has_rules.load(Ordering::Acquire));
     Some(())
@@ -187,11 +192,11 @@ fn start_first_thread(limits: WaitLimits) -> Option<()> {
 #[derive(Debug, Default)]
 struct StartProgress {
     is_running: AtomicBool,
-    /// The daemon has said what to record, or has taken too long.
+    /// The agent has sent its rules, or a time limit has passed.
     has_rules: AtomicBool,
 }
 
-/// Polls a condition that another thread is about to make true, up to a limit.
+/// Polls a condition that another thread will make true, up to a time limit.
 fn wait_until(most: Duration, is_done: impl Fn() -> bool) {
     let end = Instant::now() + most;
     let mut pause = Duration::from_micros(20);
@@ -201,16 +206,17 @@ fn wait_until(most: Duration, is_done: impl Fn() -> bool) {
     }
 }
 
-/// Slow path of an event whose type is undecided because a daemon has called, or because this is a child: begins
-/// the thread, and in a child waits for the rules.
+/// Slow path of an event whose type is undecided, because an agent has called or because this is a
+/// forked child: starts the thread, and in a child waits for the rules.
 #[cold]
 #[inline(never)]
 pub(crate) fn start_for_event() {
-    /// Pause after an attempt on a thread that cannot begin another one, for example in a signal handler.
+    /// Pause after an attempt on a thread that cannot start another one, for example in a signal
+    /// handler.
     const PAUSE_NS: u64 = 1_000_000;
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let [runs, child, filters] = STATE.words();
-    // Another event may have begun the thread meanwhile.
+    // Another event may have started the thread meanwhile.
     let is_heeded = bell::is_quiet() || bell::is_listening() || runs.load(Ordering::Acquire) != 0;
     let now = monotonic_ns();
     if is_heeded && child.load(Ordering::Acquire) == 0 || now < NEXT.load(Ordering::Relaxed) {
@@ -227,15 +233,15 @@ pub(crate) fn start_for_event() {
     }
     catch_panics(start_thread_in_child);
     if child.load(Ordering::Acquire) & HAD_RULES != 0 {
-        // The thread gives up before.
+        // The thread gives up earlier.
         let most = settings::get().wait_limits.rules * 2;
         wait_until(most, || child.load(Ordering::Acquire) == 0);
     }
 }
 
-/// Whether this thread can begin another one, and is permitted what that takes, as far as is known:
-/// it has as many seccomp filters as the process had before. A filter of its own may kill it for
-/// more than the one question.
+/// Returns true if this thread can start another one, and is probably permitted the system calls
+/// for that: it has as many seccomp filters as the process had before. A further filter may kill
+/// the process for a forbidden call, so that trying is no option.
 fn may_begin(filters: u64) -> bool {
     let has_seccomp = process::has_seccomp();
     if has_seccomp && filters == 0 || !process::may_start_thread() {
@@ -244,8 +250,8 @@ fn may_begin(filters: u64) -> bool {
     !has_seccomp || process::seccomp_filters() == Some(filters)
 }
 
-/// Begins the thread because of a call, which need not come from a daemon: any process that may open the page
-/// can write to it.
+/// Starts the thread because the bell was rung. The caller need not be an agent: any process that
+/// may open the page can write to it.
 #[inline(never)]
 fn start_thread_on_call() {
     let body = || {
@@ -265,7 +271,7 @@ fn start_thread_on_call() {
     });
 }
 
-/// Begins the thread of a child, unless it has one.
+/// Starts the thread of a forked child, unless it has one.
 #[inline(never)]
 fn start_thread_in_child() {
     let body = || {
@@ -274,8 +280,8 @@ fn start_thread_in_child() {
         let limits = settings::get().wait_limits;
         run_for(&mut connections, if is_met { limits } else { WaitLimits::NONE });
         let [_, child] = STATE.words();
-        // The waiting event may continue only after `decide_all`, whose last step updates the levels that C's
-        // macros read.
+        // The waiting event may continue only after `decide_all`, whose last step updates the
+        // levels that C's macros read.
         child.store(DECIDES | child.load(Ordering::Relaxed) & HAD_RULES, Ordering::SeqCst);
         decision::decide_all();
         child.store(0, Ordering::SeqCst);
@@ -295,7 +301,7 @@ fn start_thread_in_child() {
     });
 }
 
-/// Talks as long as the program waits at most, or until the daemons have said what to record.
+/// Serves the connections until the agents have sent their rules, or a time limit has passed.
 fn run_for(connections: &mut Connections, limits: WaitLimits) {
     let begin = Instant::now();
     let (greeting, orders) = (begin + limits.greeting, begin + limits.rules);
@@ -311,15 +317,15 @@ fn run_for(connections: &mut Connections, limits: WaitLimits) {
     }
 }
 
-/// Talks to the end.
+/// Serves the connections until no agent will accept this program.
 fn run_to_end(mut connections: Connections) {
-    // Where it ends, no daemon will ever want to talk to this program, or there was a panic. So no other
-    // thread is progress.
+    // After the end, all agents have refused this program for good, or there was a panic; so no
+    // other thread is started.
     catch_panics(|| connections.run_until(|connections| connections.is_over(), None));
     catch_panics(|| drop(connections));
 }
 
-/// Begins the thread.
+/// Starts the thread.
 fn spawn_thread(body: impl FnOnce() + Send + 'static) -> Option<()> {
     process::keep_loaded(after_main);
     EVER_RAN.store(true, Ordering::Release);
@@ -327,23 +333,24 @@ fn spawn_thread(body: impl FnOnce() + Send + 'static) -> Option<()> {
     process::without_signals(|| thread.spawn(move || catch_panics(body))).ok().map(drop)
 }
 
-/// Room for filters of the deepest nesting, and for what the C library puts there.
+/// Bytes of stack: enough for filters of the deepest nesting, and for the C library's data.
 const STACK_SIZE: usize = 256 << 10;
 
-/// False if the C library cannot tell of forks.
+/// Has the C library call `in_child` after forks. Returns false if it cannot.
 fn register_fork_handler() -> bool {
     static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
     let is_new = !IS_REGISTERED.swap(true, Ordering::AcqRel);
     !is_new || process::in_forked_children(in_child)
 }
 
-/// Has children begin their thread at the fork instead of with their first event. For callers that cache that an
-/// event is not wanted, and so would never have a first event in a child.
+/// Starts the thread of children at the fork instead of at their first event. For callers that
+/// cache that an event is not wanted, and so would never have a first event in a child.
 pub fn begin_children_at_once() {
     IS_EAGER.store(true, Ordering::Relaxed);
 }
 
-/// On the only thread of a child. Its parent may have been anywhere, so no lock of the parent's is taken.
+/// Fork handler, on the only thread of a child. The fork may have interrupted any code of the
+/// parent, so no lock is taken.
 extern "C" fn in_child() {
     catch_panics(|| {
         let [runs, child, filters] = STATE.words();
@@ -361,10 +368,10 @@ extern "C" fn in_child() {
     });
 }
 
-/// Keeps panics from the program.
+/// Runs `work` and drops a panic.
 fn catch_panics(work: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(work)) {
-        // Dropping what somebody panicked with could panic again.
+        // Dropping the panic's payload could panic again.
         std::mem::forget(payload);
     }
 }

@@ -1,10 +1,10 @@
-//! Kinds of events, and how one is recorded: a look at whether anybody wants it, fields onto the
-//! stack, and from there into the rings of those who do.
+//! Recording of an event: check whether any channel wants it, encode its fields on the stack, and
+//! copy the event into the rings of those channels.
 
 use crate::channels;
 use crate::daemon;
 use crate::daemon::{catalog, state};
-use crate::event_type::{EventType, NO_ID, REFUSED, UNKNOWN, WITH_CARE};
+use crate::event_type::{CONDITIONAL_SHIFT, EventType, NO_ID, REFUSED, UNKNOWN};
 use crate::kind::Kind;
 use crate::registry::channel_rules::ChannelRules;
 use crate::registry::{self, decision, rcu, types};
@@ -15,8 +15,8 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
 impl EventType {
-    /// Whether it is worth getting the fields together: somebody wants such events, or could say so
-    /// if the type were known.
+    /// Returns true if the fields are worth computing: a channel wants such events, or the type is
+    /// not registered yet and an agent may want them.
     #[inline(always)]
     pub fn is_enabled(&self) -> bool {
         match self.wanted_by.load(Ordering::Relaxed) {
@@ -26,13 +26,14 @@ impl EventType {
         }
     }
 
-    /// Records an event with these fields, if somebody wants it.
+    /// Records an event with these fields, if a channel wants it.
     #[inline]
     pub fn record<F: Fields>(&'static self, fields: F) {
         self.record_with(F::KINDS, |encoder| fields.encode(encoder));
     }
 
-    /// Records an event whose fields, of these kinds, `encode` encodes: each time that it is called the same ones.
+    /// Records an event whose fields `encode` writes. `encode` may be called several times, and
+    /// must write the same fields of these kinds each time.
     #[inline]
     pub fn record_with(&'static self, kinds: &'static [Kind], encode: impl Fn(&mut Encoder<'_>)) {
         let mut wanted_by = self.wanted_by.load(Ordering::Acquire);
@@ -43,15 +44,15 @@ impl EventType {
             return;
         }
         let mut room = Room::new();
-        if wanted_by >> WITH_CARE == 0 {
+        if wanted_by >> CONDITIONAL_SHIFT == 0 {
             let mut encoder = Encoder::new(&mut room, self.header_id());
             encode(&mut encoder);
             if !encoder.lacks_field() {
                 return record_unchanged(&mut encoder.event(), wanted_by as u32);
             }
         }
-        // By value: passed on by reference, what it encodes would have to be in memory also where it is not
-        // called.
+        // Passed by value: by reference, its captures would be spilled to memory even where it is
+        // not called.
         self.record_any_of(encode, wanted_by, &mut room);
     }
 
@@ -66,7 +67,7 @@ impl EventType {
         self.record_any(&encode, wanted_by, Encoder::new(room, self.header_id()));
     }
 
-    /// The same, for events that [`record_brief`](Self::record_brief) cannot take.
+    /// Records an event that [`record_brief`](Self::record_brief) refused.
     #[inline(never)]
     pub(crate) fn record_slowly(
         &'static self,
@@ -83,8 +84,9 @@ impl EventType {
         }
     }
 
-    /// Records an event with these fields, if they are brief and all who want it want it just as it is; nothing
-    /// is to be done if nobody wants it. Else it returns false, and nothing has happened.
+    /// Records an event on the fast path: with short fields, for channels without filters and
+    /// contexts. Returns false, and records nothing, if the event needs another path; returns true
+    /// if it is recorded or nobody wants it.
     #[inline(always)]
     pub(crate) fn record_brief(
         &'static self,
@@ -92,8 +94,8 @@ impl EventType {
         room: &mut BriefRoom,
     ) -> bool {
         let wanted_by = self.wanted_by.load(Ordering::Acquire);
-        // By somebody, and no bits in the upper half.
-        let is_simple = wanted_by.wrapping_sub(1) < (1 << WITH_CARE) - 1;
+        // At least one channel wants the event, and no bit is set in the upper half.
+        let is_simple = wanted_by.wrapping_sub(1) < (1 << CONDITIONAL_SHIFT) - 1;
         let mut brief = Brief::new(room, self.header_id());
         let is_simple = is_simple && payload.encode(&mut brief).is_some();
         if is_simple {
@@ -102,13 +104,13 @@ impl EventType {
         is_simple || wanted_by == 0
     }
 
-    /// Records an event of any size into channels of which some may have filters or contexts.
+    /// Records an event of any size into channels that may have filters or contexts.
     ///
     /// # Stack
     ///
-    /// Signal handlers may have 8 KiB of stack, of which the kernel takes a part, and record events of any size.
-    /// So the stack has room for small events, the one that the first try had, and all others are encoded in
-    /// [rooms](blkkin_ring::rooms).
+    /// A signal handler may have only 8 KiB of stack, of which the kernel takes a part, and may
+    /// record events of any size. So the stack holds small events only, in the memory of the first
+    /// attempt. All others are encoded in [rooms](blkkin_ring::rooms).
     fn record_any(
         &'static self,
         encode: &dyn Fn(&mut Encoder<'_>),
@@ -123,14 +125,14 @@ impl EventType {
                 self.record_long(encode, channel, None);
             }
         }
-        let with_care = (wanted_by >> WITH_CARE) as u32;
-        if with_care == 0 {
+        let conditional = (wanted_by >> CONDITIONAL_SHIFT) as u32;
+        if conditional == 0 {
             return;
         }
-        // What channels want is held meanwhile, so that nobody gives their rings to a channel that wants
-        // something else.
+        // The rules stay pinned meanwhile, so that no channel with other rules gets these channels'
+        // rings.
         rcu::with_rules(|table| {
-            for channel in channels_in(with_care) {
+            for channel in channels_in(conditional) {
                 let Some(rules) = table.rules_of(channel) else { continue };
                 if encoder.lacks_field() {
                     self.record_long(encode, channel, Some(rules));
@@ -144,7 +146,8 @@ impl EventType {
         });
     }
 
-    /// Records a small event behind contexts. False, and nothing has happened, if it is not small with them.
+    /// Records a small event preceded by contexts. Returns false, and records nothing, if both
+    /// together are not small.
     #[inline(never)]
     fn record_with_contexts(
         &self,
@@ -163,7 +166,7 @@ impl EventType {
         fits
     }
 
-    /// Records an event that is not small, if the channel's filters want it.
+    /// Records an event that is not small, if the channel's filters accept it.
     #[inline(never)]
     fn record_long(
         &self,
@@ -193,10 +196,11 @@ impl EventType {
         });
     }
 
-    /// Makes the type known, and so one that somebody may want events of; by whom they are wanted now.
+    /// Registers the type and returns the channels that want its events now.
     ///
-    /// Several threads may do so at once, and a signal handler in between: each finds a place for it, and
-    /// the first one's counts. So nobody waits for another, and no event of theirs is lost.
+    /// Several threads may register a type at once, and a signal handler in between. Each reserves
+    /// an entry for it, and the first id that is stored counts. So nobody waits for another thread,
+    /// and no event of theirs is lost.
     #[cold]
     pub fn make_known(&'static self, kinds: &'static [Kind]) -> u64 {
         if state::is_undecided() {
@@ -233,19 +237,19 @@ fn register(event: &'static EventType, kinds: &'static [Kind]) -> Option<u16> {
     types::add(event, kinds, described_at)
 }
 
-/// Fields that either encoder can take.
+/// Fields that can be written with both encoders.
 pub(crate) trait Payload {
-    /// Writes them, as far as the pen takes them. To be inlined always, as what is inlined into that; closures
-    /// cannot say so of themselves.
+    /// Writes the fields, as far as the pen accepts them. Implementations need `#[inline(always)]`,
+    /// like everything inlined into them; closures cannot have that attribute.
     fn encode(&self, pen: &mut impl Pen) -> Option<()>;
 
-    /// Does what could panic, if something is wrong with the tracer itself.
+    /// Runs code that could panic if the tracer itself has a fault.
     fn guard(work: impl FnOnce()) {
         work();
     }
 }
 
-/// Size of the largest event that is put behind contexts on the stack.
+/// Bytes of the largest event that is encoded on the stack together with contexts.
 const WITH_CONTEXTS_SIZE: usize = 512;
 
 /// Records an encoded event into these channels.
@@ -256,7 +260,7 @@ fn record_unchanged(event: &mut Event<'_>, channels: u32) {
     });
 }
 
-/// The channels of a set's bits.
+/// Returns the channels of a bitmap.
 #[inline(always)]
 fn channels_in(mut channels: u32) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
@@ -266,11 +270,12 @@ fn channels_in(mut channels: u32) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Records an event, if somebody wants it: `event!(Level::Info, "osd:write", oid = name, bytes = n)`.
+/// Records an event, if a channel wants it: `event!(Level::Info, "osd:write", oid = name, bytes =
+/// n)`.
 ///
-/// Fields are integers, floats, `bool`, strings, arrays and slices of numbers, and enumerations that
-/// [`event_enum!`](crate::event_enum) has made known; at most sixteen. They are evaluated only if somebody
-/// wants the event, which costs a load and a branch to find out.
+/// At most sixteen fields: integers, floats, `bool`, strings, arrays and slices of numbers, and
+/// enumerations declared with [`event_enum!`](crate::event_enum). Fields are evaluated only if a
+/// channel wants the event; finding out costs a load and a branch.
 ///
 /// ```
 /// use blkkin_trace::{Level, event, event_enum};

@@ -1,4 +1,4 @@
-//! What can be said of where an event happens: process, thread, processor, namespaces.
+//! Contexts of events that the tracer knows: process, thread, processor, namespaces.
 
 use crate::app_context;
 use blkkin_control::Context;
@@ -6,44 +6,44 @@ use std::cell::Cell;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Where a context comes from.
+/// Source of a context's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ContextSource {
     Pid,
     Tid,
     Procname,
     Cpu,
-    /// What was found when the channel came.
+    /// A value that was read when the channel was added.
     Fixed32(u32),
-    /// As above.
+    /// A value that was read when the channel was added.
     Fixed64(u64),
-    /// What the program says, under the name at that place.
+    /// An application context, by its index; absent if the table of contexts is full.
     Supplied(Option<usize>),
 }
 
-/// The process, as it was asked when a channel came: a child has none before it has been asked itself.
+/// The process id, read when a channel is added: a forked child has no channels before that.
 static PID: AtomicU32 = AtomicU32::new(0);
 
-/// Its process, as it sees itself.
+/// The process id, in the process's own namespace.
 pub(crate) fn pid() -> i32 {
     PID.load(Ordering::Relaxed).cast_signed()
 }
 
-/// This thread, as it sees itself. A system call the first time in each thread.
+/// The thread id, in the process's own namespace. The first call in a thread makes a system call.
 pub(crate) fn tid() -> i32 {
     blkkin_sys::thread_id().cast_signed()
 }
 
-/// The processor, a moment ago.
+/// The processor that the thread runs on. It may be outdated on return.
 pub(crate) fn cpu() -> u32 {
     u32::try_from(blkkin_sys::current_cpu()).unwrap_or(0)
 }
 
-/// The thread's name, as it was when the thread was first asked, with NULs behind: a name that it gets
-/// later does not show, as with LTTng, because to ask is a system call.
+/// The thread's name, padded with NULs. The name is cached at the thread's first call, because
+/// reading it is a system call; a later change does not show, as with LTTng.
 pub(crate) fn procname() -> [u8; 16] {
     thread_local! {
-        /// No destructor, so that it can be used as long as there is a thread.
+        /// Without a destructor, so that it can be used until the thread ends.
         static KNOWN: Cell<Option<[u8; 16]>> = const { Cell::new(None) };
     }
     if let Some(name) = KNOWN.get() {
@@ -54,7 +54,8 @@ pub(crate) fn procname() -> [u8; 16] {
     name
 }
 
-/// Where the contexts of a channel come from. Of what belongs to the whole process, what it is now.
+/// Returns the sources of a channel's contexts. Values that belong to the whole process are read
+/// now.
 pub(crate) fn sources(contexts: &[Context]) -> Vec<ContextSource> {
     PID.store(std::process::id(), Ordering::Relaxed);
     contexts.iter().map(source).collect()
@@ -79,14 +80,14 @@ fn source(context: &Context) -> ContextSource {
     })
 }
 
-/// The inode of a namespace of this process; 0 if the kernel has none of that kind.
+/// Inode of a namespace of this process; 0 if the kernel has no namespaces of that kind.
 fn namespace(kind: &str) -> u32 {
     let found = std::fs::metadata(format!("/proc/self/ns/{kind}"));
     found.ok().and_then(|found| u32::try_from(found.ino()).ok()).unwrap_or(0)
 }
 
-/// The inode of this process's control group in the unified hierarchy, which is what the kernel calls its
-/// number.
+/// Inode of this process's control group in the unified hierarchy. The kernel uses the inode as the
+/// group's id.
 fn cgroup() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     let path = text.lines().find_map(|line| line.strip_prefix("0::/"))?;

@@ -5,7 +5,7 @@ use crate::channels::CHANNELS_MAX;
 use crate::kind::Kind;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// A kind of event: a name, a level and fields. A `static`, made by [`event!`](crate::event!) or by
+/// An event type: a name, a level and fields. A `static`, made by [`event!`](crate::event!) or by
 /// hand.
 #[derive(Debug)]
 pub struct EventType {
@@ -14,39 +14,39 @@ pub struct EventType {
     pub(crate) field_names: &'static [&'static str],
     /// Source file and line.
     pub(crate) place: (&'static str, u32),
-    /// Bits for the channels that want such events, or [`UNKNOWN`]. In the lower half: those that want all
-    /// of them just as they are. In the upper half: those that want them with care: with contexts
-    /// before their fields, or only if a filter is true.
+    /// Bitmap of the channels that want such events, or [`UNKNOWN`]. Lower half: channels that
+    /// record all of them unchanged. Upper half: channels that record them conditionally, with
+    /// contexts before their fields or only if a filter is true.
     ///
-    /// An event at the moment of a change may go either way. But who sees a bit sees the id: stores
-    /// of bits release, and loads before the id is used acquire.
+    /// An event at the moment of a change may use either value. But whoever sees a bit also sees
+    /// the id: stores of bits are releases, and loads before the id is used are acquires.
     pub(crate) wanted_by: AtomicU64,
-    /// What the events' headers say.
+    /// Id in the events' headers, [`NO_ID`] or [`REFUSED`].
     pub(crate) id: AtomicU32,
 }
 
-/// Nobody has said whether such events are wanted: the type is not known yet, or there is nobody to say it.
+/// Undecided: the type is not registered yet, or no agent has sent rules.
 pub(crate) const UNKNOWN: u64 = 1 << 63;
 const _: () = assert!(CHANNELS_MAX < 32);
-/// How far the upper half is from the lower one.
-pub(crate) const WITH_CARE: usize = 32;
+/// Distance of the upper half of the bitmap from the lower one, in bits.
+pub(crate) const CONDITIONAL_SHIFT: usize = 32;
 
-/// The bit for a channel.
-pub(crate) fn bit(channel: usize, with_care: bool) -> u64 {
-    1 << (channel + if with_care { WITH_CARE } else { 0 })
+/// Returns a channel's bit.
+pub(crate) fn bit(channel: usize, conditional: bool) -> u64 {
+    1 << (channel + if conditional { CONDITIONAL_SHIFT } else { 0 })
 }
 
-/// No id yet.
+/// The type has no id yet.
 pub(crate) const NO_ID: u32 = u32::MAX;
-/// It will never have one.
+/// The type was refused and will never have an id.
 pub(crate) const REFUSED: u32 = u32::MAX - 1;
 
 impl EventType {
-    /// Events called `PROVIDER:NAME`.
+    /// Makes a type called `PROVIDER:NAME`.
     ///
     /// # Panics
     ///
-    /// At compile time: if the name has no provider, or is empty behind it.
+    /// At compile time, if the provider or the name is empty.
     pub const fn new(
         name: &'static str,
         level: Level,
@@ -64,60 +64,61 @@ impl EventType {
         }
     }
 
-    /// Whether anybody could have said that such events are wanted.
+    /// Returns false while it is undecided whether such events are wanted.
     #[inline(always)]
     pub fn is_known(&self) -> bool {
         self.wanted_by.load(Ordering::Relaxed) != UNKNOWN
     }
 
-    /// The id of a type that is wanted.
+    /// Returns the id of a type that is wanted.
     #[inline(always)]
     pub(crate) fn header_id(&self) -> u16 {
-        // One of `registry`, where there are fewer than 65,536.
+        // An index into the registry's table, which has fewer than 65,536 entries.
         self.id.load(Ordering::Relaxed) as u16
     }
 
-    /// Says who wants such events, of a type that is known.
+    /// Stores the channels that want such events. The type is registered.
     pub(crate) fn set_wanted_by(&self, channels: u64) {
         self.wanted_by.store(channels & !UNKNOWN, Ordering::Release);
     }
 
-    /// Has nobody know any more who wants such events.
+    /// Makes a registered type undecided again.
     pub(crate) fn undecide(&self) {
         if self.id().is_some() {
             self.wanted_by.store(UNKNOWN, Ordering::Release);
         }
     }
 
-    /// As above, if nobody has said so yet: who has may know better.
+    /// Stores the channels that want such events if the type is undecided; a decision that is
+    /// already there may be newer.
     pub(crate) fn decide(&self, channels: u64) {
         let (channels, release) = (channels & !UNKNOWN, Ordering::Release);
         let _ = self.wanted_by.compare_exchange(UNKNOWN, channels, release, Ordering::Relaxed);
     }
 
-    /// What its events' headers say; `None` before it is known.
+    /// Returns the id in the events' headers; `None` before the type is registered.
     pub(crate) fn id(&self) -> Option<u16> {
         let id = self.id.load(Ordering::Acquire);
         (id < REFUSED).then_some(id as u16)
     }
 
-    /// The word that is 0 when nobody wants such events, for who looks at it without a call. Anything else if
-    /// somebody does, or nobody could have said so yet.
+    /// The word that is 0 if nobody wants such events, for callers that read it without a call. Any
+    /// other value means that the event is wanted or undecided.
     pub fn wanted_word(&self) -> &AtomicU64 {
         &self.wanted_by
     }
 
-    /// `PROVIDER:NAME`.
+    /// The name, `PROVIDER:NAME`.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// How severe such events are.
+    /// The severity of such events.
     pub fn level(&self) -> Level {
         self.level
     }
 
-    /// As above, if they are of these kinds.
+    /// Names and kinds of the fields, if their kinds are these.
     pub fn fields_of_kinds(
         &self,
         kinds: &'static [Kind],

@@ -3,7 +3,7 @@
 use blkkin_control::{Scalar, Width, catalog::Label};
 use blkkin_filter::Integer;
 
-/// What a field holds. All are as a little-endian machine has them.
+/// Type of a field. All values are little-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Kind {
@@ -17,17 +17,17 @@ pub enum Kind {
     I64,
     F32,
     F64,
-    /// A byte of 0 or 1.
+    /// A byte, 0 or 1.
     Bool,
-    /// UTF-8, and a NUL.
+    /// UTF-8, ended by a NUL.
     String,
-    /// An unsigned integer of that size, which people want to see in hexadecimal.
+    /// An unsigned integer of this width, shown in hexadecimal.
     Hex(Width),
-    /// So many numbers.
+    /// A fixed number of numbers.
     Array(Scalar, u32),
-    /// A count of four bytes, and so many numbers.
+    /// A count of four bytes, followed by as many numbers.
     Sequence(Scalar),
-    /// An integer of that kind, of which values have labels.
+    /// An integer whose values have labels.
     Enum(Scalar, &'static Labels),
 }
 
@@ -43,7 +43,7 @@ impl blkkin_filter::Labels for Labels {
 }
 
 impl Kind {
-    /// Bytes of such a field; `None` if they depend on its value.
+    /// Bytes of such a field; `None` if the size depends on the value.
     pub const fn size(self) -> Option<usize> {
         Some(match self {
             Kind::U8 | Kind::I8 | Kind::Bool => 1,
@@ -57,7 +57,7 @@ impl Kind {
         })
     }
 
-    /// Bytes of the field that `bytes` start with; more than these, if it is not whole.
+    /// Bytes of the field at the start of `bytes`; more than `bytes` has if the field is truncated.
     pub(crate) fn size_in(self, bytes: &[u8]) -> usize {
         match self {
             Kind::String => {
@@ -71,7 +71,7 @@ impl Kind {
         }
     }
 
-    /// The number that such a field is; `None` for strings, arrays and sequences.
+    /// The number type of such a field; `None` for strings, arrays and sequences.
     pub const fn scalar(self) -> Option<Scalar> {
         const fn unsigned(width: Width) -> Scalar {
             Scalar::Unsigned { width, hex: false }

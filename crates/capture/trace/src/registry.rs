@@ -1,18 +1,22 @@
-//! All kinds of events that the program is known to have, and which channels want which.
+//! Event types that the program has reached, and the channels that record their events.
 //!
-//! A type becomes known when its place in the program is first come by, on whatever thread, maybe in a
-//! signal handler: so adding one takes no lock that it would wait for and allocates nothing. Who wants
-//! its events is then decided by the rules that are in force, at once, so that the first event counts.
+//! A type is registered when the program first reaches its place, on any thread and possibly in a
+//! signal handler. So registration allocates nothing and never waits for a lock. The rules in force
+//! decide at once which channels record the type, so that its first event is recorded too.
+//!
+//! The table of types is in `types`, the rules of all channels are in `rcu`, and `decision`
+//! matches the two.
 //!
 //! # Why no type is missed
 //!
-//! A type is there once it has its id, which is stored when all else of it is. Whoever gives it one, or
-//! finds one there before anybody has decided, then looks at the [catalog](crate::daemon) and at the
-//! rules; whoever makes a catalog, or changes the rules, then looks at all types. Between what either
-//! did and what it looks at is a sequentially consistent fence, so at least one of the two sees the
-//! other. Both tell the type before they let anybody record its events. Telling a type twice writes the
-//! same bytes to the same place. Deciding twice does no harm either: the one who changes rules stores,
-//! the others only replace that nobody has decided.
+//! A type is in the table once it has its id, which is stored after all its other data. Whoever
+//! stores the id, or finds an id on a type that is still undecided, then reads the
+//! [catalog](crate::daemon) and the rules. Whoever makes a catalog or changes the rules then reads
+//! all types. Both sides have a sequentially consistent fence between their store and their reads,
+//! so at least one of the two sees the other. Both sides write the type into the catalog before
+//! they allow its events. Writing a type twice stores the same bytes at the same place. Deciding
+//! twice is harmless too: a change of rules stores its decision, while the other side only replaces
+//! "undecided" (compare-and-swap).
 
 pub(crate) mod channel_rules;
 pub(crate) mod decision;
@@ -25,9 +29,9 @@ pub use blkkin_control::{EventRule, Levels};
 pub use decision::{is_quiet, is_undecided, is_wanted, on_change, on_undecided, set_rules};
 pub use types::{TYPES_MAX, type_of, types, types_refused};
 
-/// To be called with an event, not ahead of it, while it [is undecided](is_undecided) who wants it: finds out
-/// whether there is a daemon by now, which may take the time that a child waits for it. Whether it is still
-/// undecided. Costs next to nothing as long as no daemon has come.
+/// Tries to decide which events are wanted, for use by an event while [`is_undecided`] is true. It
+/// connects to an agent that has called the program, and in a forked child it waits for the rules.
+/// Returns true if events are still undecided. Costs two loads as long as no agent has called.
 #[inline]
 pub fn stays_undecided() -> bool {
     is_quiet() || connect_if_called()

@@ -1,9 +1,10 @@
-//! The program's [catalog](blkkin_control::catalog): memory in which it tells the daemon its event types.
+//! The program's [catalog](blkkin_control::catalog): memory with the descriptions of its event
+//! types, which agents read.
 //!
-//! There is one for each process, made when the process first talks to a daemon, and in use as long as it
-//! lives. A child finds that it has none, by a word that the kernel wipes, and does not touch its
-//! parent's, which is not mapped there. If the program closes the file, which is known only when the next
-//! daemon is to get it, there will be another one.
+//! Each process has one. It is made when the process first connects to an agent, and used until the
+//! process ends. A word that the kernel wipes in forked children shows a child that it has none;
+//! the parent's catalog is not mapped there. If the program closes the file, which is noticed when
+//! the next agent is to get it, another catalog is made.
 
 use crate::event_type::EventType;
 use crate::kind::Kind;
@@ -17,23 +18,24 @@ use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
-/// Catalogs of this process and of those that it descends from by forks; none is made beyond.
+/// Maximum number of catalogs of this process and its chain of parents. Beyond, none is made.
 const CATALOGS: usize = 256;
 static ALL: [OnceLock<SharedMemory>; CATALOGS] = [const { OnceLock::new() }; CATALOGS];
-/// How many were begun. A child goes on behind one that its parent was about to make.
+/// Number of reserved catalogs. A forked child continues after one that its parent was about to
+/// make.
 static BEGUN: AtomicUsize = AtomicUsize::new(0);
 
-/// The place of this process's catalog, from 1; 0 if there is none, as in a child.
+/// The index of this process's catalog, plus 1; 0 if there is none, as in a forked child.
 static CURRENT: WipedOnFork = WipedOnFork::new();
 
 fn current() -> Option<&'static SharedMemory> {
     let [current] = CURRENT.words();
-    // Sequentially consistent: see `registry`.
+    // Sequentially consistent: see "Why no type is missed" in `registry`.
     let place = current.load(Ordering::SeqCst).checked_sub(1)?;
     ALL.get(usize::try_from(place).ok()?)?.get()
 }
 
-/// Has the kernel clear the number of the current catalog in children; an error if it cannot.
+/// Has the kernel clear [`CURRENT`] in children; an error if it cannot.
 pub(super) fn prepare() -> io::Result<()> {
     if CURRENT.arm() { Ok(()) } else { Err(io::ErrorKind::Unsupported.into()) }
 }
@@ -45,18 +47,18 @@ pub(super) fn install(memory: SharedMemory) -> io::Result<()> {
         memory.word(place).store(word, Ordering::Relaxed);
     }
     let place = BEGUN.fetch_add(1, Ordering::Relaxed);
-    // Nobody else ever sets this one, so nobody waits.
+    // The index is reserved for this call alone, so the lock inside is never contended.
     ALL.get(place).ok_or_else(none)?.set(memory).map_err(|_| none())?;
     let [current] = CURRENT.words();
     current.store(place as u64 + 1, Ordering::SeqCst);
     Ok(())
 }
 
-/// Bytes of catalogs that descriptions take.
+/// Bytes reserved for descriptions, the same in all catalogs.
 static RESERVED: AtomicU64 = AtomicU64::new(0);
 
-/// Finds room for a type's description, the same in all catalogs. `None` if there is none left, or the type
-/// is not what types may be.
+/// Reserves room for a type's description and returns its offset, the same in all catalogs. Returns
+/// `None` if there is no room, or the type breaks a limit.
 pub(crate) fn reserve(event: &EventType, kinds: &'static [Kind]) -> Option<usize> {
     let size = description(event, kinds, 0).size()? as u64;
     let taken = RESERVED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
@@ -65,7 +67,7 @@ pub(crate) fn reserve(event: &EventType, kinds: &'static [Kind]) -> Option<usize
     Some(DESCRIPTIONS + usize::try_from(taken.ok()?).ok()?)
 }
 
-/// Tells a type that has an id, if there is a catalog.
+/// Writes a type that has an id into the current catalog, if there is one.
 pub(crate) fn publish(event: &EventType) {
     let (Some(memory), Some(id)) = (current(), event.id()) else { return };
     let place_of_word = memory.word(word_of(id.into()));
@@ -85,8 +87,9 @@ pub(crate) fn publish(event: &EventType) {
     }
 }
 
-/// Tells how many types were refused, if there is a catalog. Who makes one does so after that is current, and
-/// who refuses a type after that is counted; so one of them tells it.
+/// Writes the number of refused types into the current catalog, if there is one. A new catalog
+/// calls this after it became current, and a refusal after it was counted; so at least one of the
+/// two writes the number.
 pub(crate) fn publish_refused() {
     fence(Ordering::SeqCst);
     if let Some(memory) = current() {
@@ -122,7 +125,7 @@ fn field_kind(kind: Kind) -> catalog::Kind<'static> {
         Kind::Enum(Scalar::Unsigned { width, .. }, labels) => {
             catalog::Kind::Enum(false, width, labels.0)
         }
-        // All others are numbers.
+        // All other kinds are numbers.
         kind => kind.scalar().map_or(catalog::Kind::String, catalog::Kind::Scalar),
     }
 }

@@ -15,7 +15,7 @@ use std::io;
 pub(super) struct CatalogFile(Option<Held<File>>);
 
 impl CatalogFile {
-    /// It, or that of another catalog if there is none or the program has closed it.
+    /// Returns the file. If there is none, or the program has closed it, makes another catalog.
     pub(super) fn get(&mut self) -> Option<&File> {
         if self.0.as_ref().and_then(Held::get).is_none() {
             match make() {
@@ -27,7 +27,7 @@ impl CatalogFile {
     }
 }
 
-/// Makes a catalog and tells all types in it.
+/// Makes a catalog and writes all types into it.
 fn make() -> io::Result<File> {
     catalog::prepare()?;
     let (file, memory) = SharedMemory::create_sparse(c"blkkin-catalog", SIZE)?;

@@ -1,7 +1,8 @@
-//! One conversation with a daemon: bytes in, messages, what they ask for, bytes out. Nothing here waits.
+//! A connection to one agent: decodes its messages, carries them out, and sends answers. Nothing
+//! here waits.
 //!
-//! Channels that a daemon adds have numbers of its own. What it says that cannot be ends the
-//! conversation; what it asks for that this process cannot do is left undone.
+//! The agent numbers the channels that it adds. An invalid message ends the connection; a valid
+//! request that this process cannot carry out is ignored.
 
 use super::catalog_file::CatalogFile;
 use super::purpose::{GREETED, OTHER};
@@ -25,85 +26,86 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Answers that the daemon does not take; it has stopped reading.
+/// Maximum bytes of answers that the agent does not read, before the connection is closed.
 const UNSENT_MAX: usize = 64 << 10;
-/// Bytes of filters and patterns of rules that are not in force yet.
+/// Maximum bytes of filters and patterns of rules that are not in force yet.
 const RULES_SIZE_MAX: usize = 64 * FILTER_SIZE_MAX;
 
-/// Why a conversation ends.
+/// Why a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EndReason {
-    /// The daemon has gone, or does not want to now, or there was something that failed here.
+    /// The agent is gone or refuses for now, or an operation failed here.
     Gone,
-    /// The daemon says what cannot be.
+    /// The agent sent an invalid message.
     ProtocolError,
-    /// The daemon will never want to.
+    /// The agent refuses this program for good.
     Refused,
 }
 
-/// A conversation.
+/// A connection to an agent.
 #[derive(Debug)]
 pub(super) struct Connection {
     socket: Held<Socket>,
     phase: Phase,
-    /// What the socket had no room for yet.
+    /// Bytes that the socket had no room for yet.
     unsent: Vec<u8>,
     channels: Vec<Channel>,
-    /// Channels that an earlier daemon has left, by the numbers by which this one is told of them.
+    /// Channels of earlier agents. The index is the number under which this agent was offered them.
     orphans: Vec<Option<Orphan>>,
     clock: Clock,
     has_sampling: bool,
-    /// Whether the daemon has got an answer to a `Ping`.
+    /// Whether a `Ping` of the agent has been answered.
     has_answered: bool,
 }
 
-/// What comes next from the daemon.
+/// Phase of the connection, with the decoder for the agent's next message.
 #[derive(Debug)]
 enum Phase {
     Greeting(Decoder<Answer>),
     Serving(Decoder<ToApplication>),
-    /// While one becomes the other.
+    /// Placeholder while the decoder is replaced.
     Switching,
 }
 
-/// A channel that the daemon has added.
+/// A channel that the agent has added.
 #[derive(Debug)]
 pub(super) struct Channel {
-    /// The daemon's number for it.
+    /// The agent's number of the channel.
     number: u32,
-    /// Where it is here; `None` if it could not be had.
-    place: Option<AttachedRings>,
+    /// Its attached rings; `None` if they could not be attached.
+    attached: Option<AttachedRings>,
     sources: Vec<ContextSource>,
-    /// Rules that are not in force yet, and their size.
+    /// Rules that are not in force yet, and their size in bytes.
     rules: Vec<EventRule>,
     rules_size: usize,
 }
 
-/// Rings of a daemon that has gone, kept for the one that comes after it.
+/// Rings of an agent that is gone, kept for the next one.
 #[derive(Debug)]
 pub(super) struct Orphan {
     rings: OrphanRings,
-    /// When their daemon has gone.
+    /// When their agent went away.
     since: Instant,
 }
 
 #[derive(Debug)]
 enum OrphanRings {
-    /// Events go to them as before, so that nothing is lost: the next daemon gives others in their place.
+    /// Events are still recorded into them, so that nothing is lost until the next agent provides
+    /// other rings.
     Live(Channel),
-    /// Others have been given, and what is in them has not been read yet.
+    /// They were replaced by other rings, but their contents have not been read yet.
     Spent(Held<OwnedFd>),
 }
 
 impl Orphan {
-    /// Nothing is recorded any more, and the memory is let go.
+    /// Stops recording into the rings and unmaps them.
     pub(super) fn remove(self) {
         if let OrphanRings::Live(channel) = self.rings {
             channel.remove();
         }
     }
 
-    /// How long nobody has taken them.
+    /// How long no agent has taken them.
     pub(super) fn age(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.since)
     }
@@ -114,7 +116,7 @@ impl Orphan {
 
     fn memory(&self) -> Option<&OwnedFd> {
         match &self.rings {
-            OrphanRings::Live(channel) => channel.place.as_ref()?.memory.get(),
+            OrphanRings::Live(channel) => channel.attached.as_ref()?.memory.get(),
             OrphanRings::Spent(memory) => memory.get(),
         }
     }
@@ -122,7 +124,7 @@ impl Orphan {
 
 #[cfg(test)]
 impl Orphan {
-    /// One of which nobody knows, without rings.
+    /// An orphan without rings.
     pub(super) fn for_test(since: Instant) -> Orphan {
         let (file, _) = SharedMemory::create(c"orphan", 4096).unwrap();
         let memory = Held::new(OwnedFd::from(file), OTHER).unwrap();
@@ -130,19 +132,19 @@ impl Orphan {
     }
 }
 
-/// What a channel has here.
+/// Rings of a channel that are attached to a slot.
 #[derive(Debug)]
 struct AttachedRings {
     slot: usize,
     has_contexts: bool,
-    /// For the daemon that comes after this one.
+    /// The memory's descriptor, for the next agent.
     memory: Held<OwnedFd>,
-    /// Wakes the daemon; closed when nobody writes to it any more.
+    /// Eventfd that wakes the agent; closed when nobody writes to the rings any more.
     _eventfd: Held<OwnedFd>,
 }
 
 impl Connection {
-    /// Begins a conversation with who listens there, if it is somebody whom this process obeys.
+    /// Connects to the agent at `path`, if it runs as root or as this process's user.
     pub(super) fn new(path: &Path, clock: Clock, orphans: &mut Vec<Orphan>) -> Option<Connection> {
         let socket = Socket::from(raise(Socket::connect(path).ok()?.into()));
         let peer = socket.peer().ok()?.uid;
@@ -177,34 +179,35 @@ impl Connection {
         Some(connection)
     }
 
-    /// What is left when the daemon has gone.
+    /// Returns the rings that remain when the agent is gone.
     pub(super) fn orphans(&mut self) -> Vec<Orphan> {
         let since = Instant::now();
-        // What could not be had here is nothing to be kept.
-        let channels = self.channels.drain(..).filter(|channel| channel.place.is_some());
+        // A channel without attached rings leaves nothing.
+        let channels = self.channels.drain(..).filter(|channel| channel.attached.is_some());
         let channels = channels.map(|channel| Orphan { rings: OrphanRings::Live(channel), since });
         self.orphans.drain(..).flatten().chain(channels).collect()
     }
 
-    /// What to wait for; `None` if the program has closed the socket.
+    /// Returns the socket to wait for, and whether to wait until it is writable; `None` if the
+    /// program has closed it.
     pub(super) fn waits_for(&self) -> Option<(BorrowedFd<'_>, bool)> {
         Some((self.socket.get()?.as_fd(), !self.unsent.is_empty()))
     }
 
-    /// Whether the daemon has let the program in.
+    /// Returns true if the agent has accepted the program.
     pub(super) fn is_greeted(&self) -> bool {
         matches!(self.phase, Phase::Serving(_))
     }
 
-    /// Whether the daemon has told all that it had to tell at the start.
+    /// Returns true if the agent has sent all of its initial rules.
     pub(super) fn has_answered(&self) -> bool {
         self.has_answered
     }
 
-    /// Does all that can be done without waiting.
+    /// Receives and sends everything that is possible without waiting.
     pub(super) fn process(&mut self, catalog: &mut CatalogFile) -> Result<(), EndReason> {
         self.flush()?;
-        // So that a daemon that never stops talking does not keep others from it.
+        // Bounded, so that an agent that sends without end does not starve the others.
         for _ in 0..64 {
             let (mut bytes, mut descriptors) = ([0; 16 << 10], Vec::new());
             let socket = self.socket.get().ok_or(EndReason::Gone)?;
@@ -254,7 +257,7 @@ impl Connection {
         if let Phase::Greeting(decoder) = std::mem::replace(&mut self.phase, Phase::Switching) {
             self.phase = Phase::Serving(decoder.followed_by());
         }
-        // It has answered our only message so far, so nothing of that is unsent.
+        // The answer is to our only message so far, so all of that has been sent.
         self.offer_orphans();
         if !self.unsent.is_empty() {
             return Err(EndReason::Gone);
@@ -269,7 +272,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Tells of channels that an earlier daemon has left.
+    /// Offers the channels of earlier agents.
     fn offer_orphans(&mut self) {
         for (number, orphan) in (0..).zip(&self.orphans) {
             let Some(orphan) = orphan else { continue };
@@ -296,8 +299,8 @@ impl Connection {
         match message {
             ToApplication::AddChannel(channel) => self.add(&channel, descriptors),
             ToApplication::RemoveChannel(number) => {
-                let place = self.channels.iter().position(|channel| channel.number == number);
-                let channel = self.channels.swap_remove(place.ok_or(EndReason::ProtocolError)?);
+                let index = self.channels.iter().position(|channel| channel.number == number);
+                let channel = self.channels.swap_remove(index.ok_or(EndReason::ProtocolError)?);
                 channel.remove();
                 Ok(())
             }
@@ -312,7 +315,7 @@ impl Connection {
             }
             ToApplication::Ping(number) => {
                 self.has_answered = true;
-                // Nobody wants what was not replaced.
+                // The agent has replaced all the rings that it wants.
                 for orphan in &mut self.orphans {
                     if let Some(live) = orphan.take_if(|one| !one.is_spent()) {
                         live.remove();
@@ -345,19 +348,19 @@ impl Connection {
         let replaced = added.replaces.and_then(|number| self.orphans.get_mut(number as usize));
         let mut no_orphan = None;
         let replaced = replaced.unwrap_or(&mut no_orphan);
-        let place = match attach(descriptors, !sources.is_empty(), self.clock, replaced) {
-            Ok(place) => Some(place),
+        let attached = match attach(descriptors, !sources.is_empty(), self.clock, replaced) {
+            Ok(attached) => Some(attached),
             Err(error) => {
                 settings::report(|| format!("a channel of session {}: {error}", added.session));
                 None
             }
         };
         let (number, rules, rules_size) = (added.channel, Vec::new(), 0);
-        self.channels.push(Channel { number, place, sources, rules, rules_size });
+        self.channels.push(Channel { number, attached, sources, rules, rules_size });
         Ok(())
     }
 
-    /// Goes on with rings that the daemon has still.
+    /// Continues with rings that the agent still has.
     fn keep_channel(&mut self, kept: KeepChannel) -> Result<(), EndReason> {
         let is_known = self.channels.iter().any(|channel| channel.number == kept.channel);
         let orphan = self.orphans.get_mut(kept.orphan as usize).filter(|_| !is_known);
@@ -414,7 +417,7 @@ impl Drop for Connection {
     }
 }
 
-/// The next message of a kind that is known.
+/// Returns the next message of a known kind.
 fn next_message<M: Messages>(
     decoder: &mut Decoder<M>,
 ) -> Result<Option<(M, Vec<OwnedFd>)>, EndReason> {
@@ -433,7 +436,7 @@ fn next_message<M: Messages>(
     }
 }
 
-/// Begins to use the rings of a channel, in place of others if there are some.
+/// Attaches the rings of a channel, in place of the replaced ones if there are any.
 fn attach(
     descriptors: Vec<OwnedFd>,
     has_contexts: bool,
@@ -444,7 +447,8 @@ fn attach(
     let Ok([memory, eventfd]) = <[OwnedFd; 2]>::try_from(descriptors) else {
         return Err(invalid("two descriptors are needed"));
     };
-    // Where the kernel cannot, a daemon that falls asleep may see an event a little later.
+    // If the kernel has no such barriers, an agent that falls asleep may see an event a little
+    // later.
     blkkin_sys::heed_barriers();
     let cells = Cells::new(SharedMemory::map(memory.as_fd())?);
     let writer = Writer::new(cells, clock).map_err(io::Error::other)?;
@@ -455,13 +459,13 @@ fn attach(
     let memory = Held::new(raise(memory), OTHER).ok_or_else(|| invalid("there is no memory"))?;
     let writer = Box::new(writer.waking(number));
     match replaced.take() {
-        Some(Orphan { rings: OrphanRings::Live(Channel { place: Some(old), .. }), since })
+        Some(Orphan { rings: OrphanRings::Live(Channel { attached: Some(old), .. }), since })
             if old.has_contexts == has_contexts =>
         {
             let slot = old.slot;
             return match channels::replace(slot, writer) {
                 true => {
-                    // What is in the old ones is still to be read.
+                    // The contents of the old rings are still to be read.
                     *replaced = Some(Orphan { rings: OrphanRings::Spent(old.memory), since });
                     Ok(AttachedRings { slot, has_contexts, memory, _eventfd: eventfd })
                 }
@@ -476,7 +480,7 @@ fn attach(
 }
 
 impl Channel {
-    /// Keeps a rule that is not in force yet.
+    /// Stores a rule that is not in force yet.
     fn add_rule(&mut self, rule: EventRule) -> Result<(), EndReason> {
         let names = rule.names.iter().chain(&rule.excluded).chain(&rule.filter);
         self.rules_size += names.map(|text| text.len() + size_of::<String>()).sum::<usize>();
@@ -487,11 +491,11 @@ impl Channel {
         Ok(())
     }
 
-    /// Puts the rules in force.
+    /// Puts the stored rules in force.
     fn apply(&mut self) {
         let rules = std::mem::take(&mut self.rules);
         self.rules_size = 0;
-        if let Some(AttachedRings { slot, .. }) = self.place {
+        if let Some(AttachedRings { slot, .. }) = self.attached {
             decision::set_channel_rules(
                 slot,
                 Some(ChannelRules::new(&rules, self.sources.clone())),
@@ -499,11 +503,11 @@ impl Channel {
         }
     }
 
-    /// Nothing is recorded any more, and the memory is let go.
+    /// Stops recording into the channel and unmaps its rings.
     fn remove(self) {
-        if let Some(place) = self.place {
-            let is_unused = decision::set_channel_rules(place.slot, None);
-            channels::detach_for_good(place.slot, is_unused);
+        if let Some(attached) = self.attached {
+            let is_unused = decision::set_channel_rules(attached.slot, None);
+            channels::detach_for_good(attached.slot, is_unused);
         }
     }
 }

@@ -1,5 +1,4 @@
-//! Conversations with all daemons that there are for this process, and the wait for those that are not
-//! there.
+//! The connections to all agents of this process, and the search for agents that are absent.
 
 #[cfg(test)]
 mod tests;
@@ -17,48 +16,49 @@ use blkkin_sys::descriptor::has_standard_streams;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// From one look for a daemon to the next.
+/// Interval between searches for an agent.
 const SEARCH_PAUSE: Duration = Duration::from_millis(500);
-/// So long daemons are looked for after something has happened to one, or where they may be.
+/// How long absent agents are polled for at the start, and after a watched directory has changed.
 const SEARCH_TIME: Duration = Duration::from_secs(1);
-/// How long channels of a daemon that has gone are kept for the one that comes after it.
+/// How long the channels of an agent that is gone are kept for the next one.
 const ORPHAN_PATIENCE: Duration = Duration::from_secs(5);
-/// How long they are kept at most, however many daemons come and go and never read them.
+/// Maximum time that they are kept, however many agents come and go without reading them.
 const ORPHAN_LIFE: Duration = Duration::from_secs(60);
-/// So many are kept: of channels of several daemons that were killed one after the other.
+/// Maximum number of orphans: those of several agents that were killed one after the other.
 const ORPHANS_MAX: usize = 4 * CHANNELS_MAX;
-/// After the first nonsense from a daemon; then twice as long each time, up to the longest.
+/// Pause after the first failure of an agent; doubled after each further one, up to the maximum.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// How long after a connection was begun somebody looks whether the program has closed it. Programs that
-/// do so do it as they become daemons.
+/// When to check whether the program has closed a new connection, counted from its start. Programs
+/// that close all descriptors do so as they become daemons.
 const CLOSED_CHECKS: [Duration; 3] =
     [Duration::from_millis(100), Duration::from_secs(1), Duration::from_secs(5)];
 
-/// Talks to daemons.
+/// Connections to all agents.
 #[derive(Debug)]
 pub(super) struct Connections {
-    addresses: Vec<DaemonAddress>,
+    addresses: Vec<AgentAddress>,
     catalog: CatalogFile,
     clock: Clock,
-    /// Whether what a parent was to record is forgotten.
+    /// Whether the rules of a parent process have been cleared.
     is_cleared: bool,
-    /// Whether the program is known to do without standard streams.
+    /// Whether the program is known to run without standard streams.
     lacks_streams: bool,
-    /// Notices daemons that come, while this talks to others.
+    /// Notifies of new files at the paths of absent agents, while there is a connection to another
+    /// one.
     watch: Option<Watch>,
-    /// Until then they are looked for.
+    /// Until then absent agents are searched for by polling.
     search_until: Instant,
 }
 
-/// A place where a daemon may be.
+/// A path where an agent may listen.
 #[derive(Debug)]
-struct DaemonAddress {
+struct AgentAddress {
     path: &'static Path,
     state: State,
-    /// The pause after its next nonsense.
+    /// Pause after the next failure.
     pause: Duration,
-    /// Channels of one that has gone, and until when they are kept.
+    /// Channels of an agent that is gone, and until when they are kept.
     orphans: Vec<Orphan>,
     orphans_until: Instant,
 }
@@ -67,15 +67,15 @@ struct DaemonAddress {
 enum State {
     Connected {
         connection: Box<Connection>,
-        /// When to look whether the program has closed it, from the last to the next.
+        /// When to check whether the program has closed the connection, the last time first.
         closed_checks: Vec<Instant>,
     },
     Paused {
         until: Instant,
-        /// Whether there was none when somebody looked.
+        /// Whether the last search found no agent.
         is_absent: bool,
     },
-    /// It never wants to talk to this program.
+    /// The agent has refused this program for good.
     Refused,
 }
 
@@ -83,7 +83,7 @@ impl Connections {
     pub(super) fn new() -> Connections {
         let paths = settings::get().sockets.iter();
         let until = Instant::now();
-        let addresses = paths.map(|path| DaemonAddress {
+        let addresses = paths.map(|path| AgentAddress {
             path,
             state: State::Paused { until, is_absent: false },
             pause: PAUSE_MIN,
@@ -102,37 +102,39 @@ impl Connections {
         }
     }
 
-    /// Begins all conversations that can be begun now; whether there is one.
+    /// Connects to all agents that are due, and returns true if there is a connection.
     pub(super) fn connect(&mut self) -> bool {
-        for daemon in &mut self.addresses {
-            daemon.connect(self.clock);
+        for address in &mut self.addresses {
+            address.connect(self.clock);
         }
         self.connections().next().is_some()
     }
 
-    /// Whether somebody talks, and all who do have let the program in.
+    /// Returns true if there is a connection, and all connected agents have accepted the program.
     pub(super) fn is_greeted(&self) -> bool {
         self.connections().next().is_some() && self.connections().all(Connection::is_greeted)
     }
 
-    /// Whether somebody talks, and has told all.
+    /// Returns true if there is a connection, and all connected agents have sent their initial
+    /// rules.
     pub(super) fn has_answered(&self) -> bool {
         self.connections().next().is_some() && self.connections().all(Connection::has_answered)
     }
 
-    /// Whether nobody will ever want to talk.
+    /// Returns true if all agents have refused this program for good.
     pub(super) fn is_over(&self) -> bool {
-        self.addresses.iter().all(|daemon| matches!(daemon.state, State::Refused))
+        self.addresses.iter().all(|address| matches!(address.state, State::Refused))
     }
 
     fn connections(&self) -> impl Iterator<Item = &Connection> {
-        self.addresses.iter().filter_map(|daemon| match &daemon.state {
+        self.addresses.iter().filter_map(|address| match &address.state {
             State::Connected { connection, .. } => Some(&**connection),
             _ => None,
         })
     }
 
-    /// Talks until something holds, which is asked again and again until `end`.
+    /// Serves the connections until a condition holds. `end` only bounds each wait: the condition
+    /// is checked again then.
     pub(super) fn run_until(
         &mut self,
         is_done: impl Fn(&Connections) -> bool,
@@ -144,7 +146,7 @@ impl Connections {
             self.is_cleared = true;
         }
         while !is_done(self) {
-            // Before `main`, and right after a fork, there is nobody else who could open files.
+            // Before `main`, and right after a fork, no other thread could open files.
             if end.is_none() {
                 self.let_program_open_files();
             }
@@ -157,9 +159,9 @@ impl Connections {
         }
     }
 
-    /// Waits as long as the program seems to be about to open files in place of its standard streams, so that
-    /// no descriptor of ours comes to be one of them, for however short a time. Most do so as they become
-    /// daemons.
+    /// Waits for some time while standard streams are closed, because the program is probably about
+    /// to open files in their place, and no descriptor of ours must become one of them. Most
+    /// programs do so as they become daemons.
     fn let_program_open_files(&mut self) {
         const TURNS: u32 = 50;
         for _ in 0..TURNS {
@@ -176,29 +178,30 @@ impl Connections {
             self.resume_search();
         }
         let catalog = &mut self.catalog;
-        for daemon in &mut self.addresses {
-            daemon.process(catalog);
+        for address in &mut self.addresses {
+            address.process(catalog);
         }
     }
 
-    /// Looks for daemons again, for a while: some make a directory first, and listen later.
+    /// Searches for agents by polling for a while: some make a directory first, and listen later.
     fn resume_search(&mut self) {
         self.watch = None;
         self.search_until = Instant::now() + SEARCH_TIME;
         self.search_now();
     }
 
-    /// Has those that are not there looked for the next time that somebody connects.
+    /// Makes all absent agents due for the next call of [`connect`](Self::connect).
     fn search_now(&mut self) {
-        for daemon in &mut self.addresses {
-            if let State::Paused { until, is_absent: true } = &mut daemon.state {
+        for address in &mut self.addresses {
+            if let State::Paused { until, is_absent: true } = &mut address.state {
                 *until = Instant::now();
             }
         }
     }
 
-    /// Whether those that are not there need not be looked for, because it is noticed when they come. With
-    /// nobody else to talk to they are: what is noticed is not all that can happen.
+    /// Returns true if absent agents need not be polled for, because a notification is set up.
+    /// Without any connection they are polled for all the same: notifications do not cover
+    /// everything that can happen.
     fn can_rely_on_watch(&mut self) -> bool {
         let absent = self.absent();
         let is_idle = self.connections().next().is_some() && Instant::now() >= self.search_until;
@@ -213,15 +216,15 @@ impl Connections {
             return false;
         }
         self.watch = Some(watch);
-        // Who came before that is found now.
+        // Finds an agent that came before the watch was set up.
         self.search_now();
         self.connect();
         self.absent() == absent
     }
 
     fn absent(&self) -> Vec<&'static Path> {
-        let absent = self.addresses.iter().filter(|daemon| daemon.is_absent());
-        absent.map(|daemon| daemon.path).collect()
+        let absent = self.addresses.iter().filter(|address| address.is_absent());
+        absent.map(|address| address.path).collect()
     }
 
     /// Waits until there is something to do.
@@ -230,23 +233,23 @@ impl Connections {
         let connections = self.connections().filter_map(Connection::waits_for);
         let watch = self.watch.iter().filter_map(Watch::waits_for).map(|watch| (watch, false));
         let waits_for: Vec<_> = connections.chain(watch).collect();
-        let next = self.addresses.iter().filter(|daemon| !(is_watching && daemon.is_absent()));
-        let next = next.filter_map(DaemonAddress::next).chain(end).min();
+        let next = self.addresses.iter().filter(|address| !(is_watching && address.is_absent()));
+        let next = next.filter_map(AgentAddress::next).chain(end).min();
         let time = next.map(|next| next.saturating_duration_since(Instant::now()));
         if blkkin_sys::wait(&waits_for, time).is_err() {
-            // Out of memory, perhaps; not to be tried without end.
+            // Perhaps out of memory; a pause keeps this from becoming a busy loop.
             std::thread::sleep(PAUSE_MIN);
         }
     }
 }
 
-impl DaemonAddress {
-    /// Whether there is none, and nothing else to do for it.
+impl AgentAddress {
+    /// Returns true if no agent listens there, and no orphans are kept for one.
     fn is_absent(&self) -> bool {
         self.orphans.is_empty() && matches!(self.state, State::Paused { is_absent: true, .. })
     }
 
-    /// When there is something to do, whatever happens.
+    /// When there is something to do even if nothing happens.
     fn next(&self) -> Option<Instant> {
         match &self.state {
             State::Connected { closed_checks, .. } => closed_checks.last().copied(),
@@ -262,7 +265,7 @@ impl DaemonAddress {
             return;
         }
         self.drop_stale_orphans(now);
-        // The look costs less than a socket, and takes no descriptor.
+        // Checking the path costs less than a socket, and takes no descriptor.
         let orphans = &mut self.orphans;
         let found =
             self.path.exists().then(|| Connection::new(self.path, clock, orphans)).flatten();
@@ -278,11 +281,12 @@ impl DaemonAddress {
         };
     }
 
-    /// Gives up those that nobody has read for too long, and the oldest of too many.
+    /// Removes orphans that no agent has read for too long, and the oldest beyond the maximum
+    /// number.
     fn drop_stale_orphans(&mut self, now: Instant) {
         let mut superfluous = self.orphans.len().saturating_sub(ORPHANS_MAX);
         let mut is_done = |orphan: &mut Orphan| {
-            // To others events still go, of which there are no more than channels.
+            // The others are live, and there are no more of those than channels.
             let is_superfluous = superfluous > 0 && orphan.is_spent();
             superfluous -= usize::from(is_superfluous);
             is_superfluous || orphan.age(now) >= ORPHAN_LIFE
@@ -308,7 +312,7 @@ impl DaemonAddress {
                 return;
             }
             Err(EndReason::ProtocolError) => self.pause,
-            // Those that are started anew are back soon.
+            // An agent that is restarted is back soon.
             Err(EndReason::Gone) => {
                 self.orphans = connection.orphans();
                 self.orphans_until = now + ORPHAN_PATIENCE;
@@ -320,7 +324,8 @@ impl DaemonAddress {
     }
 }
 
-/// Where something must be made first, before there can be such a path.
+/// Returns the nearest existing directory of a path, in which something must be made before the
+/// path can exist.
 fn nearest_directory(path: &Path) -> &Path {
     let directory = path.ancestors().skip(1).find(|directory| directory.is_dir());
     directory.unwrap_or(Path::new("."))

@@ -1,5 +1,5 @@
-//! What users say in environment variables, read once, before `main`. `docs/environment.md` has them all;
-//! see also [`daemon`](super).
+//! Settings from environment variables, read once, before `main`. `docs/environment.md` lists all
+//! variables; see also [`daemon`](super).
 
 use crate::sample;
 use blkkin_control::address::Surroundings;
@@ -10,41 +10,42 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Nothing is done if it is 1.
+/// 1: the library does nothing.
 const DISABLE: &str = "BLKKIN_DISABLE";
-/// Mistakes are told if it is 1.
+/// 1: mistakes are reported on standard error.
 const DEBUG: &str = "BLKKIN_DEBUG";
-/// Milliseconds that the daemon may have before `main`, and at a child's first event.
+/// Milliseconds to wait for the agent before `main`, and at a child's first event.
 const WAIT: &str = "BLKKIN_WAIT";
-/// The name of the program that is shown.
+/// The program's name, as users see it.
 const PROGRAM: &str = "BLKKIN_PROGRAM";
 
-/// What is asked for.
+/// Settings of the process.
 #[derive(Debug, Default)]
 pub(super) struct Settings {
-    /// To do nothing at all.
+    /// Whether the library does nothing.
     pub(super) is_inert: bool,
-    /// To tell mistakes.
+    /// Whether mistakes are reported on standard error.
     pub(super) reports_mistakes: bool,
-    /// How long the program may wait for a daemon.
+    /// How long the program waits for an agent.
     pub(super) wait_limits: WaitLimits,
-    /// Name of the program.
+    /// The program's name.
     pub(super) program: String,
-    /// Where daemons may listen.
+    /// Paths where agents may listen.
     pub(super) sockets: Vec<PathBuf>,
 }
 
-/// How long a program waits for a daemon: before `main`, and at a child's first event.
+/// How long a program waits for an agent: before `main`, and at a child's first event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct WaitLimits {
-    /// Until the daemon has let the program in.
+    /// Until the agent has accepted the program.
     pub(super) greeting: Duration,
-    /// Until it has said what to record, if it has let the program in. Both count from the start.
+    /// Until an agent that has accepted the program has sent its rules. Both limits count from the
+    /// start.
     pub(super) rules: Duration,
 }
 
 impl WaitLimits {
-    /// Without `BLKKIN_WAIT`. A stopped daemon costs the first, a busy one the second.
+    /// Limits without `BLKKIN_WAIT`. A stopped agent costs the first, a busy one the second.
     pub(super) const DEFAULT: WaitLimits =
         WaitLimits { greeting: Duration::from_millis(500), rules: Duration::from_secs(2) };
     pub(super) const NONE: WaitLimits =
@@ -58,12 +59,12 @@ impl WaitLimits {
 
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
 
-/// As they were before `main`.
+/// Returns the settings as they were before `main`.
 pub(super) fn get() -> &'static Settings {
     SETTINGS.get_or_init(read)
 }
 
-/// Tells a mistake, if somebody wants to know.
+/// Reports a mistake on standard error, if that is enabled.
 pub(super) fn report(what: impl FnOnce() -> String) {
     if SETTINGS.get().is_some_and(|settings| settings.reports_mistakes) {
         write(&what());
@@ -75,7 +76,7 @@ fn write(what: &str) {
 }
 
 fn read() -> Settings {
-    // Of a program with rights that its user has not, the environment is not looked at.
+    // A program with more rights than its user ignores the environment.
     if blkkin_sys::process::is_privileged() {
         return Settings { is_inert: true, ..Settings::default() };
     }
@@ -119,7 +120,7 @@ fn read() -> Settings {
     }
 }
 
-/// The name to show: the one given, or else that of the program's file.
+/// Returns the name to show: the given one, or else that of the executable file.
 fn program(given: Option<String>) -> String {
     let of_file = || {
         let path = env::current_exe().ok()?;

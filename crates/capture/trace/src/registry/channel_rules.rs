@@ -1,4 +1,4 @@
-//! What one channel is to record: rules, their filters, and what stands before the fields of its events.
+//! Rules of one channel: patterns, filters, and the contexts that precede the fields of its events.
 
 use crate::app_context;
 use crate::event_context::{self, ContextSource};
@@ -10,27 +10,27 @@ use blkkin_filter::{Filter, Integer, OperandKind, Pseudo, Step, Value, Values};
 use blkkin_ring::Encoder;
 use std::cell::OnceCell;
 
-/// What a channel is to record.
+/// Rules and contexts of one channel.
 #[derive(Clone, Debug)]
 pub(crate) struct ChannelRules {
     pub(super) rules: Rules,
-    /// By the places of the rules.
+    /// Filter of each rule, by the rule's index.
     filters: Vec<RuleFilter>,
-    /// What stands before the fields, in this order.
+    /// Contexts that precede the fields, in this order.
     pub(crate) sources: Vec<ContextSource>,
 }
 
-/// What a rule says of an event's values.
+/// Condition of a rule on an event's values.
 #[derive(Clone, Debug)]
 enum RuleFilter {
     Always,
     If(Box<Filter>),
-    /// The daemon's words are beyond what this program understands.
+    /// The filter cannot be parsed: the agent's filter language is newer than this program's.
     Never,
 }
 
 impl ChannelRules {
-    /// Rules, as they were sent, and contexts.
+    /// Compiles the rules that the agent sent for a channel with these contexts.
     pub(crate) fn new(rules: &[EventRule], sources: Vec<ContextSource>) -> ChannelRules {
         let condition = |rule: &EventRule| match &rule.filter {
             None => RuleFilter::Always,
@@ -43,7 +43,7 @@ impl ChannelRules {
         ChannelRules { rules: Rules::new(rules), filters, sources }
     }
 
-    /// Whether an event with these fields is to be recorded.
+    /// Returns true if a rule matches an event with these fields.
     pub(crate) fn match_event(&self, event: &EventType, fields: &[u8]) -> bool {
         let mut rules = self.rules.in_force(event.name(), event.level());
         rules.any(|place| match self.filters.get(place) {
@@ -56,7 +56,7 @@ impl ChannelRules {
         })
     }
 
-    /// Appends the contexts to an event.
+    /// Appends the channel's contexts to an event.
     pub(crate) fn encode_contexts(&self, encoder: &mut Encoder<'_>) {
         let mut text = app_context::ContextText::default();
         for source in &self.sources {
@@ -79,18 +79,18 @@ impl ChannelRules {
     }
 }
 
-/// An event as filters see it: its encoded fields, and what can be known of it at little cost. Payload
-/// fields count before others of their name.
+/// Values of an event for a filter: its encoded fields, and contexts that are cheap to get. A
+/// payload field hides a pseudo field of the same name.
 struct EventValues<'e> {
     event: &'e EventType,
     fields: &'e [u8],
     filter: &'e Filter,
     procname: OnceCell<[u8; 16]>,
-    /// Contexts of the program's, with the places of their operands.
+    /// Application contexts, each with the index of its operand.
     supplied: &'e [(usize, app_context::ContextText)],
 }
 
-/// Contexts of the program's that a filter can compare with. More than these are absent.
+/// Application contexts that one filter can use. Any further ones are absent.
 const SUPPLIED_MAX: usize = 2;
 
 fn supplied_names(filter: &Filter) -> impl Iterator<Item = (usize, &str)> {
@@ -106,8 +106,9 @@ fn uses_supplied(filter: &Filter) -> bool {
     supplied_names(filter).next().is_some()
 }
 
-/// What a filter says of an event if it needs contexts of the program's. They are filled in before, in place: the
-/// stack may be small. In a function of its own, as other filters do not need room for them.
+/// Evaluates a filter that uses application contexts. Their values are read into an array on the
+/// stack before. This is a function of its own because the stack may be small, and other filters do
+/// not need that array.
 #[inline(never)]
 fn match_with_supplied(event: &EventType, fields: &[u8], filter: &Filter) -> bool {
     let mut texts = [(usize::MAX, app_context::ContextText::default()); SUPPLIED_MAX];
@@ -141,7 +142,7 @@ impl<'e> EventValues<'e> {
                 let name = self.procname.get_or_init(event_context::procname);
                 Value::Str(name.split(|byte| *byte == 0).next().unwrap_or_default())
             }
-            // They come later than events are recorded.
+            // The reader assigns these after recording.
             Pseudo::Time | Pseudo::Stream | Pseudo::Trace => Value::Absent,
         }
     }
@@ -174,7 +175,7 @@ impl Values for EventValues<'_> {
     }
 }
 
-/// What a context of that name is; LTTng's names count, too.
+/// Maps a context's name to its pseudo field; LTTng's names are accepted too.
 fn context(name: &str) -> Option<Pseudo> {
     Some(match name {
         "pid" | "vpid" => Pseudo::Pid,
@@ -185,7 +186,8 @@ fn context(name: &str) -> Option<Pseudo> {
     })
 }
 
-/// The value of a field by its name, or of its element with that number; `None` if the event has none of that name.
+/// Returns the value of a field, or of one of its elements; `None` if the event has no field of
+/// that name.
 fn field<'f>(
     event: &EventType,
     fields: &'f [u8],

@@ -1,4 +1,5 @@
-//! Decisions which channels record the events of a type, and changes of their rules.
+//! Which channels record the events of a type: decisions, and the changes of rules that they
+//! follow.
 
 use super::channel_rules::ChannelRules;
 use super::rcu::{self, RuleTable, with_rules};
@@ -10,9 +11,9 @@ use blkkin_control::rules::Verdict;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
-/// Decides who wants the events of a type that has an id, if anybody decides now.
+/// Decides which channels record the events of a type that has an id, unless events are undecided.
 pub(crate) fn decide(event: &'static EventType) {
-    // With the one in `refresh_all`: see above.
+    // Pairs with the fence in `refresh_all`; see "Why no type is missed" in `registry`.
     fence(Ordering::SeqCst);
     catalog::publish(event);
     if !state::is_undecided() {
@@ -20,7 +21,7 @@ pub(crate) fn decide(event: &'static EventType) {
     }
 }
 
-/// After a change: tells all types, and decides anew about them.
+/// After a change: writes all types into the catalog, and decides again about each.
 pub(crate) fn refresh_all() {
     fence(Ordering::SeqCst);
     let is_undecided = state::is_undecided();
@@ -38,7 +39,7 @@ pub(crate) fn decide_all() {
     notify_change();
 }
 
-/// Has each event ask again: for a child, on its only thread.
+/// Makes all types undecided again, in a forked child on its only thread.
 pub(crate) fn undecide_all() {
     types().for_each(EventType::undecide);
     for on_undecided in ON_UNDECIDED.iter().filter_map(OnceLock::get) {
@@ -46,42 +47,42 @@ pub(crate) fn undecide_all() {
     }
 }
 
-/// True if any channel has rules.
+/// Returns true if any channel has rules.
 pub(crate) fn has_rules() -> bool {
     with_rules(|table| table.channels().next().is_some()) == Some(true)
 }
 
 impl RuleTable {
-    /// Channels that want such events: bits as in an [`EventType`].
+    /// Returns the channels that want events of a type: bits as in [`EventType`].
     fn channels_wanting(&self, event: &EventType) -> u64 {
         let mut channels = 0;
         for (number, rules) in self.channels() {
-            let with_care = match rules.rules.verdict(event.name(), event.level()) {
+            let conditional = match rules.rules.verdict(event.name(), event.level()) {
                 Verdict::No => continue,
                 Verdict::Yes => !rules.sources.is_empty(),
                 Verdict::Filtered => true,
             };
-            channels |= event_type::bit(number, with_care);
+            channels |= event_type::bit(number, conditional);
         }
         channels
     }
 }
 
-/// Puts rules in force for a channel, in place of those that it had. To be called by one thread only, and
-/// not beside [`daemon`](crate::daemon), which has a thread that does.
+/// Replaces a channel's rules. Only one thread may call this, and only in a program without
+/// [`daemon`](crate::daemon), whose thread sets rules itself.
 pub fn set_rules(channel: usize, rules: &[EventRule]) {
     bell::listen();
     let rules = (!rules.is_empty()).then(|| ChannelRules::new(rules, Vec::new()));
     set_channel_rules(channel, rules);
 }
 
-/// What a channel is to record from now on, and how. True if no thread goes by what it was to record
-/// before any more; else one may still be about to record an event so.
+/// Replaces the rules of a channel. Returns true if no thread uses the replaced rules any more;
+/// otherwise a thread may still record an event by them.
 pub(crate) fn set_channel_rules(channel: usize, rules: Option<ChannelRules>) -> bool {
     change(|table| table.set(channel, rules))
 }
 
-/// Nobody wants anything any more, and nothing is done for what was wanted before: for a child process.
+/// Removes the rules of all channels and makes no decision; for a child process.
 pub(crate) fn clear_rules() {
     change(RuleTable::clear);
 }
@@ -100,19 +101,19 @@ fn notify_change() {
     }
 }
 
-/// Whether somebody wants events of a type, known or not.
+/// Returns true if any channel wants events of a type, registered or not.
 pub fn is_wanted(event: &EventType) -> bool {
     with_rules(|table| table.channels_wanting(event) != 0).unwrap_or(false)
 }
 
-/// To be called when somebody may want other events than before.
+/// Functions to call after each change of the rules.
 static ON_CHANGE: [OnceLock<fn()>; 8] = [const { OnceLock::new() }; 8];
 
-/// Called when all event types become undecided again.
+/// Functions to call when all event types become undecided again.
 static ON_UNDECIDED: [OnceLock<fn()>; 8] = [const { OnceLock::new() }; 8];
 
-/// Has `on_undecided`, too, called when [`is_undecided`] becomes true again, in a child of `fork`: it may take
-/// no lock. At most eight can be.
+/// Registers a function that is called when [`is_undecided`] becomes true again, in a child of
+/// `fork`. It must not take locks. At most eight functions; more are ignored.
 pub fn on_undecided(on_undecided: fn()) {
     static PLACE: AtomicUsize = AtomicUsize::new(0);
     if let Some(place) = ON_UNDECIDED.get(PLACE.fetch_add(1, Ordering::Relaxed)) {
@@ -120,13 +121,13 @@ pub fn on_undecided(on_undecided: fn()) {
     }
 }
 
-/// True if it is not known yet which events are wanted, so that each event has to ask: there has been no daemon,
-/// or this is a child without an event so far.
+/// Returns true while it is unknown which events are wanted: no agent has connected yet, or this is
+/// a forked child that has not received its rules. Each event then has to ask.
 pub fn is_undecided() -> bool {
     state::is_undecided()
 }
 
-/// True if no event can be wanted: there is no connection to a daemon, and none has called this program.
+/// Returns true if no event can be wanted: there is no connection to an agent, and none has called.
 #[inline(always)]
 pub fn is_quiet() -> bool {
     bell::is_quiet()

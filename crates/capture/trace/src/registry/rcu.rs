@@ -1,10 +1,11 @@
-//! What all channels are to record: read by every thread, also in signal handlers, and changed by one.
+//! The rules of all channels, as a read-copy-update structure: every thread reads them, also in
+//! signal handlers, and one thread changes them.
 //!
-//! There are several books, of which one is current. Whoever changes something writes another one and
-//! makes that current; readers hold the table that they read, without waiting. So a reader that is stopped,
-//! or that a signal handler has left for ever, or that a fork has left behind in its parent, costs its
-//! table, and nobody else anything. Of books that are left so there may be one less than there are: then nothing
-//! can be changed any more.
+//! There are 32 copies, and an index names the current one. A change writes a modified copy into a
+//! slot that nobody reads and then makes that the current one. Readers pin the copy that they read
+//! by a read lock, which they only try to take, so they never wait. A reader that never finishes
+//! (stopped, jumped out of by `siglongjmp`, cut off by `fork`) pins only its own copy. When all
+//! copies but the current one are pinned, rules can no longer change.
 
 use super::channel_rules::ChannelRules;
 use crate::channels::CHANNELS_MAX;
@@ -12,19 +13,19 @@ use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 use std::time::{Duration, Instant};
 
-/// What channels are to record.
+/// Rules of all channels: one copy.
 #[derive(Debug)]
 pub(crate) struct RuleTable([Option<Arc<ChannelRules>>; CHANNELS_MAX]);
 
 impl RuleTable {
     const EMPTY: RuleTable = RuleTable([const { None }; CHANNELS_MAX]);
 
-    /// What a channel is to record.
+    /// Returns the rules of a channel; `None` if it records nothing.
     pub(crate) fn rules_of(&self, channel: usize) -> Option<&ChannelRules> {
         self.0.get(channel)?.as_deref()
     }
 
-    /// All channels that are to record something.
+    /// Returns all channels that have rules.
     pub(super) fn channels(&self) -> impl Iterator<Item = (usize, &ChannelRules)> {
         let channels = self.0.iter().enumerate();
         channels.filter_map(|(number, rules)| Some((number, rules.as_deref()?)))
@@ -46,20 +47,21 @@ static COPIES: [RwLock<RuleTable>; COPIES_COUNT] =
     [const { RwLock::new(RuleTable::EMPTY) }; COPIES_COUNT];
 static CURRENT: AtomicUsize = AtomicUsize::new(0);
 
-/// A reader finds the table locked only if others were made current meanwhile, and this one again.
+/// A reader finds the current copy locked only if others became current meanwhile, and this one
+/// again.
 const READ_TRIES_MAX: usize = 1000;
 
-/// How long the last reader of a table may take.
+/// How long a change waits for the last reader of the replaced copy.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What `use_table` makes of the current table. `None` only if the table changes all the time. Nothing of
-/// this waits, and none of these locks is ever waited for.
+/// Calls `use_table` with the current rules. Returns `None` only if the rules change all the time.
+/// Never waits: locks are only tried.
 pub(crate) fn with_rules<R>(use_table: impl FnOnce(&RuleTable) -> R) -> Option<R> {
     for _ in 0..READ_TRIES_MAX {
-        // Sequentially consistent: with the store in `change` and the fences of its callers.
+        // Sequentially consistent: pairs with the store and the fence in `update`.
         let current = CURRENT.load(Ordering::SeqCst);
         let Some(table) = COPIES.get(current).and_then(try_read) else { continue };
-        // Who has changed it, and then found nobody reading the old one, relies on that nobody starts to.
+        // A change that found nobody reading the replaced copy relies on no reader starting later.
         if CURRENT.load(Ordering::SeqCst) == current {
             return Some(use_table(&table));
         }
@@ -83,10 +85,11 @@ fn try_write(table: &RwLock<RuleTable>) -> Option<RwLockWriteGuard<'_, RuleTable
     }
 }
 
-/// The table that was current before a change.
+/// The copy that a change has replaced.
 pub(super) struct ReplacedCopy(usize);
 
-/// Makes a changed table the current one. `None`, and nothing is changed, if all others are held.
+/// Makes a changed copy the current one. Returns `None`, and changes nothing, if all other copies
+/// are pinned.
 pub(super) fn update(change: impl FnOnce(&mut RuleTable)) -> Option<ReplacedCopy> {
     let before = CURRENT.load(Ordering::SeqCst);
     let mut next = with_rules(|table| RuleTable(table.0.clone()))?;
@@ -102,7 +105,8 @@ pub(super) fn update(change: impl FnOnce(&mut RuleTable)) -> Option<ReplacedCopy
 }
 
 impl ReplacedCopy {
-    /// Waits until nobody reads it any more, and clears it. False if somebody does for too long.
+    /// Waits until nobody reads the copy (the grace period), and clears it. Returns false after a
+    /// timeout.
     pub(super) fn reclaim(self) -> bool {
         let end = Instant::now() + PATIENCE;
         loop {

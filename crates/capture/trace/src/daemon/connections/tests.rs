@@ -16,7 +16,7 @@ fn a_program_talks_to_several_daemons() {
     static IS_OVER: AtomicBool = AtomicBool::new(false);
     let (first, mut second) = (Listening::new("first"), Listening::new("second"));
     second.close();
-    let daemons = [&first, &second].map(|daemon| DaemonAddress {
+    let daemons = [&first, &second].map(|daemon| AgentAddress {
         path: daemon.path.clone().leak(),
         state: State::Paused { until: Instant::now(), is_absent: false },
         pause: PAUSE_MIN,
@@ -81,7 +81,7 @@ fn what_was_left_is_kept_for_a_while() {
     let now = Instant::now();
     let ago = |seconds| now.checked_sub(Duration::from_secs(seconds)).expect("a time");
     let check = |ages: &[u64], expected: &[u64]| {
-        let mut daemon = DaemonAddress {
+        let mut daemon = AgentAddress {
             path: listening.path.clone().leak(),
             state: State::Paused { until: now, is_absent: false },
             pause: PAUSE_MIN,
