@@ -1,24 +1,25 @@
-//! Waiting for room in a full ring, for channels whose users would rather wait than lose events.
+//! Back-pressure: waiting for room in a full ring, for channels that prefer delay to loss.
 //!
-//! The reader is another process that never waits for this one, so a writer may wait anywhere, also in a
-//! signal handler: it holds no lock meanwhile. It polls, so that the reader need not know of it. An end comes in
-//! any case: when the channel's time is over, or when nothing has been read for [`IDLE_MAX_NS`], as the
-//! reader is gone or cannot write. Then no event waits until something is read again.
+//! The reader is another process that never waits for this one, so a writer may wait anywhere, also
+//! in a signal handler; it holds no lock meanwhile. It polls, so that the reader need not know of
+//! it. The wait always ends: when the channel's time is over, or when nothing has been read for
+//! [`IDLE_MAX_NS`], because the reader is gone or cannot write. After that no event waits until
+//! something is read again.
 
 use crate::cells::{Cells, Word};
 use crate::shape::{Shape, WAIT_FOREVER};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What `Writer::stalled` is while events may wait.
+/// Value of `Writer::stalled` while events may wait.
 pub(crate) const NOT_STALLED: u64 = u64::MAX;
 
-/// Nanoseconds without anything read after which nobody waits any longer.
+/// Maximum time without any progress of the reader, in nanoseconds.
 const IDLE_MAX_NS: u64 = 10_000_000_000;
 
-/// Nanoseconds between looks: at first, and at last.
+/// Polling interval in nanoseconds: the first one, and the last one; doubled each time.
 const PAUSE_NS: std::ops::RangeInclusive<u64> = 20_000..=1_000_000;
 
-/// Waiting of one event.
+/// The wait of one event.
 #[derive(Debug)]
 pub(crate) struct RoomWait {
     wait_us: u32,
@@ -29,7 +30,7 @@ pub(crate) struct RoomWait {
 #[derive(Debug)]
 struct WaitProgress {
     started_ns: u64,
-    /// How much had been read at first, and at the last look, and when that changed.
+    /// Progress of the reader at the start and at the last poll, and the time of its last change.
     read_at_start: u64,
     read_at_last_poll: u64,
     changed_ns: u64,
@@ -40,7 +41,7 @@ impl RoomWait {
         RoomWait { wait_us, pause_ns: *PAUSE_NS.start(), progress: None }
     }
 
-    /// Whether an event that finds no room now may find some later.
+    /// Returns true if an event that finds no room now may find room later.
     pub(crate) fn may_wait(&mut self, cells: &Cells, shape: &Shape, stalled: &AtomicU64) -> bool {
         if self.wait_us == 0 {
             return false;
@@ -69,14 +70,14 @@ impl RoomWait {
         true
     }
 
-    /// Lets a moment pass.
+    /// Sleeps until the next poll.
     pub(crate) fn pause(&mut self) {
         blkkin_sys::sleep_ns(self.pause_ns);
         self.pause_ns = (2 * self.pause_ns).min(*PAUSE_NS.end());
     }
 }
 
-/// A number that changes when something has been read.
+/// Sum of the read positions, which changes when something is read.
 fn read_so_far(cells: &Cells, shape: &Shape) -> u64 {
     let read = |ring| cells.load(shape.control_of(ring), Word::Read, Relaxed);
     let sum = (0..shape.rings).map(read).fold(0, u64::wrapping_add);

@@ -1,20 +1,21 @@
 //! The clock of a set of rings.
 
-/// Where times come from.
+/// Source of the times of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
-    /// The processor's counter.
+    /// The processor's time stamp counter.
     Tsc,
     /// Nanoseconds of `CLOCK_MONOTONIC`.
     Monotonic,
-    /// The same in a time namespace, as seen from another one where it shows so many nanoseconds less.
+    /// `CLOCK_MONOTONIC` of a time namespace, read from another namespace whose clock is behind by
+    /// this many nanoseconds.
     MonotonicAhead(i64),
-    /// A number that a test has chosen.
+    /// A fixed time, for tests.
     Test(u64),
 }
 
 impl Clock {
-    /// Now, where all that happened before did so on this processor.
+    /// The current time, if all earlier events were recorded on this processor.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     #[inline(always)]
     pub(crate) fn now(self) -> u64 {
@@ -24,7 +25,8 @@ impl Clock {
         }
     }
 
-    /// Now, where others may have written on other processors.
+    /// The current time, ordered after earlier loads: others may have recorded events on other
+    /// processors.
     #[inline]
     pub(crate) fn now_after_loads(self) -> u64 {
         match self {

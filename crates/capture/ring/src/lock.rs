@@ -1,22 +1,24 @@
-//! Writing with a lock on the ring, where there are no restartable sequences.
+//! Recording with a lock on the ring, for threads without restartable sequences.
 //!
-//! Nobody waits for the lock. Who does not get one ring takes another; a signal handler that finds
-//! its own thread's lock does so too. What a holder writes counts from its last store on, as with a
-//! sequence, so a holder that dies leaves nothing but the lock, which is taken from it. So is the
-//! lock of a thread that has jumped out of the function that held it (see `identity`).
+//! Nobody waits for the lock. A writer that fails to get the lock of one ring takes another; so
+//! does a signal handler that finds its own thread's lock. As with a sequence, the holder's stores
+//! count from the last one on. So a dead holder leaves nothing but the lock, which is taken over.
+//! The same goes for the lock of a thread that has jumped out of the function that held it (see
+//! `identity`).
 //!
 //! ```text
-//! OWNER: bits 0 to 21   thread, 0 if nobody holds the ring    44 to 63  how often it was taken
-//!             22 to 43  its process
+//! OWNER: bits 0 to 21   thread, 0 if nobody holds the ring
+//!             22 to 43  process of the thread
+//!             44 to 63  number of times that the lock was taken
 //! ```
 //!
-//! The process is part of it because children write to their parent's rings; the count, so that
-//! whoever wants to take over the lock of a dead thread does not take it from another one that has
-//! got the same id. (Linux has no ids of more than 22 bits.)
+//! The process is included because children write to their parent's rings. The count prevents that
+//! a taker who found a thread dead takes the lock from another thread that has got the same id
+//! meanwhile. (Linux has no ids of more than 22 bits.)
 //!
 //! A signal handler that forks leaves two processes that both believe to hold the lock. So the last
-//! store is a compare-and-swap, which lets one of them publish its event; and only who still holds the
-//! lock gives it back.
+//! store is a compare-and-swap, which lets one of them publish its event, and only the process that
+//! still holds the lock releases it.
 
 use crate::cells::{Cells, Word};
 use crate::shape::{Mode, Shape};
@@ -29,18 +31,18 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 #[cfg(not(loom))]
 use std::sync::atomic::fence;
 
-/// A ring that this thread may write to, until it is dropped.
+/// The lock of a ring, which this thread may write to until it is dropped.
 pub(crate) struct RingLock<'c> {
     cells: &'c Cells,
     control: usize,
     pub(crate) ring: usize,
-    /// What `OWNER` is as long as nobody takes the ring over.
+    /// Value of `OWNER` until the ring is taken over.
     owner: u64,
-    /// Where it is remembered that this thread holds it.
+    /// Index of this lock among the thread's records.
     record: usize,
 }
 
-/// Who wants to hold a ring: as in `OWNER`, and where the function's mark is.
+/// A claimant of a ring: its id as in `OWNER`, and the address of its function's mark.
 #[derive(Clone, Copy)]
 struct Claimant {
     holder: u64,
@@ -51,24 +53,25 @@ fn address<T>(word: &T) -> usize {
     std::ptr::from_ref(word).addr()
 }
 
-/// The holder, and what is above.
+/// Bits of the holder in `OWNER`, below the count.
 const HOLDER_BITS: u32 = 44;
 #[cfg(not(loom))]
 const ID_BITS: u32 = 22;
 const HOLDER: u64 = (1 << HOLDER_BITS) - 1;
 
-/// `OWNER` when `holder` has taken the ring, where it was `before`.
+/// Returns the value of `OWNER` after `holder` has taken the ring from the state `before`.
 fn owner_word(before: u64, holder: u64) -> u64 {
     let turn = (before >> HOLDER_BITS).wrapping_add(1);
     turn << HOLDER_BITS | holder
 }
 
-/// A variable of a function that holds a ring, by whose place on the stack it can be told whether the
-/// function has been left. (In a cell, so that it is not made a constant.)
+/// A variable of the function that holds a ring. Its address on the stack shows whether the
+/// function has been left. (A cell, so that it is not promoted to a constant.)
 #[derive(Default)]
 pub(crate) struct StackMark(Cell<u8>);
 
-/// Takes the lock of one of `rings`, the current processor's first, for the function that has `mark`.
+/// Takes the lock of one of `rings` for the function that owns `mark`, trying the current
+/// processor's ring first.
 pub(crate) fn lock_one<'c>(
     cells: &'c Cells,
     shape: &Shape,
@@ -94,10 +97,11 @@ pub(crate) fn lock_one<'c>(
     take_over(cells, shape, rings, claimant)
 }
 
-/// How often all rings are tried. Holders need some ten nanoseconds, unless they are preempted.
+/// Rounds in which all rings are tried. A holder needs some ten nanoseconds, unless it is
+/// preempted.
 const ROUNDS: usize = if cfg!(loom) { 1 } else { 64 };
 
-/// Takes a ring if its owner still is as it was.
+/// Takes the lock if `OWNER` still is `before`.
 fn try_lock<'c>(
     cells: &'c Cells,
     shape: &Shape,
@@ -107,15 +111,15 @@ fn try_lock<'c>(
 ) -> Option<RingLock<'c>> {
     let control = shape.control_of(ring);
     let owner = owner_word(before, claimant.holder);
-    // Acquire: pairs with the release when the last holder was done; its words and bytes are seen.
-    // Of a dead holder, what it wrote before its last release counts.
+    // Acquire: pairs with the release in `RingLock::drop`, so that the last holder's words and
+    // bytes are seen. Of a dead holder, the stores before its last release count.
     let word = cells.word(control, Word::Owner);
     word.compare_exchange(before, owner, Acquire, Relaxed).ok()?;
     let record = identity::remember(owner, address(word), claimant.mark);
     Some(RingLock { cells, control, ring, owner, record })
 }
 
-/// Takes a ring whose holder has died, or was left by this thread.
+/// Takes over the lock of a holder that has died, or that this thread has left by a jump.
 #[cold]
 fn take_over<'c>(
     cells: &'c Cells,
@@ -148,11 +152,11 @@ fn take_over<'c>(
     None
 }
 
-/// How many holders the kernel is asked for, for one event. Each time others come first.
+/// Holders whose existence the kernel is asked for, per event. Each event starts at another ring.
 const LIVENESS_CHECKS_MAX: usize = 4;
 
 impl RingLock<'_> {
-    /// Appends an event; `false` if another writer has come in between, as this ring was taken over.
+    /// Appends an event. Returns false if another writer has taken the ring over and written.
     pub(crate) fn append(&self, place: usize, bytes: &[u8], write: u64, time: u64) -> bool {
         self.cells.copy_in(place, bytes);
         let is_done = self.publish(write, write.wrapping_add(bytes.len() as u64), time);
@@ -163,11 +167,12 @@ impl RingLock<'_> {
         is_done
     }
 
-    /// Leaves a sub-buffer and begins the next one; `false` as above.
+    /// Leaves a sub-buffer and begins the next one. Returns false if another writer has taken the
+    /// ring over and written.
     pub(crate) fn switch(&self, mode: Mode, write: u64, switch: &SubbufferSwitch) -> bool {
         if mode == Mode::Overwrite {
-            // Release: who reads bytes of the sub-buffer that is begun now, in place of those that
-            // were there, also sees the position at least where it is now; pairs with the fence in
+            // Release: whoever reads bytes of the new contents of this sub-buffer also sees at
+            // least the current position; pairs with the acquire fence in
             // `Reader::write_after_copies`.
             fence(Release);
         }
@@ -183,16 +188,17 @@ impl RingLock<'_> {
     }
 
     fn publish(&self, write: u64, next: u64, time: u64) -> bool {
-        // Release: who sees the time sees the position before it; pairs with the reader's acquire in
-        // `Reader::extent`. A packet that ends at this time must not end before that position.
+        // Release: whoever sees the time sees the position before it; pairs with the reader's
+        // acquire in `Cells::steady`. A packet that ends at this time must not end before that
+        // position.
         self.cells.store(self.control, Word::LastTime, time, Release);
-        // Release: pairs with the reader's acquire in `Reader::take`; who sees the position sees
-        // the bytes before it.
+        // Release: pairs with the reader's acquire in `Reader::take`; whoever sees the position
+        // sees the bytes before it.
         let word = self.cells.word(self.control, Word::Write);
         word.compare_exchange(write, next, Release, Relaxed).is_ok()
     }
 
-    /// Counts an event that found no room.
+    /// Counts an event that found the ring full.
     pub(crate) fn count_lost(&self) {
         let lost = self.cells.load_own(self.control, Word::Lost);
         self.cells.store(self.control, Word::Lost, lost.wrapping_add(1), Relaxed);
@@ -202,9 +208,9 @@ impl RingLock<'_> {
 impl Drop for RingLock<'_> {
     fn drop(&mut self) {
         identity::forget(self.record);
-        // If it is no more this one's it stays as it is. That it becomes another's between load and
-        // store takes a fork in a handler there; who is then a holder beside another one cannot
-        // publish what that one does not know of.
+        // If the lock was taken over, `OWNER` stays as it is. It can change between the load and
+        // the store only by a fork in a signal handler here. The second holder then cannot publish
+        // an event that the first one does not know of.
         let owner = self.cells.word(self.control, Word::Owner);
         if owner.load(Relaxed) == self.owner {
             // Release: pairs with the next holder's acquire in `try_lock`.
@@ -213,7 +219,7 @@ impl Drop for RingLock<'_> {
     }
 }
 
-/// Who asks, who is still there, and what this thread holds.
+/// Identity of the claimant, existence of other holders, and the locks of this thread.
 #[cfg(not(loom))]
 mod identity {
     use super::{Cell, HOLDER, ID_BITS};
@@ -223,20 +229,20 @@ mod identity {
     #[derive(Clone, Copy)]
     struct LockRecord {
         owner: u64,
-        /// Where `OWNER` is; 0 if this is none.
+        /// Address of `OWNER`; 0 if the record is free.
         word: usize,
-        /// Where the function's mark is.
+        /// Address of the function's mark.
         mark: usize,
     }
 
     const NONE: LockRecord = LockRecord { owner: 0, word: 0, mark: 0 };
 
-    /// Locks of one thread that can be remembered: as many as signal handlers that interrupt each
-    /// other within a few nanoseconds, and those left by jumps.
+    /// Maximum number of recorded locks per thread: one for each signal handler that interrupts
+    /// another within a few nanoseconds, and one for each lock left by a jump.
     const LOCKS_MAX: usize = 8;
 
     thread_local! {
-        /// Locks that this thread holds, or has left behind.
+        /// Locks that this thread holds, or has left by a jump.
         static LOCKS: [Cell<LockRecord>; LOCKS_MAX] = const { [const { Cell::new(NONE) }; LOCKS_MAX] };
     }
 
@@ -258,14 +264,14 @@ mod identity {
         std::hint::spin_loop();
     }
 
-    /// Where to begin with what cannot be done for all.
+    /// Index to start with, where not all can be tried. Different for each call.
     pub(super) fn rotation() -> usize {
         static TURN: AtomicUsize = AtomicUsize::new(0);
         TURN.fetch_add(1, Relaxed)
     }
 
-    /// Remembers a lock, and where. A handler that interrupts this has given back its own when this
-    /// goes on, or never lets it go on.
+    /// Records a lock and returns the record's index. A handler that interrupts this has freed its
+    /// own record when this continues, or never lets it continue.
     pub(super) fn remember(owner: u64, word: usize, mark: usize) -> usize {
         LOCKS.with(|locks| {
             let free = locks.iter().position(|lock| lock.get().word == 0);
@@ -284,8 +290,8 @@ mod identity {
         });
     }
 
-    /// Whether the function has been left that took this thread's lock, where that which asks has
-    /// its mark at `own`. It is then forgotten.
+    /// Returns true, and frees the record, if the function that took this thread's lock has been
+    /// left. `own` is the address of the caller's mark.
     pub(super) fn is_abandoned(owner: u64, word: usize, own: usize) -> bool {
         LOCKS.with(|locks| {
             let is_same = |lock: LockRecord| lock.owner == owner && lock.word == word;
@@ -296,7 +302,7 @@ mod identity {
     }
 }
 
-/// As models have it: threads that never die and never jump, on one processor.
+/// Identity in models: threads never die and never jump, and there is one processor.
 #[cfg(loom)]
 mod identity {
     use super::HOLDER;

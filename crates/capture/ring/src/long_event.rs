@@ -1,11 +1,13 @@
-//! Encoding of events that the memory of most events has no room for.
+//! Encoding of events that are too large for a [`Room`](crate::Room): measured, shortened if
+//! necessary, and encoded in a room of the process.
 
 use crate::encoder::{Encoder, ROOM_SIZE, Room};
 use crate::event_layout::{COPIED, HEADER_SIZE};
 use crate::rooms;
 use crate::string_budget::StringBudget;
 
-/// Times that a bound is raised. Each one is at least the one before, so any of them will do.
+/// Maximum number of times that the bound is raised. Each bound is valid, and at least the one
+/// before.
 const ROUNDS_MAX: usize = 16;
 
 fn measure(bound: usize, encode: &dyn Fn(&mut Encoder<'_>)) -> StringBudget {
@@ -14,9 +16,9 @@ fn measure(bound: usize, encode: &dyn Fn(&mut Encoder<'_>)) -> StringBudget {
     budget
 }
 
-/// What `use_it` makes of the event of class `id` whose fields `encode` encodes, in at most `size_max` bytes. Strings
-/// are shortened as far as needed; the flag says whether some were. `encode` is called several times, and
-/// encodes the same fields each time.
+/// Encodes an event of class `id` in at most `size_max` bytes, and calls `use_it` with it. Strings
+/// are shortened as far as needed; the flag says whether some were. `encode` is called several
+/// times, and must encode the same fields each time.
 pub fn with_long_event<R>(
     id: u16,
     size_max: usize,
@@ -31,7 +33,7 @@ pub fn with_long_event<R>(
     match rooms::acquire(if is_small { needed } else { size_max }) {
         Some(room) => {
             let end = room.size().min(size_max) / COPIED * COPIED;
-            // SAFETY: the room is this function's, and has a grain behind its end.
+            // SAFETY: the room is this function's, and has a grain after its end.
             #[expect(unsafe_code)]
             unsafe {
                 encode_within((room.start(), end), id, bounds, encode, use_it)
@@ -41,8 +43,8 @@ pub fn with_long_event<R>(
     }
 }
 
-/// As [`with_long_event`], where there are no rooms left. In a function of its own, so that others need no stack for
-/// it.
+/// Like [`with_long_event`], on the stack, if all rooms are in use. A function of its own, so that
+/// others do not need its stack.
 #[cold]
 #[inline(never)]
 fn with_stack_room<R>(
@@ -53,19 +55,19 @@ fn with_stack_room<R>(
 ) -> R {
     const SIZE: usize = 256;
     let mut small = Room::<SIZE>::of_size();
-    // SAFETY: the memory is this function's, and has a grain behind its end.
+    // SAFETY: the memory is this function's, and has a grain after its end.
     #[expect(unsafe_code)]
     unsafe {
         encode_within((small.start(), SIZE), id, bounds, encode, use_it)
     }
 }
 
-/// Encodes an event in memory, and uses it. `bounds` is what its fields take, if all strings up to some length
-/// are whole, and what the event would take then.
+/// Encodes an event in memory, and calls `use_it` with it. `bounds` are the measured sizes of its
+/// fields, and the size of the event if all strings up to the bound are whole.
 ///
 /// # Safety
 ///
-/// There are so many bytes, and a grain behind, at the place, which nobody else uses meanwhile.
+/// The place has this many bytes and a grain after them, which nobody else uses meanwhile.
 #[inline(always)]
 #[expect(unsafe_code)]
 unsafe fn encode_within<R>(
@@ -79,7 +81,7 @@ unsafe fn encode_within<R>(
         let free = end.saturating_sub(HEADER_SIZE + budget.fixed);
         budget = measure(0, encode);
         for _ in 0..ROUNDS_MAX {
-            // What short strings leave, for the others; each with a NUL.
+            // Room that short strings leave for each long one, with its NUL.
             let each = free.saturating_sub(budget.short) / budget.long.max(1);
             let bound = each.saturating_sub(1);
             if budget.long == 0 || bound <= budget.bound {
@@ -97,7 +99,7 @@ unsafe fn encode_within<R>(
 }
 
 impl Encoder<'_> {
-    /// Whether a string was shortened.
+    /// Returns true if a string was shortened.
     pub(crate) fn is_cut(&self) -> bool {
         self.budget().is_some_and(|budget| budget.is_cut)
     }
@@ -110,10 +112,11 @@ mod tests {
     use std::ffi::CString;
     use std::sync::RwLock;
 
-    /// Held to write by a test that takes all rooms, which are the process's.
+    /// Locked exclusively by the test that takes all of the process's rooms.
     static ROOMS: RwLock<()> = RwLock::new(());
 
-    /// The fields of an event with these strings, in at most so many bytes, and whether they were cut.
+    /// Encodes an event with these strings in at most `size_max` bytes. Returns its fields, and
+    /// whether strings were shortened.
     fn fields(size_max: usize, strings: &[&str], numbers: usize) -> (Vec<String>, bool, usize) {
         let _rooms = ROOMS.read().unwrap();
         fields_now(size_max, strings, numbers)

@@ -1,16 +1,18 @@
-//! RoomMemory for events that a thread's stack should not hold: a signal handler may have no more than 8 KiB of it.
+//! Memory for events that are too large for a thread's stack: a signal handler may have only 8 KiB
+//! of it.
 //!
-//! The process has a fixed number of rooms of each size, a power of two. Pages are touched when they are used,
-//! and the lowest free room is taken, so that as many are touched as events are recorded at the same time. A
-//! room is taken by setting its bit, so nobody waits, and signal handlers can do so. Rooms up to
-//! [`EVENT_SIZE_DEFAULT`](crate::EVENT_SIZE_DEFAULT) are part of the library's memory; [`provide`] maps those of larger sizes.
+//! The process has a fixed number of rooms in each size class, a power of two. The lowest free room
+//! is taken, so that only as many rooms touch memory as events are recorded at the same time. A
+//! room is taken by setting its bit in a bitmap, which never waits and is possible in signal
+//! handlers. Rooms up to [`EVENT_SIZE_DEFAULT`](crate::EVENT_SIZE_DEFAULT) are part of the
+//! library's memory; [`provide`] maps larger ones.
 //!
-//! Children find all rooms free, as they have one thread, which may be within a signal handler that has interrupted a
-//! user of a room. What that thread goes on to write can then get into the event of another user. In a child there are
-//! no rings at that moment, so such an event is recorded nowhere.
+//! Forked children find all rooms free. A child has one thread, which may be in a signal handler
+//! that has interrupted the user of a room. If that user continues to write, its bytes may get into
+//! another user's event. But the child has no rings at that time, so the event is recorded nowhere.
 //!
-//! A known limit: a function that is left by `siglongjmp` never gives its room back. When all rooms are gone, long
-//! strings are cut to what fits the stack.
+//! A known limit: a function that is left by `siglongjmp` never releases its room. When all rooms
+//! are in use, long strings are shortened to what fits on the stack.
 
 use crate::event_layout::GRAIN;
 use crate::shape::{EVENT_SIZE_DEFAULT as SIZE_DEFAULT, SUBBUFFER_SIZE_MAX};
@@ -22,24 +24,24 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// Bytes of the smallest rooms.
 const SIZE_MIN: usize = 4096;
-/// Sizes, from `SIZE_MIN` on, each twice the one before.
+/// Number of size classes; each class has twice the size of the one before.
 const CLASSES: usize = (SUBBUFFER_SIZE_MAX / SIZE_MIN).ilog2() as usize + 1;
-/// Place of `SIZE_DEFAULT` among the sizes.
+/// Index of the size class of `SIZE_DEFAULT`.
 const DEFAULT_CLASS: usize = (SIZE_DEFAULT / SIZE_MIN).ilog2() as usize;
 
-/// Rooms of the smallest size, and of each other size.
+/// Number of rooms: in the smallest class, and in each other class.
 const COUNT_SMALL: usize = 64;
 const COUNT: usize = 16;
 
-/// Bytes behind a room's end, which are written but do not count.
+/// Bytes after a room's end that are written but have no meaning.
 const TAIL_SIZE: usize = 64;
 const _: () = assert!(GRAIN <= TAIL_SIZE);
 
-/// Bits of the rooms that are in use, for each size.
+/// Bitmap of the rooms in use, for each class.
 static IN_USE: WipedOnFork<[AtomicU64; CLASSES]> =
     WipedOnFork::of([const { AtomicU64::new(0) }; CLASSES]);
 
-/// Where the rooms of each size are; null where there are none.
+/// Addresses of the rooms, for each class; null if there are none.
 static STARTS: [AtomicPtr<u8>; CLASSES] = {
     let mut starts = [const { AtomicPtr::new(ptr::null_mut()) }; CLASSES];
     starts[0] = AtomicPtr::new(SMALL.0.get().cast());
@@ -47,7 +49,7 @@ static STARTS: [AtomicPtr<u8>; CLASSES] = {
     starts
 };
 
-/// RoomMemory that is written to by who has taken a room in it.
+/// Memory of rooms. The taker of a room writes to it.
 struct RoomMemory<const SIZE: usize>(UnsafeCell<MaybeUninit<[u8; SIZE]>>);
 
 // SAFETY: it is only used through pointers, by one user of a room at a time.
@@ -63,13 +65,13 @@ const fn size_of(class: usize) -> usize {
     SIZE_MIN << class
 }
 
-/// Has children find all rooms free. False if the kernel cannot do that.
+/// Frees all rooms in forked children. Returns false if the kernel cannot do that.
 pub fn prepare() -> bool {
     IN_USE.arm()
 }
 
-/// Makes rooms for events of up to this size, if there are none; what cannot be made is not. To be
-/// called by one thread, before such events are recorded.
+/// Maps rooms for events of up to this size, if there are none; a failure is ignored. Called by one
+/// thread, before such events are recorded.
 pub fn provide(size: usize) {
     let class = (0..CLASSES).find(|class| size_of(*class) >= size).unwrap_or(CLASSES - 1);
     let Some(start) = STARTS.get(class) else { return };
@@ -87,7 +89,7 @@ pub fn provide(size: usize) {
     }
 }
 
-/// A room that this thread may write to, until it is dropped.
+/// A room that this thread may write to until it is dropped.
 #[derive(Debug)]
 pub(crate) struct RoomGuard {
     class: usize,
@@ -95,7 +97,8 @@ pub(crate) struct RoomGuard {
     start: *mut u8,
 }
 
-/// Takes a room of at least this size, or else the largest one that is free; `None` if all are in use.
+/// Takes a room of at least this size, or else the largest one that is free; `None` if all are in
+/// use.
 pub(crate) fn acquire(size: usize) -> Option<RoomGuard> {
     let fits = |class: &usize| size_of(*class) >= size;
     let larger = (0..CLASSES).filter(fits);
@@ -117,7 +120,7 @@ fn acquire_of_size(class: usize) -> Option<RoomGuard> {
         if index >= count {
             return None;
         }
-        // Acquire: pairs with the release of the last user, who has finished writing.
+        // Acquire: pairs with the release in `RoomGuard::drop`; the last user has finished writing.
         let after = before | 1 << index;
         match bits.compare_exchange_weak(before, after, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => {
@@ -130,7 +133,7 @@ fn acquire_of_size(class: usize) -> Option<RoomGuard> {
 }
 
 impl RoomGuard {
-    /// Where the room starts. [`GRAIN`] bytes behind its end can be written, too.
+    /// Start of the room. [`GRAIN`] bytes after its end are writable too.
     pub(crate) fn start(&self) -> *mut u8 {
         self.start
     }
@@ -142,7 +145,7 @@ impl RoomGuard {
 
 impl Drop for RoomGuard {
     fn drop(&mut self) {
-        // Release: see `acquire_of_size`.
+        // Release: pairs with the acquire in `acquire_of_size`.
         IN_USE.get()[self.class].fetch_and(!(1 << self.index), Ordering::Release);
     }
 }

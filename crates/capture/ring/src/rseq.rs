@@ -1,42 +1,46 @@
-//! Restartable sequences: stretches of code during which a thread is neither preempted, moved to
-//! another processor nor interrupted by a signal; if that happens, the kernel makes it go on at the
-//! sequence's abort instead.
+//! Restartable sequences: stretches of code during which a thread is neither preempted, nor
+//! migrated to another processor, nor interrupted by a signal. If one of these happens, the kernel
+//! continues the thread at the sequence's abort handler.
 //!
-//! Each of them does its copies, behind what counts, and then changes one word, which is its last
-//! store. So what it does happens on one processor as a whole or not at all.
-//! [`Sequences::record`], which nearly all events take, finds out within the sequence where the event
-//! goes. The others, for what is rarer, check that the thread is still on the processor whose ring
-//! was looked at before, and that the word to change is as it was.
+//! Each sequence copies bytes to places that do not count yet, and ends with a store to one word.
+//! So its effect is atomic on one processor. [`Sequences::record`], the path of nearly all events,
+//! computes the event's position within the sequence. The others, for rarer cases, get the position
+//! as an argument. They check that the thread is still on the same processor, and that the word to
+//! change has not changed.
 //!
-//! The C library (glibc from 2.35) registers each thread's area with the kernel: 32 bytes at a fixed
-//! offset from the thread pointer.
+//! The C library (glibc from 2.35) registers each thread's area with the kernel: 32 bytes at a
+//! fixed offset from the thread pointer.
 //!
 //! ```text
 //! +4  CPU_ID   processor that the thread runs on; negative if the area is not registered
-//! +8  CS       the sequence that the thread is in, or 0: where it starts, its size, its abort
+//! +8  CS       the thread's current sequence, or 0: its start, size and abort handler
 //! ```
 //!
-//! `CS` is cleared behind each sequence, because the library with the sequence may be unloaded.
+//! `CS` is cleared after each sequence, because the library that contains the sequence may be
+//! unloaded.
 //!
 //! # Children that share memory
 //!
-//! A child of `vfork` runs with its parent's memory and thread pointer, and so with its parent's area,
-//! of which the kernel knows nothing in the child: the number in it is that of the processor which the
-//! parent left, and sequences are not restarted. POSIX lets such a child do nothing but `exec` and
-//! `_exit`, but its signal handlers may record events. So each sequence compares `CPU_ID` with the
-//! processor itself. A child that was moved fails, and takes the ring with a lock, as do its later
-//! events. What is left is a child on the very processor that its parent left: if it is preempted or
-//! interrupted within the ten nanoseconds of a sequence, and another thread of its parent or its own
-//! signal handler records on that processor, then events of that one packet may be torn. If that
-//! happens between the last look at the position and its store, or the child is moved within those
-//! nanoseconds, then the position may also go back, and the reader finds nonsense and ends that one
-//! ring. No other ring and no other memory is touched.
-//! Processors without `rdpid` (those from before 2019) are not asked by
-//! [`Sequences::record`], because that would cost more than the event: there a child that was
-//! moved may do the same to the ring of the processor that its parent left.
+//! A child of `vfork` runs with its parent's memory and thread pointer, and so with its parent's
+//! area, which the kernel does not maintain for the child: `CPU_ID` is the processor that the
+//! parent left, and sequences are not restarted. POSIX allows such a child only `exec` and `_exit`,
+//! but its signal handlers may record events. So each sequence compares `CPU_ID` with the processor
+//! itself. In a child that was migrated the sequence fails, and this event and all later ones take
+//! the ring with a lock.
+//!
+//! One case remains: a child on the processor that its parent left. If it is preempted or
+//! interrupted within the ten nanoseconds of a sequence, and another thread of its parent or its
+//! own signal handler records on that processor, then events of that one packet may be torn. If
+//! that happens between the last check of the position and its store, or if the child is migrated
+//! within those nanoseconds, the position may also go back; the reader then finds invalid data and
+//! ends that one ring. No other ring and no other memory is touched.
+//!
+//! [`Sequences::record`] does not ask processors without `rdpid` (from before 2019), because that
+//! would cost more than the event. There a child that was migrated may do the same to the ring of
+//! the processor that its parent left.
 //!
 //! Not covered are threads that share a thread pointer and run at the same time (`clone` with
-//! `CLONE_VM` and neither `CLONE_VFORK` nor `CLONE_SETTLS`), in which the C library does not work
+//! `CLONE_VM` and neither `CLONE_VFORK` nor `CLONE_SETTLS`). The C library does not support them
 //! either: one would clear the other's `CS`.
 
 use crate::cells::{Cells, Word};
@@ -49,57 +53,57 @@ use std::arch::asm;
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicPtr, Ordering};
 
-// The sequences take it to be the first word of a ring's control.
+// Sequences assume that `WRITE` is the first word of a ring's control.
 const _: () = assert!(Word::Write as usize == 0 && CONTROL_SIZE.is_power_of_two());
 
-/// How this process's threads find their areas.
+/// Access to the areas of this process's threads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sequences {
-    /// From the thread pointer to the area.
+    /// Offset of the area from the thread pointer, in bytes.
     offset: isize,
 }
 
-/// What [`Sequences::find`] has found.
+/// Result of [`Sequences::find`].
 static OFFSET: AtomicIsize = AtomicIsize::new(NONE);
 const NONE: isize = isize::MIN;
-/// Whether the processor has `rdpid`, which gives its number at hardly any cost.
+/// Whether the processor has `rdpid`, which returns its number at hardly any cost.
 static HAS_RDPID: AtomicBool = AtomicBool::new(false);
-/// Bits of it that are the processor's number in what Linux has the processor say; the rest is its
-/// node.
+/// Bits of the processor's number in the value that Linux stores for `rdpid`; the other bits are
+/// the node.
 const CPU_MASK: u32 = 0xfff;
-/// The segment whose limit says the same; of all processors.
+/// Segment selector whose limit is the same value, for all processors.
 const CPU_SEGMENT: u32 = 0x7b;
 
-/// An event to append.
+/// An event to append, and the place where it goes.
 pub(crate) struct PlacedEvent<'a> {
     pub(crate) cpu: usize,
-    /// Where the ring's control is.
+    /// Offset of the ring's control.
     pub(crate) control: usize,
-    /// Where in the memory the event goes.
+    /// Offset of the event in the memory.
     pub(crate) data: usize,
     pub(crate) event: &'a Event<'a>,
-    /// The ring's position before …
+    /// The ring's position before the event.
     pub(crate) write: u64,
-    /// … and behind it.
+    /// The ring's position after the event.
     pub(crate) next: u64,
-    /// What the ring's last time was before the event's own was read, …
+    /// The ring's last time, read before `time`.
     pub(crate) last_time: u64,
-    /// … which is not before that.
+    /// The event's time, not before `last_time`.
     pub(crate) time: u64,
 }
 
-/// What a sequence has to know of a writer.
+/// Addresses and sizes of a writer's rings that a sequence needs.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct RingAddresses {
-    /// Processors that have a ring.
+    /// Number of processors that have a ring.
     processors: u64,
-    /// Whether the processor has `rdpid`.
+    /// Whether the processor has `rdpid`: 0 or 1.
     has_rdpid: u64,
-    /// Where the controls start, and the data.
+    /// Addresses of the first control and the first ring's data.
     controls: *const u8,
     data: *const u8,
-    /// Where the reader says that it sleeps.
+    /// Address of the reader's flag `SLEEPING`.
     sleeping: *const u8,
     ring_size: u64,
     ring_mask: u64,
@@ -107,10 +111,10 @@ pub(crate) struct RingAddresses {
     subbuffer_mask: u64,
 }
 
-// SAFETY: the places are in memory that the writer owns beside the frame.
+// SAFETY: the addresses are in memory that the writer owns along with this value.
 #[expect(unsafe_code)]
 unsafe impl Send for RingAddresses {}
-// SAFETY: as above; the frame itself never changes.
+// SAFETY: as above; the value itself never changes.
 #[expect(unsafe_code)]
 unsafe impl Sync for RingAddresses {}
 
@@ -149,7 +153,7 @@ fn has_rdpid() -> bool {
         && std::arch::x86_64::__cpuid_count(7, 0).ecx & 1 << 22 != 0
 }
 
-/// A copy within a sequence.
+/// A copy within a sequence, as its assembler code reads it.
 #[repr(C)]
 struct CopyStep {
     from: *const u8,
@@ -157,26 +161,28 @@ struct CopyStep {
     size: usize,
 }
 
-/// What leaves a sub-buffer and begins the next one, in the order in which a sequence takes it.
+/// Copies that leave a sub-buffer and begin the next one, in the order in which the sequence does
+/// them, and the new `RESTART`.
 #[repr(C)]
 struct SwitchCopies {
     copies: [CopyStep; 3],
     restart: u64,
 }
 
-/// The frame of all sequences: says which sequence it is, checks the processor and a word, and sets
-/// `done` if the end is reached. The abort has a signature before it, which the C library chose when it
-/// registered the areas; without it the kernel would not go there.
+/// Prologue and epilogue of the sequences: announces the sequence, checks the processor and a word,
+/// and sets `done` if the end is reached. The abort handler is preceded by the signature that the C
+/// library chose when it registered the areas; the kernel refuses to continue at a handler without
+/// it.
 macro_rules! sequence {
     ($($body:literal),* $(,)?) => {
         concat!(
-            // What the kernel is told: version and flags, start, size, abort.
+            // Descriptor for the kernel: version and flags, start, size, abort handler.
             ".pushsection __rseq_cs, \"aw\"\n",
             ".balign 32\n",
             "20: .long 0, 0\n",
             ".quad 21f, 22f - 21f, 23f\n",
             ".popsection\n",
-            // The abort: signature, then out.
+            // Abort handler: signature, then exit.
             ".pushsection __rseq_failure, \"ax\"\n",
             ".byte 0x0f, 0xb9, 0x3d\n",
             ".long 0x53053053\n",
@@ -187,7 +193,7 @@ macro_rules! sequence {
             "21:\n",
             "cmp dword ptr fs:[{area} + 4], {cpu:e}\n",
             "jne 24f\n",
-            // Also what the processor says.
+            // Check the processor's own number too.
             "test {rdpid:e}, {rdpid:e}\n",
             "jz 28f\n",
             "rdpid {scratch}\n",
@@ -211,26 +217,28 @@ macro_rules! sequence {
     };
 }
 
-/// What [`Sequences::record`] has done.
+/// Result of [`Sequences::record`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SequenceOutcome {
     NotRecorded,
     Recorded,
-    /// And the reader may sleep.
+    /// The event is recorded, and the reader may sleep.
     RecordedWhileAsleep,
 }
 
-/// What the sequence says: half of the reader's word, 0 while it is awake, and this if it does not know, or
-/// that, which the word cannot be, if it has not got so far.
+/// Results of the sequence, apart from the lower half of the reader's flag, which is 0 while it is
+/// awake. `MAY_SLEEP`: the flag was not read. `NOT_RECORDED`, a value that the half cannot have:
+/// the event was not published.
 const MAY_SLEEP: u64 = 1;
 const NOT_RECORDED: u64 = 1 << 32;
 
-/// How often the processor must differ; a thread is not moved as often in so short a time.
+/// Number of checks that must all find another processor; a thread is not migrated so often in so
+/// short a time.
 const FOREIGN_AREA_CHECKS: usize = 4;
 
 impl Sequences {
-    /// If the C library has registered areas. None where the sanitizer looks on, which does not see what
-    /// sequences do.
+    /// Finds the areas that the C library has registered. None under the thread sanitizer, which
+    /// does not see the stores of sequences.
     pub(crate) fn find() -> Option<Sequences> {
         if cfg!(thread_sanitizer) {
             return None;
@@ -241,19 +249,19 @@ impl Sequences {
         Some(Sequences { offset: offset? })
     }
 
-    /// As [`Sequences::find`] has found, if it has been called: at the cost of a load.
+    /// Returns the result of [`Sequences::find`], if it has been called, at the cost of a load.
     #[inline(always)]
     pub(crate) fn cached() -> Option<Sequences> {
         let offset = OFFSET.load(Ordering::Relaxed);
         (offset != NONE).then_some(Sequences { offset })
     }
 
-    /// The processor that this runs on now; `None` if this thread has no area.
+    /// Returns the processor that this thread runs on; `None` if it has no registered area.
     #[inline(always)]
     pub(crate) fn cpu(self) -> Option<usize> {
         let cpu: u32;
-        // SAFETY: the C library has told that each thread has an area there. Threads that it does
-        // not know still have its thread pointer, or none of this code's language could run.
+        // SAFETY: the C library has announced that each thread has an area there. Threads that it
+        // does not know still have its thread pointer, or no Rust code could run in them.
         #[expect(unsafe_code)]
         unsafe {
             asm!(
@@ -266,13 +274,15 @@ impl Sequences {
         i32::try_from(cpu).ok().map(|cpu| cpu as usize)
     }
 
-    /// Whether the kernel does not maintain this thread's area, as the processor is another one; if
-    /// the thread is not just being moved.
+    /// Returns true if the kernel does not maintain this thread's area, because the thread runs on
+    /// another processor than the area says. Repeated, as the thread may be migrated during a
+    /// check.
     #[cold]
     pub(crate) fn is_foreign_area(self) -> bool {
         (0..FOREIGN_AREA_CHECKS).all(|_| {
             let (cpu, is_told): (u32, u32);
-            // SAFETY: gives the limit of a segment, if there is such a one; touches nothing.
+            // SAFETY: returns the limit of a segment, if there is such a segment; touches no
+            // memory.
             #[expect(unsafe_code)]
             unsafe {
                 asm!(
@@ -288,13 +298,13 @@ impl Sequences {
         })
     }
 
-    /// Records an event with the writer that `slot` holds, if nothing must be looked at more closely,
-    /// and nothing came in between. The writer is only used within the sequence: who takes it out of
-    /// the slot, and then has all sequences restarted, can be sure that it is unused.
+    /// Records an event with the writer in `slot`, if it needs no slow path and the sequence is not
+    /// aborted. The writer is used only within the sequence: after it has been removed from the
+    /// slot, and all sequences have been restarted, it is unused.
     ///
-    /// The sequence goes on behind the instruction that publishes the event, to look whether the
-    /// reader sleeps. So where it is aborted it must be known whether that was before or behind: the
-    /// instruction also moves a register, by being one for strings.
+    /// The sequence continues after the instruction that publishes the event, in order to check
+    /// whether the reader sleeps. So the abort handler must know whether that instruction has run:
+    /// it is a string instruction, which also advances a register.
     #[inline(always)]
     pub(crate) fn record<W: HasRingAddresses>(
         self,
@@ -303,8 +313,8 @@ impl Sequences {
     ) -> SequenceOutcome {
         let done: u64;
         // SAFETY: a writer in the slot is alive while it is there, and until all sequences were
-        // restarted afterwards. The event goes behind the ring's position, into the same
-        // sub-buffer, which it fits into with all that is copied: both is checked.
+        // restarted afterwards. The event goes to the ring's position, into the same sub-buffer;
+        // the sequence checks that the sub-buffer has room for all bytes that are copied.
         #[expect(unsafe_code)]
         unsafe {
             asm!(
@@ -316,7 +326,8 @@ impl Sequences {
                 ".pushsection __rseq_failure, \"ax\"",
                 ".byte 0x0f, 0xb9, 0x3d",
                 ".long 0x53053053",
-                // Behind the publishing instruction? Then whether the reader sleeps is not known.
+                // After the publishing instruction? Then the event is recorded, but the flag is
+                // unknown.
                 "23:",
                 "lea rdx, [{control} + 8]",
                 "cmp rdi, rdx",
@@ -334,11 +345,12 @@ impl Sequences {
                 "mov {writer}, qword ptr [{slot}]",
                 "test {writer}, {writer}",
                 "jz 24b",
-                // The ring. A processor of none, as a number without sign, is too high.
+                // The ring. The number of an unregistered area is negative, thus too high when
+                // unsigned.
                 "mov {place:e}, dword ptr fs:[{area} + 4]",
                 "cmp {place}, qword ptr [{writer} + {addresses} + {processors}]",
                 "jae 24b",
-                // Also what the processor says, if that is cheap.
+                // Check the processor's own number too, if that is cheap.
                 "cmp qword ptr [{writer} + {addresses} + {has_rdpid}], 0",
                 "je 27f",
                 "rdpid {write}",
@@ -351,7 +363,7 @@ impl Sequences {
                 "add {control}, qword ptr [{writer} + {addresses} + {controls}]",
                 "imul {place}, qword ptr [{writer} + {addresses} + {ring_size}]",
                 "add {place}, qword ptr [{writer} + {addresses} + {data}]",
-                // Room: a sub-buffer that has been begun, and enough of it.
+                // Room: the sub-buffer must have been begun, and have enough bytes left.
                 "mov {write}, qword ptr [{control}]",
                 "mov rax, {write}",
                 "and rax, qword ptr [{writer} + {addresses} + {subbuffer_mask}]",
@@ -362,12 +374,12 @@ impl Sequences {
                 "mov rax, {write}",
                 "and rax, qword ptr [{writer} + {addresses} + {ring_mask}]",
                 "add {place}, rax",
-                // The time takes longest to get. Meanwhile the event's bytes, which have been stored in
-                // small pieces just now, reach the cache, so that they can be loaded in large ones.
+                // Reading the time takes longest. Meanwhile the event's bytes, just stored in small
+                // pieces, reach the cache, so that they can be loaded in large pieces.
                 "rdtsc",
                 "shl rdx, 32",
                 "or rax, rdx",
-                // From the end to the start, so that one register counts and addresses.
+                // From the end to the start, so that one register is both counter and index.
                 "25:",
                 "movups {grain}, xmmword ptr [{from} + {left} - 32]",
                 "movups {next_grain}, xmmword ptr [{from} + {left} - 16]",
@@ -379,10 +391,10 @@ impl Sequences {
                 "mov qword ptr [{control} + {last_time}], rax",
                 "lea rax, [{write} + {size}]",
                 "mov rdi, {control}",
-                // Of no use but in a child of `vfork`.
+                // Can differ only in a child of `vfork`.
                 "cmp qword ptr [{control}], {write}",
                 "jne 24b",
-                // Stores the position, and moves `rdi` behind it.
+                // Stores the position, and advances `rdi`.
                 "stosq",
                 "mov rdx, qword ptr [{writer} + {addresses} + {sleeping}]",
                 "mov edx, dword ptr [rdx]",
@@ -431,13 +443,14 @@ impl Sequences {
         }
     }
 
-    /// Appends an event; `false` if something came in between.
+    /// Appends an event. Returns false if the sequence was aborted or a check failed.
     pub(crate) fn append(self, cells: &Cells, placed: &PlacedEvent<'_>) -> bool {
         debug_assert!(placed.data + placed.event.copied_size() <= cells.size());
         let control = cells.word(placed.control, Word::Write).as_ptr();
         let mut done: u32 = 0;
-        // SAFETY: `data` and as many bytes as are copied are in the memory:
-        // `Plan::Append` says so, for the position that the sequence checks. What is overwritten is behind `write`, where nothing counts.
+        // SAFETY: `data` and the copied bytes after it are in the memory, as `Plan::Append` has
+        // checked for the position that the sequence checks again. The bytes there are at or after
+        // `write`, where nothing counts.
         #[expect(unsafe_code)]
         unsafe {
             let into = cells.start().as_ptr().add(placed.data);
@@ -445,7 +458,7 @@ impl Sequences {
                 sequence!(
                     "cmp qword ptr [{word} + 8], {last_time}",
                     "jne 24f",
-                    // From the end to the start, so that one register counts and addresses.
+                    // From the end to the start, so that one register is both counter and index.
                     "25:",
                     "movups {grain}, xmmword ptr [{from} + {left} - 16]",
                     "movups xmmword ptr [{into} + {left} - 16], {grain}",
@@ -478,7 +491,8 @@ impl Sequences {
         done != 0
     }
 
-    /// Leaves a sub-buffer and begins the next one; `false` if something came in between.
+    /// Leaves a sub-buffer and begins the next one. Returns false if the sequence was aborted or a
+    /// check failed.
     pub(crate) fn switch(
         self,
         cells: &Cells,
@@ -506,9 +520,9 @@ impl Sequences {
         let copies = SwitchCopies { copies, restart: switch.restart };
         let control = cells.word(control, Word::Write).as_ptr();
         let mut done: u32 = 0;
-        // SAFETY: each copy is from bytes of this thread to a place in the memory, which `switch`
-        // has checked. The header of the sub-buffer to leave counts only when `WRITE` is beyond it,
-        // and that of the one to begin is behind `WRITE`.
+        // SAFETY: each copy is from bytes of this thread to a place in the memory, as `Writer::switch`
+        // has computed it from positions in the ring. The header of the sub-buffer to leave counts only
+        // once `WRITE` is beyond it, and the header of the next one is beyond `WRITE`.
         #[expect(unsafe_code)]
         unsafe {
             asm!(
@@ -552,7 +566,8 @@ impl Sequences {
         done != 0
     }
 
-    /// Counts an event that found no room; `false` if something came in between.
+    /// Counts an event that found the ring full. Returns false if the sequence was aborted or a
+    /// check failed.
     pub(crate) fn count_lost(self, cells: &Cells, cpu: usize, control: usize, lost: u64) -> bool {
         let counter = cells.word(control, Word::Lost).as_ptr();
         let mut done: u32 = 0;

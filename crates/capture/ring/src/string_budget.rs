@@ -1,34 +1,35 @@
-//! Events that do not fit: their longest strings are shortened, all to the same length, so that no field
-//! takes the place of another one. A shortened string ends with [`MARK`] and its length before, such as
-//! `...[cut: 100000 bytes]`: every reader of traces shows that, and the layout of events stays as it is.
+//! Shortening of strings in events that do not fit. The longest strings are shortened, all to the
+//! same length, so that no field takes another one's room. A shortened string ends with [`MARK`]
+//! and its original length, such as `...[cut: 100000 bytes]`: every trace reader shows that, and
+//! the layout of events does not change.
 //!
-//! An event is encoded again for each step: first to add up what its fields take, then, with a bound on the length
-//! of strings, until that is as high as the room permits, and then into the room. Nothing is kept for each
-//! field, so this needs little stack for any number of them.
+//! An event is encoded repeatedly: first to add up the sizes of its fields, then with rising limits
+//! on the length of strings, as far as the room permits, and finally into the room. Nothing is
+//! stored per field, so this needs little stack for any number of fields.
 
 use crate::strings::append_string;
 
-/// What stands behind a string that was shortened; its length, [`MARK_END`] and a NUL follow.
+/// Start of the mark at the end of a shortened string; its length, [`MARK_END`] and a NUL follow.
 const MARK: &str = "...[cut: ";
-/// The end of a mark.
+/// End of the mark.
 const MARK_END: &str = " bytes]";
-/// Bytes of the longest mark: with a length of seven digits and a `+`.
+/// Bytes of the longest mark, with a length of seven digits and a `+`.
 const MARK_SIZE_MAX: usize = MARK.len() + 8 + MARK_END.len();
 
-/// Longest string of which the length is found out. Of a longer one a mark says that it has more bytes.
+/// Maximum length that is measured. The mark of a longer string says that it has more bytes.
 pub(crate) const LENGTH_MAX: usize = 1 << 20;
 
-/// What the fields of an event take.
+/// Room for the strings of an event, and the sizes of its fields.
 #[derive(Debug, Default)]
 pub(crate) struct StringBudget {
-    /// Longest string that is not shortened.
+    /// Length of the longest string that is not shortened.
     pub(crate) bound: usize,
     pub(crate) is_measuring: bool,
-    /// Bytes of fields that are no strings.
+    /// Bytes of fields other than strings.
     pub(crate) fixed: usize,
     /// Bytes of strings up to the bound, with their NULs.
     pub(crate) short: usize,
-    /// Strings beyond the bound.
+    /// Number of strings longer than the bound.
     pub(crate) long: usize,
     /// Whether a string was shortened.
     pub(crate) is_cut: bool,
@@ -39,12 +40,12 @@ impl StringBudget {
         self.fixed += bytes;
     }
 
-    /// Measures a string or appends it, as [`append_string`] does, with its end replaced by a mark if it
-    /// is longer than the bound.
+    /// Measures a string or appends it like [`append_string`]. A string longer than the bound ends
+    /// with a mark.
     ///
     /// # Safety
     ///
-    /// As for [`append_string`]. While measuring `start` is not used.
+    /// As for [`append_string`]. While measuring, `start` is not used.
     #[cold]
     #[inline(never)]
     #[expect(unsafe_code)]
@@ -73,7 +74,7 @@ impl StringBudget {
             self.is_cut = true;
             let length = self::length(from, left.min(LENGTH_MAX + 1));
             let mut mark = CutMark::of(length);
-            // Of an event with very many strings, of which none has room for more.
+            // With very many strings, none has room for a mark.
             if mark.text().len() > self.bound {
                 mark.size = 0;
             }
@@ -82,23 +83,23 @@ impl StringBudget {
             if mark.text().is_empty() || size > end {
                 return size;
             }
-            // Over the NUL of what was kept.
+            // Overwrites the NUL of the part that was kept.
             append_string(start, size - 1, end, mark.text().as_ptr(), mark.text().len())
         }
     }
 }
 
-/// Bytes of a string up to its NUL, at most `max` of them.
+/// Bytes of a string before its NUL, at most `max`.
 ///
 /// # Safety
 ///
-/// The string has `max` bytes, or ends with a NUL before.
+/// The string has `max` bytes, or a NUL before.
 #[expect(unsafe_code)]
 unsafe fn length(from: *const u8, max: usize) -> usize {
     if max == 0 {
         return 0;
     }
-    // SAFETY: by the caller's promise; nothing behind a NUL or `max` bytes is used.
+    // SAFETY: by the caller's promise; nothing after a NUL or `max` bytes is used.
     #[cfg(not(miri))]
     unsafe {
         libc::strnlen(from.cast(), max)
@@ -110,20 +111,20 @@ unsafe fn length(from: *const u8, max: usize) -> usize {
     }
 }
 
-/// At most `size` bytes of a string, without a part of a UTF-8 sequence at the end.
+/// Largest length up to `size` that does not split a UTF-8 sequence.
 ///
 /// # Safety
 ///
-/// The string has `size` bytes and one more, of which none is a NUL.
+/// The string has `size` bytes and one more, without a NUL among them.
 #[expect(unsafe_code)]
 unsafe fn whole_letters(from: *const u8, size: usize) -> usize {
     // SAFETY: by the caller's promise.
     let continues = |at: usize| unsafe { from.add(at).read() } & 0xc0 == 0x80;
-    // A sequence has at most three bytes behind its first one. Anything else is no UTF-8.
+    // A sequence has at most three bytes after its first one. Anything else is not UTF-8.
     (0..=size).rev().take(4).find(|at| !continues(*at)).unwrap_or(size)
 }
 
-/// A mark's text.
+/// Text of a mark.
 struct CutMark {
     bytes: [u8; MARK_SIZE_MAX],
     size: usize,

@@ -2,12 +2,13 @@
 
 use crate::event_layout::{GRAIN, TOO_LARGE};
 
-/// Appends a string, of which `size` bytes are before; the size with it, or [`TOO_LARGE`] if it does not fit.
+/// Appends a string to an event of `size` bytes. Returns the new size, or [`TOO_LARGE`] if the
+/// string does not fit.
 ///
 /// # Safety
 ///
-/// There are `end + GRAIN` bytes at `start`, which are nobody else's; the string has `left` bytes, or ends with
-/// a NUL before, and nobody changes it during the call.
+/// `start` points to `end + GRAIN` bytes that nobody else uses. The string has `left` bytes, or a
+/// NUL before, and nobody changes it during the call.
 #[inline(never)]
 #[expect(unsafe_code)]
 pub(crate) unsafe fn append_string(
@@ -18,7 +19,8 @@ pub(crate) unsafe fn append_string(
     mut left: usize,
 ) -> usize {
     while left > 0 && size < end {
-        // SAFETY: there is room for a grain behind `size`, which is before the end; the string has a byte.
+        // SAFETY: there is room for a grain at `size`, which is before the end; the string has a
+        // byte.
         let nuls = unsafe { copy_any_grain(from, start.add(size), left.min(GRAIN)) };
         if nuls != 0 {
             size += nuls.trailing_zeros() as usize + 1;
@@ -37,13 +39,13 @@ pub(crate) unsafe fn append_string(
     size + 1
 }
 
-/// Copies a string's first sixteen bytes, and says which of them are NULs: a bit for each, the lowest for
-/// the first. If it ends before, there is a NUL behind its end; if by a NUL of its own, then what is
-/// copied from behind that, and said of it, is anything.
+/// Copies a string's first sixteen bytes. Returns a bit for each NUL among them, the lowest for the
+/// first byte. A string that ends before gets a NUL after its end. After a NUL of its own, the
+/// copied bytes and their bits are undefined.
 ///
 /// # Safety
 ///
-/// `from` is where a string is that has `left` bytes, at least one, or ends with a NUL before; `into` has room
+/// `from` points to a string that has `left` bytes, at least one, or a NUL before; `into` has room
 /// for [`GRAIN`] bytes.
 #[inline(always)]
 #[expect(unsafe_code)]
@@ -57,19 +59,19 @@ pub(crate) unsafe fn copy_any_grain(from: *const u8, into: *mut u8, left: usize)
     }
 }
 
-/// Whether sixteen bytes can be loaded if there is one: they are all on one page. (Also no if they are the
-/// page's last ones, which takes one instruction less to find out.)
+/// Returns true if sixteen bytes can be loaded because all are on one page. (Also false for the
+/// page's last sixteen bytes, which saves an instruction.)
 #[inline(always)]
 pub(crate) fn is_grain_readable(from: *const u8) -> bool {
     const PAGE: usize = 4096;
     from.addr().wrapping_add(GRAIN) & (PAGE - GRAIN) != 0
 }
 
-/// As [`copy_any_grain`], where [`is_grain_readable`] says that all bytes can be loaded.
+/// Like [`copy_any_grain`], if [`is_grain_readable`] is true.
 ///
 /// # Safety
 ///
-/// As above.
+/// As for [`copy_any_grain`].
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 #[inline(always)]
 #[expect(unsafe_code)]
@@ -78,7 +80,8 @@ pub(crate) unsafe fn copy_grain(from: *const u8, into: *mut u8, left: usize) -> 
         __m128i, _mm_and_si128, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8,
         _mm_setzero_si128, _mm_storeu_si128,
     };
-    /// As many ones as the string has bytes are right before the middle.
+    /// Ones before the middle, zeros after it: a mask of the string's bytes when loaded at the
+    /// right offset.
     static ENDS: [u8; 2 * GRAIN] = {
         let mut ends = [0; 2 * GRAIN];
         let mut at = 0;
@@ -89,9 +92,9 @@ pub(crate) unsafe fn copy_grain(from: *const u8, into: *mut u8, left: usize) -> 
         ends
     };
     let mut bytes: __m128i;
-    // SAFETY: no byte crosses a page, and the first one can be read. Bytes behind the string's end are
-    // nobody's business, and so they are loaded here and not by an expression of the language. The
-    // ends are loaded from `left` bytes before the middle on, of which there are at most sixteen.
+    // SAFETY: no byte crosses a page, and the first one can be read. Bytes after the string's end
+    // may be owned by others, so they are loaded by the assembler code and not by Rust. The mask is
+    // loaded from `left` bytes before the middle, at most sixteen.
     unsafe {
         std::arch::asm!(
             "movdqu {bytes}, xmmword ptr [{from}]",
@@ -110,7 +113,7 @@ pub(crate) unsafe fn copy_grain(from: *const u8, into: *mut u8, left: usize) -> 
 
 /// # Safety
 ///
-/// As above.
+/// As for [`copy_any_grain`].
 #[cfg(not(all(target_arch = "x86_64", not(loom))))]
 #[expect(unsafe_code)]
 pub(crate) unsafe fn copy_grain(from: *const u8, into: *mut u8, left: usize) -> u32 {
@@ -118,18 +121,18 @@ pub(crate) unsafe fn copy_grain(from: *const u8, into: *mut u8, left: usize) -> 
     unsafe { copy_grain_by_bytes(from, into, left) }
 }
 
-/// As [`copy_any_grain`], without a look at any byte behind the string's end.
+/// Like [`copy_any_grain`], without reading bytes after the string's end.
 ///
 /// # Safety
 ///
-/// `from` is where a string is that has `left` bytes or ends with a NUL before; `into` has room for [`GRAIN`]
+/// `from` points to a string that has `left` bytes, or a NUL before; `into` has room for [`GRAIN`]
 /// bytes.
 #[cold]
 #[inline(never)]
 #[expect(unsafe_code)]
 unsafe fn copy_grain_by_bytes(from: *const u8, into: *mut u8, left: usize) -> u32 {
     for index in 0..GRAIN {
-        // SAFETY: no NUL was before, and the string has a byte there if it is not over.
+        // SAFETY: no NUL was before, and the string has this byte unless it has ended.
         unsafe {
             let byte = if index < left { from.add(index).read() } else { 0 };
             into.add(index).write(byte);

@@ -2,22 +2,22 @@
 
 use crate::packet;
 
-/// Writes that belong together, and become visible with the last one.
+/// Stores of a switch, which become visible with the last one.
 pub(crate) struct SubbufferSwitch {
-    /// Whether the ring fills up.
+    /// Whether the ring is filling up.
     pub(crate) fills: bool,
-    /// Where in the data the sub-buffer to leave starts, and what its header is to say at the end:
-    /// last time, content size and distance to the next sub-buffer; discarded events.
+    /// The sub-buffer that is left: offset of its start, and the final fields of its header (last
+    /// time, content size and distance to the next sub-buffer; discarded events).
     pub(crate) leave: Option<(usize, [u8; 24], [u8; 8])>,
-    /// Where the one to begin starts, and its header.
+    /// The sub-buffer that is begun: offset of its start, and its header.
     pub(crate) begin: (usize, [u8; packet::SIZE]),
-    /// The ring's last time before.
+    /// The ring's last time before the switch.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     pub(crate) last_time: u64,
-    /// Now, which is not before that.
+    /// The current time, not before `last_time`.
     pub(crate) time: u64,
-    /// Where the next event goes.
+    /// Position of the next event.
     pub(crate) write: u64,
-    /// The ring's `RESTART` from then on.
+    /// New value of the ring's `RESTART`.
     pub(crate) restart: u64,
 }

@@ -1,6 +1,5 @@
-//! The side of the traced program: where the next event goes, and what to do at the end of a
-//! sub-buffer. How that becomes visible to others at once is in [`crate::rseq`] and
-//! [`crate::locked`].
+//! The traced program's side: the position of the next event, and the switch to another sub-buffer.
+//! The modules [`rseq`](crate::rseq) and [`lock`](crate::lock) make the changes atomic.
 
 #[cfg(not(loom))]
 use crate::backpressure::{NOT_STALLED, RoomWait};
@@ -25,22 +24,22 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst, compiler_fence};
 
-/// What became of an event.
+/// What happened to an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It is in a ring.
     Recorded,
-    /// The ring is full; it is counted as lost.
+    /// The ring is full. Counted as lost.
     Full,
-    /// All rings that could take it are in use; it is counted as lost.
+    /// All rings that could take the event are in use. Counted as lost.
     NoRing,
-    /// It is larger than a sub-buffer; it is counted as lost.
+    /// The event is larger than a sub-buffer. Counted as lost.
     TooLarge,
-    /// There is no writer: nobody wants events.
+    /// There is no writer: no channel wants events.
     NoWriter,
 }
 
-/// Writes events into a set of rings; for any number of threads, and signal handlers.
+/// Writes events into a set of rings, for any number of threads and signal handlers.
 #[derive(Debug)]
 pub struct Writer {
     pub(crate) cells: Cells,
@@ -49,10 +48,10 @@ pub struct Writer {
     clock: Clock,
     #[cfg(not(loom))]
     waker: Waker,
-    /// How much had been read when an event waited in vain.
+    /// The reader's progress when an event last waited in vain, or [`NOT_STALLED`].
     #[cfg(not(loom))]
     stalled: AtomicU64,
-    /// The time in models: one later each time.
+    /// The time in models, incremented by each reading.
     #[cfg(loom)]
     ticks: std::sync::atomic::AtomicU64,
     #[cfg(all(target_arch = "x86_64", not(loom)))]
@@ -68,28 +67,29 @@ unsafe impl rseq::HasRingAddresses for Writer {
     const ADDRESSES_AT: usize = std::mem::offset_of!(Writer, addresses);
 }
 
-/// What has to be done so that an event can be written.
+/// Steps that are needed to write an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Plan {
-    /// Nothing: it goes right where the ring is.
+    /// The event fits at the current position.
     Append,
     /// A sub-buffer must be begun first.
     Begin {
-        /// The one to leave: where it starts.
+        /// Position of the sub-buffer to leave.
         from: Option<u64>,
-        /// Where the one to begin starts.
+        /// Position of the next sub-buffer.
         to: u64,
     },
 }
 
 impl Plan {
-    /// `None` if the event is too large for any sub-buffer.
+    /// Plans an event of `size` bytes at position `write`. `None` if it is too large for any
+    /// sub-buffer.
     #[inline(always)]
     pub(crate) fn new(shape: &Shape, write: u64, size: usize) -> Option<Plan> {
         let subbuffer = shape.subbuffer_size as u64;
         let used = write % subbuffer;
-        // Never to the very end, so that a position at the start of a sub-buffer always means one
-        // that has not been begun: the first one.
+        // Events never reach the last byte, so a position at the start of a sub-buffer always means
+        // that it has not been begun: the first one.
         if used != 0 && used + (size as u64) < subbuffer {
             return Some(Plan::Append);
         }
@@ -109,12 +109,12 @@ impl Plan {
 struct NextSubbuffer {
     /// Its position.
     to: u64,
-    /// The ring's `RESTART` from then on.
+    /// New value of the ring's `RESTART`.
     restart: u64,
 }
 
 impl Writer {
-    /// Begins to use what the daemon has prepared.
+    /// Makes a writer for memory that the agent has prepared.
     #[cfg(not(loom))]
     pub fn new(cells: Cells, clock: Clock) -> Result<Writer, ShapeError> {
         let shape = cells.shape()?;
@@ -131,27 +131,27 @@ impl Writer {
         })
     }
 
-    /// Has it wake the reader by writing to `fd`, an eventfd, which stays the caller's and may be
-    /// closed at any time. Makes this process heed the reader's barriers, which can take some
-    /// milliseconds the first time. Without this the reader is woken by nobody.
+    /// Makes the writer wake the reader through `fd`, an eventfd, which remains the caller's and
+    /// may be closed at any time. Registers this process for the reader's barriers, which can take
+    /// some milliseconds the first time. Without this nobody wakes the reader.
     #[cfg(not(loom))]
     #[must_use]
     pub fn waking(mut self, fd: i32) -> Writer {
-        // Where the kernel knows none the reader cannot rely on being woken, and does not: see
+        // Without barriers in the kernel the reader cannot rely on being woken, and does not: see
         // `Cells::fall_asleep`.
         blkkin_sys::heed_barriers();
         self.waker = Waker::new(fd);
         self
     }
 
-    /// For models, which have no page to read the shape from.
+    /// Makes a writer for models, whose memory has no header page.
     #[cfg(loom)]
     pub fn new(cells: Cells, shape: Shape) -> Writer {
         Writer { cells, shape, ticks: 1.into() }
     }
 
-    /// Makes it do without restartable sequences, as where the C library or the kernel has none.
-    /// To be called before anything is written.
+    /// Disables restartable sequences, as if the C library or the kernel had none. Must be called
+    /// before anything is written.
     #[must_use]
     pub fn without_sequences(mut self) -> Writer {
         #[cfg(all(target_arch = "x86_64", not(loom)))]
@@ -162,41 +162,42 @@ impl Writer {
         self
     }
 
-    /// The sequences that nearly all events can take: only they can read that clock.
+    /// Sequences for the fast path, which can read only the time stamp counter.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     pub(crate) fn tsc_sequences(&self) -> Option<Sequences> {
         self.sequences.filter(|_| self.clock == Clock::Tsc)
     }
 
-    /// Keeps most of the memory from this process's core dumps; see [`Cells::dump_little`].
+    /// Excludes most of the memory from this process's core dumps; see [`Cells::dump_little`].
     #[cfg(not(loom))]
     pub fn dump_little(&self) {
         self.cells.dump_little(&self.shape);
     }
 
-    /// Where its times come from.
+    /// The clock of the events' times.
     #[cfg(not(loom))]
     pub fn clock(&self) -> Clock {
         self.clock
     }
 
-    /// The set's shape.
+    /// The shape of the rings.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
 
-    /// Bytes of the largest event that this set of rings is to get, with its header.
+    /// Maximum bytes of an event for these rings, with its header.
     pub fn event_size_max(&self) -> usize {
         self.shape.event_size_max()
     }
 
-    /// Counts an event of which a string was shortened.
+    /// Counts an event with a shortened string.
     #[cold]
     pub(crate) fn count_cut(&self) {
         self.cells.word(self.shape.control_of(0), Word::Cut).fetch_add(1, Relaxed);
     }
 
-    /// Records an event: now, on the processor that this runs on. [`crate::Slot::record`] is quicker.
+    /// Records an event with the current time on the current processor. [`crate::Slot::record`] is
+    /// faster.
     #[cold]
     pub fn record(&self, event: &mut Event<'_>) -> Outcome {
         #[cfg(not(loom))]
@@ -220,7 +221,8 @@ impl Writer {
         }
     }
 
-    /// Does not count an event that finds the ring full as lost if it `may_wait`.
+    /// Records an event without waking the reader. With `may_wait`, an event that finds the ring
+    /// full is not counted as lost.
     fn record_without_wake(&self, event: &mut Event<'_>, may_wait: bool) -> Outcome {
         #[cfg(all(target_arch = "x86_64", not(loom)))]
         if let Some(sequences) = self.sequences {
@@ -229,18 +231,18 @@ impl Writer {
         self.record_with_lock(event, 0..self.shape.rings, may_wait)
     }
 
-    /// Wakes the reader if it sleeps. To be called when an event has been recorded.
+    /// Wakes the reader if it sleeps. Called after an event has been recorded.
     #[cfg(not(loom))]
     pub(crate) fn wake_reader(&self) {
-        // The position was stored before, in this thread's order; that other processors see both in
-        // that order is what the reader's barrier is for, in `Cells::fall_asleep`.
+        // The position was stored before in this thread's program order. The reader's barrier in
+        // `Cells::fall_asleep` makes other processors see both in that order.
         compiler_fence(SeqCst);
         if self.cells.wake() {
             self.waker.wake();
         }
     }
 
-    /// Wakes the reader if it dozes. To be called when a ring fills up.
+    /// Wakes the reader if it dozes. Called when a ring fills up.
     #[cfg(not(loom))]
     fn rouse_reader(&self) {
         if self.cells.rouse() {
@@ -248,7 +250,7 @@ impl Writer {
         }
     }
 
-    /// With restartable sequences.
+    /// Records with restartable sequences.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     fn record_in_sequence(
         &self,
@@ -256,8 +258,8 @@ impl Writer {
         event: &mut Event<'_>,
         may_wait: bool,
     ) -> Outcome {
-        // Each try fails only if something happened on this processor meanwhile. A debugger that
-        // goes through it step by step makes it fail each time.
+        // An attempt fails only if something happened on this processor meanwhile. Single-stepping
+        // by a debugger makes each one fail.
         for tries in 0..TRIES_MAX {
             if tries > 0 && sequences.is_foreign_area() {
                 break;
@@ -266,14 +268,14 @@ impl Writer {
                 break;
             };
             let control = self.shape.control_of(cpu);
-            // Only threads on this processor store it, and the sequence checks it again.
+            // Only threads on this processor store the word, and the sequence checks it again.
             let write = self.cells.load_own(control, Word::Write);
             match Plan::new(&self.shape, write, event.copied_size()) {
                 Some(Plan::Append) => {
-                    // Read after `write`, so that it is not before any event up to there; and no
-                    // event comes in between if the sequence succeeds. Nor does a sequence that was
-                    // restarted: it may have left its time behind, which the reader has perhaps
-                    // taken for the end of a packet.
+                    // Read after `write`, so that the time is not before that of any event up to
+                    // there. No event comes in between if the sequence succeeds. Nor does an
+                    // aborted sequence: it may have stored its time, which the reader may have used
+                    // as the end of a packet.
                     let last_time = self.cells.load_own(control, Word::LastTime);
                     let time = self.clock.now().max(last_time);
                     event.set_time(time);
@@ -301,8 +303,8 @@ impl Writer {
                 None => return self.too_large(cpu),
             }
         }
-        // Threads that the C library has not registered, children with their parent's area, and
-        // processors that came later.
+        // For threads that the C library has not registered, children with their parent's area, and
+        // processors that were added later.
         let last = self.shape.rings - 1;
         self.record_with_lock(event, last..self.shape.rings, may_wait)
     }
@@ -332,7 +334,7 @@ impl Writer {
         None
     }
 
-    /// With a lock on one of these rings.
+    /// Records with the lock of one of these rings.
     #[inline(never)]
     pub(crate) fn record_with_lock(
         &self,
@@ -346,7 +348,7 @@ impl Writer {
             let Some(lock) = lock else { break };
             let mut fills = false;
             let outcome = self.record_in_lock(event, &lock, may_wait, &mut fills);
-            // Whoever is woken may be run at once, and others wait for the ring.
+            // The woken reader may run at once, and other writers want the ring.
             drop(lock);
             #[cfg(not(loom))]
             if fills {
@@ -361,7 +363,8 @@ impl Writer {
         Outcome::NoRing
     }
 
-    /// `None` if the ring is lock no more. Notes in `fills` whether the ring fills up.
+    /// Records with the lock of a ring. Returns `None` if the lock was taken over. Sets `fills` if
+    /// the ring is filling up.
     fn record_in_lock(
         &self,
         event: &mut Event<'_>,
@@ -399,21 +402,21 @@ impl Writer {
         }
     }
 
-    /// Returns the sub-buffer to begin behind the one at `from`, where `to` is the next in order; `None` if
-    /// the reader still needs what is there.
+    /// Returns the sub-buffer to begin after the one at `from`, where `to` is the next in order;
+    /// `None` if the reader still needs its contents.
     ///
-    /// A reader that keeps up lets a ring use its first two sub-buffers in turn, so that the others take no
-    /// memory and these stay in the cache: when all sub-buffers before `from` are read, the ring goes on at its
-    /// start. What is unread in `from` stays where it is until it is read. If the ring fills up before that,
-    /// the sub-buffer at that place is passed over.
+    /// If the reader keeps up, a ring uses its first two sub-buffers in turn, so that the others
+    /// take no memory and these stay in the cache: once all sub-buffers before `from` are read, the
+    /// ring restarts at its first one. Unread events in `from` stay where they are until they are
+    /// read. If the ring fills up before that, the sub-buffer `from` is skipped.
     fn next(&self, control: usize, (from, to): (Option<u64>, u64)) -> Option<NextSubbuffer> {
         if self.shape.mode == Mode::Overwrite {
             return Some(NextSubbuffer { to, restart: 0 });
         }
         let (size, ring) = (self.shape.subbuffer_size as u64, self.shape.ring_size() as u64);
         let index = |position: u64| position % ring / size;
-        // Acquire: pairs with the reader's release in `Reader::take`; what it has read of the
-        // sub-buffer must be read before it is overwritten.
+        // Acquire: pairs with the reader's release in `Reader::take`; the reader must have read the
+        // sub-buffer before it is overwritten.
         let read = self.cells.load(control, Word::Read, Acquire);
         let restart = self.cells.load_own(control, Word::Restart);
         if let Some((start, left)) = restart_of(&self.shape, restart, to)
@@ -430,7 +433,7 @@ impl Writer {
         (end.wrapping_sub(read) <= ring).then_some(NextSubbuffer { to, restart: 0 })
     }
 
-    /// All that leaving one sub-buffer and beginning the next one takes.
+    /// Prepares the stores that leave one sub-buffer and begin the next.
     fn switch(
         &self,
         ring: usize,
@@ -489,7 +492,7 @@ impl Writer {
         self.clock.now_after_loads()
     }
 
-    /// Where in the memory a position is.
+    /// Returns the offset of a position in the memory.
     #[inline(always)]
     pub(crate) fn place(&self, ring: usize, position: u64) -> usize {
         self.shape.data_of(ring).start + (position % self.shape.ring_size() as u64) as usize
@@ -503,13 +506,13 @@ impl Writer {
     }
 }
 
-/// A reader that dozes is woken when more than this part of a ring has not been read.
+/// A dozing reader is woken when more than one part in this many of the ring is unread.
 #[cfg(not(loom))]
 const FILLS_PART: u64 = 4;
 
-/// Tries before an event goes where it needs no restartable sequence.
+/// Attempts before an event is recorded without restartable sequences.
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 const TRIES_MAX: usize = 1000;
 
-/// Rings that are taken over by another writer before an event is counted as one without a ring.
+/// Takeovers of a ring by other writers before an event is counted as unplaced.
 const LOCK_TRIES_MAX: usize = 4;
