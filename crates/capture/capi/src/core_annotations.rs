@@ -1,8 +1,8 @@
-//! The core annotations as exported data: `extern const char *const CLIENT_SEND` and so on.
+//! Zipkin's core annotations as exported data: `extern const char *const CLIENT_SEND` and so on.
 
 use std::ffi::{CStr, c_char};
 
-/// A `const char *const` of C.
+/// A core annotation: C's `const char *const`.
 #[repr(transparent)]
 #[derive(Debug)]
 pub struct CoreAnnotation(*const c_char);

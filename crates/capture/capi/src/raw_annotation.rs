@@ -2,7 +2,7 @@
 
 use std::ffi::c_char;
 
-/// What an annotation says, unchecked.
+/// Content of an annotation, unchecked.
 #[derive(Clone, Copy)]
 pub(crate) enum RawAnnotation {
     Event(*const c_char),

@@ -1,24 +1,25 @@
-//! From pointers of C to an annotation that can be trusted: all checks, then the tracer.
+//! Checks annotations of C, and records those that are valid.
 
 use crate::emit;
 use crate::layout::{Endpoint, INVALID, OK, Trace};
 use crate::raw_annotation::RawAnnotation;
 use std::ffi::{c_char, c_int, c_uint};
 
-/// How many levels there are.
+/// Number of levels.
 const LEVELS: c_uint = 15;
 
-/// The level of everything that is recorded by blkin's functions.
+/// Level of all annotations that blkin's functions record.
 pub(crate) const WARNING: c_uint = 4;
 
-/// Records, if everything that it needs is there. Without an endpoint, the trace's is used.
+/// Records an annotation if all that it needs is there. Without an endpoint, the trace's is used.
 ///
-/// Arguments are checked whether somebody listens or not, so that a program finds its errors.
+/// Arguments are checked whether the level is recorded or not, so that a program finds its errors.
 ///
 /// # Safety
 ///
 /// See the crate.
-// Inlined, each caller checks only what it has: that saves a third of an annotation that is off.
+// Inlined, so that each caller checks only its own variant: that saves a third of the cost of an
+// annotation that is not recorded.
 #[inline(always)]
 pub(crate) unsafe fn record(
     trace: *const Trace,
@@ -42,8 +43,9 @@ pub(crate) unsafe fn record(
     }
 }
 
-/// Something happened. As the two below, it gets all in registers, and is not inlined: the memory for an
-/// event would become the caller's, also of one who has nothing to record.
+/// Records an annotation with an event. Like the next two functions, it gets all arguments in
+/// registers, and is not inlined: the memory for an event would become part of the caller's stack
+/// frame, even if nothing is recorded.
 ///
 /// # Safety
 ///
@@ -59,7 +61,7 @@ unsafe fn record_event(
     unsafe { check_and_emit(trace, endpoint, level, RawAnnotation::Event(event)) }
 }
 
-/// Something is the case, told as a string.
+/// Records an annotation with a key and a string.
 ///
 /// # Safety
 ///
@@ -76,7 +78,7 @@ unsafe fn record_string(
     unsafe { check_and_emit(trace, endpoint, level, RawAnnotation::String { key, val }) }
 }
 
-/// Something is the case, told as an integer.
+/// Records an annotation with a key and an integer.
 ///
 /// # Safety
 ///
@@ -103,8 +105,8 @@ unsafe fn check_and_emit(
     level: c_uint,
     annotation: RawAnnotation,
 ) -> c_int {
-    // SAFETY: the caller's pointers are NULL or valid; no string of a checked annotation is NULL, and all
-    // stay as they are during the call.
+    // SAFETY: the caller's pointers are NULL or valid; no string of a checked annotation is NULL,
+    // and none changes during the call.
     unsafe {
         let Some((trace, endpoint)) = checked(trace, endpoint, annotation) else { return INVALID };
         if !trace.info.is_followed() {
@@ -115,7 +117,7 @@ unsafe fn check_and_emit(
     OK
 }
 
-/// The trace and its effective endpoint, if no string that is needed is NULL.
+/// Returns the trace and its effective endpoint; `None` if a string that is needed is NULL.
 ///
 /// # Safety
 ///

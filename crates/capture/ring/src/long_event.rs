@@ -1,4 +1,4 @@
-//! Encoding of events that are too large for a [`Room`](crate::Room): measured, shortened if
+//! Encoding of events that are too large for a [`Room`]: measured, shortened if
 //! necessary, and encoded in a room of the process.
 
 use crate::encoder::{Encoder, ROOM_SIZE, Room};

@@ -1,5 +1,5 @@
 //! The traced program's side: the position of the next event, and the switch to another sub-buffer.
-//! The modules [`rseq`](crate::rseq) and [`lock`](crate::lock) make the changes atomic.
+//! The modules `rseq` and `lock` make the changes atomic.
 
 #[cfg(not(loom))]
 use crate::backpressure::{NOT_STALLED, RoomWait};

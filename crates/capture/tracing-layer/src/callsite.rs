@@ -1,7 +1,7 @@
-//! Places of a program that tell `tracing` something: what is known of each, and how they are found.
+//! Callsites: places of the program that send spans or events to `tracing`.
 //!
-//! A place lives as long as the program, and so does what is known of it, which is why there is a limit
-//! on how many there are. They are found by their metadata's address, in a table that is only added to.
+//! A callsite and its data live as long as the program, which is why their number is limited.
+//! Callsites are found by the address of their metadata, in a hash table without removal.
 
 use crate::fields::{FIELDS_MAX, FieldKinds, FieldValues};
 use crate::names;
@@ -10,19 +10,19 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use tracing_core::Metadata;
 
-/// A power of two, twice as many as there may be callsites.
+/// A power of two, twice the maximum number of callsites.
 const TABLE_SIZE: usize = 8192;
 const CALLSITES_MAX: usize = TABLE_SIZE / 2;
-/// What is known of whether somebody wants such events.
+/// Values of `Callsite::interest`: whether such events are wanted.
 const UNDECIDED: u8 = 0;
 const UNWANTED: u8 = 1;
 const WANTED: u8 = 2;
-/// Kinds of events that a callsite can have before all its fields are made strings.
+/// Variants of a callsite's event type, before all further events have all fields as strings.
 const VARIANTS_MAX: usize = 7;
 
 static TABLE: [OnceLock<(usize, &'static Callsite)>; TABLE_SIZE] =
     [const { OnceLock::new() }; TABLE_SIZE];
-/// How many there are; held while one is added.
+/// Number of callsites; locked while one is added.
 static COUNT: Mutex<usize> = Mutex::new(0);
 static REFUSED: AtomicUsize = AtomicUsize::new(0);
 
@@ -31,22 +31,23 @@ pub(crate) struct Callsite {
     level: Level,
     place: (&'static str, u32),
     metadata: &'static Metadata<'static>,
-    /// Asked whether such events are wanted; never recorded itself.
+    /// Used to ask whether such events are wanted; never recorded itself.
     probe: EventType,
     interest: AtomicU8,
-    /// As values may be of other types each time, or missing.
+    /// Event types, one for each combination of field kinds: values may have other types each time,
+    /// or be missing.
     variants: EventVariants,
-    /// The same with fields for a service, of layers that have one.
+    /// The same for layers with a service, whose events have additional fields.
     with_service: OnceLock<Box<EventVariants>>,
 }
 
-/// Values of a callsite by their variants.
+/// Event types of a callsite, by the kinds of their fields.
 struct EventVariants {
     by_kinds: [OnceLock<&'static EventVariant>; VARIANTS_MAX],
     all_strings: OnceLock<&'static EventVariant>,
 }
 
-/// Values of one form, as events.
+/// Event type of one combination of field kinds.
 struct EventVariant {
     field_kinds: FieldKinds,
     event: EventType,
@@ -60,12 +61,12 @@ const EVENT_FIELDS: usize = 3;
 const SERVICE_NAMES: [&str; 3] = ["service_name", "port_no", "ip"];
 const SERVICE_KINDS: [Kind; 3] = [Kind::String, Kind::I32, Kind::String];
 
-/// How many places were refused, because there are too many: nothing of them is recorded.
+/// Number of callsites refused because there are too many. Nothing of them is recorded.
 pub fn refused() -> usize {
     REFUSED.load(Relaxed)
 }
 
-/// Where in the table to look, one after the other.
+/// Returns the hash key of a callsite, and the indexes to probe, in order.
 fn places(metadata: &Metadata<'_>) -> (usize, impl Iterator<Item = usize>) {
     let key = std::ptr::from_ref(metadata).addr();
     // Fibonacci hashing: the upper bits of the product depend on all of the key's.
@@ -73,7 +74,7 @@ fn places(metadata: &Metadata<'_>) -> (usize, impl Iterator<Item = usize>) {
     (key, (0..TABLE_SIZE).map(move |step| (hash as usize + step) % TABLE_SIZE))
 }
 
-/// The callsite that has this metadata.
+/// Returns the callsite of this metadata.
 #[inline]
 pub(crate) fn find(metadata: &Metadata<'_>) -> Option<&'static Callsite> {
     let (key, places) = places(metadata);
@@ -86,9 +87,9 @@ pub(crate) fn find(metadata: &Metadata<'_>) -> Option<&'static Callsite> {
     None
 }
 
-/// The same if somebody wants its events. It may be one that we were not told of: while the first thread
-/// that came by still makes it known, `tracing` lets others through, and what the `log` crate was told
-/// comes without ever being made known.
+/// Returns the callsite of this metadata if its events are wanted. A callsite may be unknown here:
+/// `tracing` lets other threads through while the first one still registers it, and callsites of
+/// the `log` crate are never registered.
 #[inline]
 pub(crate) fn find_wanted(metadata: &'static Metadata<'static>) -> Option<&'static Callsite> {
     find(metadata).or_else(|| add_unregistered(metadata)).filter(|callsite| callsite.is_wanted())
@@ -96,21 +97,21 @@ pub(crate) fn find_wanted(metadata: &'static Metadata<'static>) -> Option<&'stat
 
 #[cold]
 fn add_unregistered(metadata: &'static Metadata<'static>) -> Option<&'static Callsite> {
-    // Of the refused ones each event comes by here, and the lock would hold up all threads.
+    // Each event of a refused callsite comes here, and the lock would stall all threads.
     if REFUSED.load(Relaxed) > 0 {
         return None;
     }
     add(metadata)
 }
 
-/// Asks again of all whether somebody wants their events.
+/// Decides again which callsites are wanted.
 pub(crate) fn decide_all() {
     for (_, callsite) in TABLE.iter().filter_map(OnceLock::get) {
         callsite.decide();
     }
 }
 
-/// The same, which is made if there is none yet; none if there are too many.
+/// Returns the callsite of this metadata, added if necessary; `None` if there are too many.
 pub(crate) fn add(metadata: &'static Metadata<'static>) -> Option<&'static Callsite> {
     if let Some(callsite) = find(metadata) {
         return Some(callsite);
@@ -125,7 +126,7 @@ pub(crate) fn add(metadata: &'static Metadata<'static>) -> Option<&'static Calls
     }
     let callsite: &'static Callsite = Box::leak(Box::new(Callsite::new(metadata)));
     let (key, mut places) = places(metadata);
-    // Nobody else sets any meanwhile, and half of them are free.
+    // Nobody else adds one meanwhile, and half of the table is free.
     places.find(|place| TABLE[*place].set((key, callsite)).is_ok())?;
     *count += 1;
     Some(callsite)
@@ -148,8 +149,8 @@ impl Callsite {
         }
     }
 
-    /// Asks whether somebody wants such events, and keeps the answer. `None`, and it is to be asked again, as long
-    /// as nobody has decided.
+    /// Decides whether such events are wanted, and caches the decision. `None`, without caching,
+    /// while the tracer is undecided.
     pub(crate) fn decide(&self) -> Option<bool> {
         if registry::is_undecided() {
             self.interest.store(UNDECIDED, Relaxed);
@@ -160,7 +161,7 @@ impl Callsite {
         Some(is_wanted)
     }
 
-    /// Whether somebody wanted such events when that was last asked.
+    /// Returns the cached decision, or decides.
     #[inline]
     pub(crate) fn is_wanted(&self) -> bool {
         match self.interest.load(Relaxed) {
@@ -173,8 +174,8 @@ impl Callsite {
         self.metadata.fields().len()
     }
 
-    /// Records an event with our own fields, of which there are as many as spans or events have, and
-    /// those of the program.
+    /// Records an event with our own fields (as many as a span or an event has) and those of the
+    /// program.
     #[inline]
     pub(crate) fn record<const N: usize>(
         &'static self,
@@ -192,7 +193,7 @@ impl Callsite {
         });
     }
 
-    /// The same with a service behind our fields.
+    /// Records an event with the fields of a service after our own.
     #[inline(never)]
     fn record_with_service<const N: usize>(
         &'static self,
@@ -229,7 +230,8 @@ impl Callsite {
         let event = EventType::new(self.name, self.level, names.leak(), self.place);
         let variant: &'static EventVariant =
             Box::leak(Box::new(EventVariant { field_kinds, event, kinds: kinds.leak() }));
-        // Now, while other threads that come by wait: an event of theirs would else be missing.
+        // Registered now, while other threads at this callsite wait: otherwise one of their events
+        // would be lost.
         variant.event.make_known(variant.kinds);
         variant
     }

@@ -1,4 +1,4 @@
-//! Values of a span or event, from the visits of `tracing` until they are recorded.
+//! Values of a span's or event's fields, collected from the visits of `tracing` and then recorded.
 
 use blkkin_ring::Encoder;
 use blkkin_trace::Kind;
@@ -6,20 +6,20 @@ use std::fmt;
 use tracing_core::Field;
 use tracing_core::field::Visit;
 
-/// As many as `tracing` has at most.
+/// Maximum number of fields; `tracing` has the same limit.
 pub(crate) const FIELDS_MAX: usize = 32;
 
-/// Bytes for all values of a span or event. Longer strings are cut; numbers always fit.
+/// Bytes for all values of a span or event. Long strings are truncated; numbers always fit.
 const SIZE: usize = 512;
 /// Bytes of a number.
 const NUMBER_SIZE: usize = 8;
-/// Bytes that say how long a string is.
+/// Bytes of a string's length.
 const LENGTH_SIZE: usize = 2;
-/// Bytes for a field that has no value yet, so that numbers always fit.
+/// Bytes reserved for a field without a value, so that numbers always fit.
 const RESERVE: usize = NUMBER_SIZE;
 const _: () = assert!(FIELDS_MAX * RESERVE <= SIZE && SIZE <= 1 << 16);
 
-/// Which fields have values, and of what kind: four bits for each field, 0 for none.
+/// Kinds of the fields that have values: four bits for each field, 0 for none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FieldKinds(u128);
 
@@ -37,7 +37,7 @@ const fn bits_of(kind: Kind) -> u128 {
     }
 }
 
-/// Fields have no other kinds.
+/// All other bits are `U64`; fields have no other kinds.
 const fn kind_of(bits: u128) -> Option<Kind> {
     match bits {
         0 => None,
@@ -52,7 +52,7 @@ const fn kind_of(bits: u128) -> Option<Kind> {
 impl FieldKinds {
     const NONE: FieldKinds = FieldKinds(0);
 
-    /// All fields, as strings.
+    /// The kinds if all fields are strings.
     pub(crate) fn all_strings(fields_count: usize) -> FieldKinds {
         let mut kinds = FieldKinds::NONE;
         (0..fields_count.min(FIELDS_MAX)).for_each(|index| kinds.set(index, Kind::String));
@@ -68,12 +68,12 @@ impl FieldKinds {
         self.0 &= !(KIND_MASK << (index * KIND_BITS));
     }
 
-    /// The kind of a field's value, if it has one.
+    /// The kind of a field's value; `None` if it has no value.
     fn kind(&self, index: usize) -> Option<Kind> {
         kind_of(self.0 >> (index * KIND_BITS) & KIND_MASK)
     }
 
-    /// The fields that have values, in order.
+    /// Returns the fields that have values, in order.
     pub(crate) fn fields(&self) -> impl Iterator<Item = (usize, Kind)> {
         let mut left = self.0;
         std::iter::from_fn(move || {
@@ -85,21 +85,21 @@ impl FieldKinds {
     }
 }
 
-/// Values in the order in which they came.
+/// Values in order of arrival.
 pub(crate) struct FieldValues {
     kinds: FieldKinds,
-    /// Where each value starts.
+    /// Offset of each value.
     starts: [u16; FIELDS_MAX],
     used: usize,
-    /// A bit for each field that has had a value, and bytes to be left for the others.
+    /// Bitmap of the fields that have had a value, and bytes reserved for the others.
     seen: u32,
     reserved: usize,
-    /// Of which those that are used have been written.
+    /// The first `used` bytes are written.
     bytes: [u8; SIZE],
 }
 
 impl FieldValues {
-    /// None.
+    /// Makes an empty set of values.
     pub(crate) const fn new() -> FieldValues {
         FieldValues {
             kinds: FieldKinds::NONE,
@@ -111,7 +111,7 @@ impl FieldValues {
         }
     }
 
-    /// Forgets all, and makes room for values of at most so many fields.
+    /// Removes all values, and reserves room for up to `fields_count` fields.
     pub(crate) fn clear(&mut self, fields_count: usize) {
         self.kinds = FieldKinds::NONE;
         self.used = 0;
@@ -123,13 +123,13 @@ impl FieldValues {
         &self.kinds
     }
 
-    /// Takes over the values that are in `others`.
+    /// Copies the values of `others`.
     pub(crate) fn merge(&mut self, others: &FieldValues) {
         for (index, kind) in others.kinds.fields() {
             match kind {
                 Kind::String => {
                     if let Some(mut text) = self.begin_string(index) {
-                        // What was cut at a character's end is still a string.
+                        // The string was truncated at a character boundary, so it is still UTF-8.
                         text.push(str::from_utf8(others.string(index)).unwrap_or_default());
                     }
                 }
@@ -152,7 +152,7 @@ impl FieldValues {
         }
     }
 
-    /// A place for a value behind all others, if there is room.
+    /// Reserves room for a value after all others, if there is enough.
     fn reserve(&mut self, index: usize, size: usize) -> Option<usize> {
         if self.seen & 1 << index == 0 {
             self.seen |= 1 << index;
@@ -182,13 +182,13 @@ impl FieldValues {
         &self.bytes[at + LENGTH_SIZE..at + LENGTH_SIZE + usize::from(length)]
     }
 
-    /// Begins a string of any length; none if there is no room for any.
+    /// Begins a string of any length; `None` if there is no room.
     fn begin_string(&mut self, index: usize) -> Option<StringWriter<'_>> {
         if index >= FIELDS_MAX {
             return None;
         }
         if self.kinds.kind(index).is_some() {
-            // What was there makes room if it is the last one.
+            // The former value is freed if it is the last one.
             let old = usize::from(self.starts[index]);
             if old + self.size_at(index) == self.used {
                 self.used = old;
@@ -201,7 +201,7 @@ impl FieldValues {
         Some(StringWriter { values: self, at, is_full: false })
     }
 
-    /// Appends the values to an event, as a form has them: their own, or the loose one.
+    /// Appends the values to an event with these field kinds: their own, or all strings.
     pub(crate) fn encode(&self, kinds: &FieldKinds, encoder: &mut Encoder<'_>) {
         for (index, kind) in kinds.fields() {
             match self.kinds.kind(index) {
@@ -265,7 +265,7 @@ impl Visit for FieldValues {
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         if let Some(mut text) = self.begin_string(field.index()) {
-            // It takes all, as far as there is room.
+            // Accepts everything; what does not fit is dropped.
             let _ = fmt::write(&mut text, format_args!("{value:?}"));
         }
     }
@@ -274,7 +274,7 @@ impl Visit for FieldValues {
 /// A string that grows at the end of the values.
 struct StringWriter<'v> {
     values: &'v mut FieldValues,
-    /// Where it starts, with its length.
+    /// Offset of the string's length.
     at: usize,
     is_full: bool,
 }
@@ -297,7 +297,7 @@ impl StringWriter<'_> {
 }
 
 impl fmt::Write for StringWriter<'_> {
-    /// Never fails, as those who show themselves may rely on it.
+    /// Never fails, as `Debug` implementations may rely on that.
     fn write_str(&mut self, string: &str) -> fmt::Result {
         if !self.is_full {
             self.push(string);

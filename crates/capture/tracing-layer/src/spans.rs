@@ -1,6 +1,6 @@
-//! Spans that are open, by their ids. The subscriber could keep them, too, but to find one there takes
-//! longer than to record it. What is known of a span stays where it is from its start to its end: to
-//! move what was just written costs more than to write it.
+//! Open spans, by their ids. The subscriber could store them, but looking them up there takes
+//! longer than recording them. A span's data stay in one place from its start to its end: moving
+//! what was just written costs more than writing it.
 
 use crate::callsite::Callsite;
 use crate::fields::FieldValues;
@@ -9,21 +9,21 @@ use std::cell::RefCell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tracing_core::span::Id;
 
-/// So many that threads rarely meet at one.
+/// Number of shards: so many that threads rarely contend for one.
 const SHARDS: usize = 1024;
 
 /// All open spans of a layer.
 pub(crate) struct OpenSpans(Box<[Shard]>);
 
-/// A few of them. In a cache line of its own.
+/// A shard of the open spans, in a cache line of its own.
 #[derive(Default)]
 #[repr(align(64))]
 struct Shard(Mutex<Vec<(u64, Span)>>);
 
-/// A span; none if it is part of a request that is not followed.
+/// An open span; `None` if its request is not followed.
 type Span = Option<Box<SpanData>>;
 
-/// What is known of an open span, or of an event.
+/// Data of an open span, or of an event.
 pub(crate) struct SpanData {
     pub(crate) context: Option<SpanContext>,
     pub(crate) start: Moment,
@@ -32,18 +32,19 @@ pub(crate) struct SpanData {
 }
 
 thread_local! {
-    /// Those that were recorded, for those to come.
+    /// Data of closed spans, for reuse.
     #[expect(clippy::vec_box, reason = "it is what moves from here to there and back")]
     static POOL: RefCell<Vec<Box<SpanData>>> = const { RefCell::new(Vec::new()) };
 }
-/// More than that many spans are rarely open at once.
+/// Maximum size of the pool; more spans are rarely open at once.
 const POOL_SIZE_MAX: usize = 64;
 
 impl SpanData {
-    /// One of which only the values are to be relied on: there are none, and room for so many.
+    /// Takes data from the pool, or makes new ones. Only the values are initialised: they are
+    /// empty, with room for `fields_count` fields.
     pub(crate) fn new(fields_count: usize) -> Box<SpanData> {
-        // A thread that ends has no spare ones any more; neither has one whose values show themselves
-        // while it takes one, which nobody does.
+        // The pool is gone in a thread that ends, and borrowed if a value's `Debug` implementation
+        // opens a span meanwhile.
         let pool = POOL.try_with(|pool| pool.try_borrow_mut().ok()?.pop());
         let mut span = pool.ok().flatten().unwrap_or_else(|| {
             let (context, start, callsite) = (None, Moment::NONE, None);
@@ -64,7 +65,7 @@ impl SpanData {
     }
 }
 
-/// What a span or event is in.
+/// The recorded span that encloses a span or an event.
 pub(crate) enum EnclosingSpan {
     None,
     NotFollowed,
@@ -76,7 +77,7 @@ impl OpenSpans {
         OpenSpans((0..SHARDS).map(|_| Shard::default()).collect())
     }
 
-    /// Programs' own code is never called while it is held.
+    /// Locks a span's shard. No code of the program is called while it is locked.
     fn shard(&self, id: &Id) -> MutexGuard<'_, Vec<(u64, Span)>> {
         // Fibonacci hashing: the upper bits of the product depend on all of the id's.
         let hash = id.into_u64().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
@@ -93,7 +94,7 @@ impl OpenSpans {
         shard.swap_remove(at).1
     }
 
-    /// Adds to the values of a span.
+    /// Adds values to a span.
     pub(crate) fn record(&self, id: &Id, values: &FieldValues) {
         let mut shard = self.shard(id);
         let found = shard.iter_mut().find(|(other, _)| *other == id.into_u64());
@@ -102,7 +103,7 @@ impl OpenSpans {
         }
     }
 
-    /// What those in this span are in; none if it is not known here.
+    /// Returns the enclosing span for children of this span; `None` if the span is unknown here.
     pub(crate) fn enclosing(&self, id: &Id) -> Option<EnclosingSpan> {
         let shard = self.shard(id);
         let (_, span) = shard.iter().find(|(other, _)| *other == id.into_u64())?;
