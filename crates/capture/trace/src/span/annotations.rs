@@ -169,31 +169,31 @@ impl<'a> Trace<'a> {
     /// that is not inlined, because its code is too large to repeat, and that gets all arguments in
     /// registers.
     #[inline(always)]
-    fn annotate(&self, level: Level, said: Said<&str>) {
-        match said {
-            Said::Event(event) => self.say_event(level, event),
-            Said::String { key, val } => self.say_string(level, key, val),
-            Said::Integer { key, val } => self.say_integer(level, key, val),
+    fn annotate(&self, level: Level, content: Said<&str>) {
+        match content {
+            Said::Event(event) => self.record_event(level, event),
+            Said::String { key, val } => self.record_string(level, key, val),
+            Said::Integer { key, val } => self.record_integer(level, key, val),
         }
     }
 
     #[inline(never)]
-    fn say_event(&self, level: Level, event: &str) {
-        self.say(level, Said::Event(event));
+    fn record_event(&self, level: Level, event: &str) {
+        self.record_content(level, Said::Event(event));
     }
 
     #[inline(never)]
-    fn say_string(&self, level: Level, key: &str, val: &str) {
-        self.say(level, Said::String { key, val });
+    fn record_string(&self, level: Level, key: &str, val: &str) {
+        self.record_content(level, Said::String { key, val });
     }
 
     #[inline(never)]
-    fn say_integer(&self, level: Level, key: &str, val: i64) {
-        self.say(level, Said::Integer { key, val });
+    fn record_integer(&self, level: Level, key: &str, val: i64) {
+        self.record_content(level, Said::Integer { key, val });
     }
 
     #[inline(always)]
-    fn say(&self, level: Level, said: Said<&str>) {
+    fn record_content(&self, level: Level, content: Said<&str>) {
         Annotation {
             trace_name: self.name,
             service_name: self.endpoint.service_name(),
@@ -202,7 +202,7 @@ impl<'a> Trace<'a> {
             trace_id: self.ids.trace[0].cast_signed(),
             span_id: self.ids.span.cast_signed(),
             parent_span_id: self.ids.parent.cast_signed(),
-            said,
+            said: content,
         }
         .record(level);
     }

@@ -4,7 +4,7 @@ use super::*;
 use crate::event;
 use blkkin_control::ToApplication;
 use std::sync::atomic::{AtomicBool, Ordering};
-use support::{Daemon as Listening, LONG, Said, rule};
+use support::{Daemon as Listening, LONG, ProgramMessage, rule};
 
 #[path = "../../../tests/support/daemon.rs"]
 mod support;
@@ -69,7 +69,7 @@ fn a_program_talks_to_several_daemons() {
     blkkin_control::encode(&ToApplication::Ping(99), &mut bytes).unwrap();
     two.try_bytes(&bytes, &[]);
     let (before, after) = thread.join().unwrap();
-    while two.hear(LONG).0 != Said::End {}
+    while two.next_message(LONG).0 != ProgramMessage::End {}
     assert_eq!(before, after, "it has woken");
 }
 
