@@ -32,7 +32,7 @@ macro_rules! both {
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name($($argument: $type),*) $(-> $result)? $body
 
-            /// The same, with the name that the thesis has.
+            /// The same function under the name that the thesis uses.
             ///
             /// # Safety
             ///

@@ -1,6 +1,6 @@
-//! The fast encoder, for most events: a few numbers, and strings of less than 64 bytes. Its usual path takes no
-//! jumps and needs little stack. The compiler knows that each field fits, so that everything stays
-//! in registers. Longer events use [`Encoder`].
+//! The fast encoder, for most events: a few numbers, and strings of less than 64 bytes. Its usual
+//! path takes no jumps and needs little stack. The compiler knows that each field fits, so that
+//! everything stays in registers. Longer events use [`Encoder`].
 
 use crate::encoder::{Encoder, Event, put_header};
 use crate::event_layout::{COPIED, GRAIN, HEADER_SIZE};
@@ -108,7 +108,7 @@ impl Pen for Brief<'_> {
     #[inline(always)]
     fn put<const N: usize>(&mut self, bytes: [u8; N]) -> Option<()> {
         let place = self.place(N)?;
-        // SAFETY: there is room for so many bytes.
+        // SAFETY: there is room for this many bytes.
         #[expect(unsafe_code)]
         unsafe {
             place.cast::<[u8; N]>().write_unaligned(bytes);
@@ -120,7 +120,7 @@ impl Pen for Brief<'_> {
     #[inline(always)]
     fn put_words<const N: usize>(&mut self, words: [u64; N]) -> Option<()> {
         let place = self.place(8 * N)?;
-        // SAFETY: there is room for so many bytes.
+        // SAFETY: there is room for this many bytes.
         #[expect(unsafe_code)]
         unsafe {
             place.cast::<[u64; N]>().write_unaligned(words.map(u64::to_le));
@@ -133,7 +133,7 @@ impl Pen for Brief<'_> {
     #[expect(unsafe_code)]
     fn put_string(&mut self, string: &str) -> Option<()> {
         let place = self.place(STRING_MAX)?;
-        // SAFETY: there is room for so much.
+        // SAFETY: there is room for the longest string.
         self.size += unsafe { copy_string(string.as_ptr(), place, string.len()) }?;
         Some(())
     }
@@ -142,7 +142,8 @@ impl Pen for Brief<'_> {
     #[expect(unsafe_code)]
     unsafe fn put_c_string(&mut self, string: *const c_char) -> Option<()> {
         let place = self.place(STRING_MAX)?;
-        // SAFETY: there is room for so much, and the string is one by the caller's promise.
+        // SAFETY: there is room for the longest string, and the string is valid by the caller's
+        // promise.
         self.size += unsafe { copy_string(string.cast(), place, usize::MAX) }?;
         Some(())
     }

@@ -95,8 +95,8 @@ mod real {
             Cells(memory, None)
         }
 
-        /// The same for a reader, which treats holes of the memory's `file` as invalid data: a hole
-        /// has no event, and reading it would allocate it.
+        /// Wraps the memory for a reader, which treats holes of the memory's `file` as invalid
+        /// data: a hole has no event, and reading it would allocate it.
         #[must_use]
         pub fn without_holes(self, file: Arc<OwnedFd>) -> Cells {
             Cells(self.0, Some(AllocatedPages { file, pages: Mutex::default() }))

@@ -55,7 +55,7 @@ impl<const SIZE: usize> Room<SIZE> {
 /// Encodes an event. The memory is elsewhere, so that an encoder can be moved at no cost.
 #[derive(Debug)]
 pub struct Encoder<'r> {
-    /// Of `end + GRAIN` bytes, the first `size` are written.
+    /// Start of `end + GRAIN` bytes, of which the first `size` are written.
     start: *mut u8,
     /// Bytes written; [`TOO_LARGE`] once a field did not fit, so that the event is unreadable.
     size: usize,
@@ -113,7 +113,7 @@ impl<'r> Encoder<'r> {
         if self.size + N > self.end {
             return self.mark_too_large(N);
         }
-        // SAFETY: there is room for N bytes behind `size`.
+        // SAFETY: there is room for N bytes at `size`.
         #[expect(unsafe_code)]
         unsafe {
             self.start.add(self.size).cast::<[u8; N]>().write_unaligned(bytes);
@@ -127,7 +127,7 @@ impl<'r> Encoder<'r> {
         if self.size + 8 * N > self.end {
             return self.mark_too_large(8 * N);
         }
-        // SAFETY: there is room for N words behind `size`.
+        // SAFETY: there is room for N words at `size`.
         #[expect(unsafe_code)]
         unsafe {
             self.start.add(self.size).cast::<[u64; N]>().write_unaligned(words.map(u64::to_le));
@@ -179,7 +179,7 @@ impl<'r> Encoder<'r> {
         // string.
         let is_short = string.len().wrapping_sub(1) < GRAIN - 1 && self.budget.is_none();
         if is_short && self.size + GRAIN <= self.end && is_grain_readable(string.as_ptr()) {
-            // SAFETY: there is room for a grain behind `size`; the string is not empty.
+            // SAFETY: there is room for a grain at `size`; the string is not empty.
             #[expect(unsafe_code)]
             let nuls =
                 unsafe { copy_grain(string.as_ptr(), self.start.add(self.size), string.len()) };
@@ -206,7 +206,7 @@ impl<'r> Encoder<'r> {
         // The fast path of short strings, as above.
         let is_plain = self.budget.is_none() && self.size + GRAIN <= self.end;
         if is_plain && is_grain_readable(from) {
-            // SAFETY: there is room for a grain behind `size`; the rest by the caller's promise.
+            // SAFETY: there is room for a grain at `size`; the rest by the caller's promise.
             let nuls = unsafe { copy_grain(from, self.start.add(self.size), GRAIN) };
             if nuls != 0 {
                 self.size += nuls.trailing_zeros() as usize + 1;
@@ -422,7 +422,7 @@ mod tests {
                 let expected = [&[9][..], &expected].concat();
                 assert_eq!(encoder.fields(), expected, "{length} {distance}");
 
-                // The same as a string that has no NUL, up to the end of what can be read.
+                // The same string without a NUL, up to the end of the readable memory.
                 let mut encoder = Encoder::new(&mut room, 1);
                 encoder.put([9]);
                 // SAFETY: written above, and nobody else has it.

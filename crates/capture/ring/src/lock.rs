@@ -402,7 +402,7 @@ mod tests {
             let (cells, shape) = unsafe { &*RINGS.load(Acquire) };
             FREE.store(count_free(cells, shape), Relaxed);
         }
-        // As a mapping both above and below this thread's stack would be, and as an array on it is.
+        // One stack is an array on this thread's stack; the other is elsewhere, like a mapping.
         let mut on_own_stack = [0u8; 32 << 10];
         let mut elsewhere = vec![0u8; 32 << 10];
         for stack in [&mut on_own_stack[..], &mut elsewhere[..]] {
@@ -431,7 +431,7 @@ mod tests {
         }
     }
 
-    /// A process that was forked in the middle, and goes on later than the other one.
+    /// A forked copy of the holder, which continues later than the original.
     #[test]
     fn a_copy_of_a_holder_publishes_nothing_and_gives_nothing_back() {
         let (cells, shape) = rings(2);
@@ -450,7 +450,7 @@ mod tests {
         assert_eq!(cells.load(control, Word::Write, Relaxed), 32);
     }
 
-    /// A thread that was found dead, and whose id another one has got, is not taken for the dead one.
+    /// The lock of a dead thread is not taken from a later thread with the same id.
     #[test]
     fn no_two_holders_look_the_same() {
         let (cells, shape) = rings(2);

@@ -10,6 +10,7 @@ use crate::string_budget::StringBudget;
 /// before.
 const ROUNDS_MAX: usize = 16;
 
+/// Adds up the sizes of an event's fields, for a bound on the length of strings.
 fn measure(bound: usize, encode: &dyn Fn(&mut Encoder<'_>)) -> StringBudget {
     let mut budget = StringBudget { bound, is_measuring: true, ..StringBudget::default() };
     encode(&mut Encoder::measuring(&mut budget));
@@ -27,19 +28,18 @@ pub fn with_long_event<R>(
 ) -> R {
     let size_max = size_max.max(ROOM_SIZE);
     let budget = measure(size_max, encode);
-    let needed = HEADER_SIZE.saturating_add(budget.fixed).saturating_add(budget.short);
+    let needed = budget.event_size();
     let is_small = budget.long == 0 && needed <= size_max;
-    let bounds = (budget, needed);
     match rooms::acquire(if is_small { needed } else { size_max }) {
         Some(room) => {
             let end = room.size().min(size_max) / COPIED * COPIED;
             // SAFETY: the room is this function's, and has a grain after its end.
             #[expect(unsafe_code)]
             unsafe {
-                encode_within((room.start(), end), id, bounds, encode, use_it)
+                encode_within(room.start(), end, id, budget, encode, use_it)
             }
         }
-        None => with_stack_room(id, bounds, encode, use_it),
+        None => with_stack_room(id, budget, encode, use_it),
     }
 }
 
@@ -49,7 +49,7 @@ pub fn with_long_event<R>(
 #[inline(never)]
 fn with_stack_room<R>(
     id: u16,
-    bounds: (StringBudget, usize),
+    budget: StringBudget,
     encode: &dyn Fn(&mut Encoder<'_>),
     use_it: impl FnOnce(&mut Encoder<'_>, bool) -> R,
 ) -> R {
@@ -58,26 +58,27 @@ fn with_stack_room<R>(
     // SAFETY: the memory is this function's, and has a grain after its end.
     #[expect(unsafe_code)]
     unsafe {
-        encode_within((small.start(), SIZE), id, bounds, encode, use_it)
+        encode_within(small.start(), SIZE, id, budget, encode, use_it)
     }
 }
 
-/// Encodes an event in memory, and calls `use_it` with it. `bounds` are the measured sizes of its
-/// fields, and the size of the event if all strings up to the bound are whole.
+/// Encodes an event in the `end` bytes at `start`, and calls `use_it` with it. `budget` has the
+/// measured sizes of its fields.
 ///
 /// # Safety
 ///
-/// The place has this many bytes and a grain after them, which nobody else uses meanwhile.
+/// There are `end` bytes and a grain after them, which nobody else uses meanwhile.
 #[inline(always)]
 #[expect(unsafe_code)]
 unsafe fn encode_within<R>(
-    (start, end): (*mut u8, usize),
+    start: *mut u8,
+    end: usize,
     id: u16,
-    (mut budget, needed): (StringBudget, usize),
+    mut budget: StringBudget,
     encode: &dyn Fn(&mut Encoder<'_>),
     use_it: impl FnOnce(&mut Encoder<'_>, bool) -> R,
 ) -> R {
-    if budget.long > 0 || needed > end {
+    if budget.long > 0 || budget.event_size() > end {
         let free = end.saturating_sub(HEADER_SIZE + budget.fixed);
         budget = measure(0, encode);
         for _ in 0..ROUNDS_MAX {
@@ -168,7 +169,7 @@ mod tests {
         assert_eq!(fields(4096, &[&most], 0), (vec![most], false, 4096));
     }
 
-    /// D8: a cut string says so, and how long it was; it does not empty the fields behind it.
+    /// D8: the mark of a shortened string gives its length, and later fields keep their values.
     #[test]
     fn cut_strings_say_so_and_share_the_room() {
         let long = "x".repeat(100_000);
@@ -201,7 +202,7 @@ mod tests {
         }
     }
 
-    /// With so many strings that none has room for a mark.
+    /// So many strings that none has room for a mark.
     #[test]
     fn many_strings_are_cut_evenly() {
         let long = "x".repeat(1000);
@@ -225,7 +226,7 @@ mod tests {
         });
     }
 
-    /// Where all rooms are in use, an event is cut to what the stack has room for, and says so.
+    /// If all rooms are in use, an event is shortened to the room on the stack, with marks.
     #[test]
     fn without_rooms_there_is_the_stack() {
         let _rooms = ROOMS.write().unwrap();

@@ -16,7 +16,7 @@ pub(crate) fn restart_of(shape: &Shape, restart: u64, write: u64) -> Option<(u64
 }
 
 /// Bytes between the reader's position and the writers', without sub-buffers that were skipped.
-pub(crate) fn unread(shape: &Shape, restart: u64, (read, write): (u64, u64)) -> u64 {
+pub(crate) fn unread(shape: &Shape, restart: u64, read: u64, write: u64) -> u64 {
     match restart_of(shape, restart, write) {
         Some((start, _)) if is_before(read, start) => {
             let size = shape.subbuffer_size as u64;

@@ -282,7 +282,7 @@ impl Reader {
         let control = shape.control_of(self.ring);
         let write = cells.load(control, Word::Write, Relaxed);
         let restart = cells.load(control, Word::Restart, Relaxed);
-        let waiting = position::unread(shape, restart, (self.position, write));
+        let waiting = position::unread(shape, restart, self.position, write);
         waiting.min(shape.ring_size() as u64)
     }
 
@@ -356,7 +356,7 @@ impl Reader {
             return None;
         }
         // From the end of the last packet until now.
-        let header = self.header(shape, 0, (0, u64::MAX), discarded);
+        let header = self.header(shape, 0, 0, u64::MAX, discarded);
         buffer.extend_from_slice(&header.to_bytes());
         Some(Packet { header, is_partial: false })
     }
@@ -429,10 +429,10 @@ impl Reader {
             }
             let mut first_time = [0; 8];
             first_time.copy_from_slice(&first[TIME_AT..]);
-            let times = (u64::from_le_bytes(first_time), until.time);
+            let first_time = u64::from_le_bytes(first_time);
             let discarded = until.discarded.min(cells.lost(shape, self.ring));
             let discarded = self.total_discarded(discarded);
-            let header = self.header(shape, size, times, discarded);
+            let header = self.header(shape, size, first_time, until.time, discarded);
             return Taken::Packet(Packet { header, is_partial });
         }
         // An honest writer never leaves that many empty sub-buffers.
@@ -483,7 +483,8 @@ impl Reader {
         &mut self,
         shape: &Shape,
         events_size: usize,
-        (first_time, last_time): (u64, u64),
+        first_time: u64,
+        last_time: u64,
         discarded: u64,
     ) -> Header {
         // The current time is after all that was copied; an honest writer's times are before it.

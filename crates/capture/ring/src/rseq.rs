@@ -600,7 +600,8 @@ mod tests {
     use crate::{Event, Shape};
     use std::sync::atomic::Ordering::Relaxed;
 
-    /// What another writer on this processor did between a look at the ring and the sequence.
+    /// A change by another writer on this processor between the load of the ring's words and the
+    /// sequence makes the sequence fail.
     #[test]
     fn what_came_in_between_is_noticed() {
         let Some(sequences) = Sequences::find() else { return };
@@ -609,7 +610,7 @@ mod tests {
         let (_, cells) = Cells::create(c"test", &shape).unwrap();
         let mut bytes = [1; 32];
         let event = Event::new(&mut bytes, 20, 7).unwrap();
-        // Whether one of some tries succeeds, as any of them may be preempted.
+        // Repeated, as any attempt may be preempted.
         let is_appended = |write: u64, last_time: u64| {
             (0..100).any(|_| {
                 let cpu = sequences.cpu().unwrap();

@@ -33,7 +33,7 @@ pub struct Slot {
     is_changing: AtomicBool,
 }
 
-// SAFETY: all zeros is an empty slot. What a writer in it owned is not freed then, nor used any more.
+// SAFETY: all zeros is an empty slot. A writer in the slot is leaked then, and no longer used.
 #[expect(unsafe_code)]
 unsafe impl blkkin_sys::AllZeros for Slot {}
 

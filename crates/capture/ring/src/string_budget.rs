@@ -7,6 +7,8 @@
 //! on the length of strings, as far as the room permits, and finally into the room. Nothing is
 //! stored per field, so this needs little stack for any number of fields.
 
+#[cfg(not(loom))]
+use crate::event_layout::HEADER_SIZE;
 use crate::strings::append_string;
 
 /// Start of the mark at the end of a shortened string; its length, [`MARK_END`] and a NUL follow.
@@ -36,6 +38,12 @@ pub(crate) struct StringBudget {
 }
 
 impl StringBudget {
+    /// Bytes of the measured event with its header, without strings longer than the bound.
+    #[cfg(not(loom))]
+    pub(crate) fn event_size(&self) -> usize {
+        HEADER_SIZE.saturating_add(self.fixed).saturating_add(self.short)
+    }
+
     pub(crate) fn add_fixed(&mut self, bytes: usize) {
         self.fixed += bytes;
     }

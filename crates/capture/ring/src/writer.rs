@@ -24,7 +24,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst, compiler_fence};
 
-/// What happened to an event.
+/// Result of recording an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It is in a ring.
@@ -73,12 +73,16 @@ pub(crate) enum Plan {
     /// The event fits at the current position.
     Append,
     /// A sub-buffer must be begun first.
-    Begin {
-        /// Position of the sub-buffer to leave.
-        from: Option<u64>,
-        /// Position of the next sub-buffer.
-        to: u64,
-    },
+    Begin(SubbufferChange),
+}
+
+/// A change of sub-buffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SubbufferChange {
+    /// Position of the sub-buffer to leave; `None` for the ring's first one.
+    from: Option<u64>,
+    /// Position of the next sub-buffer in order.
+    to: u64,
 }
 
 impl Plan {
@@ -98,8 +102,11 @@ impl Plan {
         }
         let start = write - used;
         Some(match used {
-            0 => Plan::Begin { from: None, to: start },
-            _ => Plan::Begin { from: Some(start), to: start.wrapping_add(subbuffer) },
+            0 => Plan::Begin(SubbufferChange { from: None, to: start }),
+            _ => Plan::Begin(SubbufferChange {
+                from: Some(start),
+                to: start.wrapping_add(subbuffer),
+            }),
         })
     }
 }
@@ -111,6 +118,14 @@ struct NextSubbuffer {
     to: u64,
     /// New value of the ring's `RESTART`.
     restart: u64,
+}
+
+/// Result of an attempt to record with the lock of a ring.
+struct LockedAttempt {
+    /// `None` if the lock was taken over.
+    outcome: Option<Outcome>,
+    /// Whether the ring is filling up.
+    fills: bool,
 }
 
 impl Writer {
@@ -293,9 +308,9 @@ impl Writer {
                         return Outcome::Recorded;
                     }
                 }
-                Some(Plan::Begin { from, to }) => {
+                Some(Plan::Begin(change)) => {
                     if let Some(outcome) =
-                        self.begin_in_sequence(sequences, cpu, write, (from, to), may_wait)
+                        self.begin_in_sequence(sequences, cpu, write, change, may_wait)
                     {
                         return outcome;
                     }
@@ -316,18 +331,18 @@ impl Writer {
         sequences: Sequences,
         cpu: usize,
         write: u64,
-        (from, to): (Option<u64>, u64),
+        change: SubbufferChange,
         may_wait: bool,
     ) -> Option<Outcome> {
         let control = self.shape.control_of(cpu);
-        let Some(next) = self.next(control, (from, to)) else {
+        let Some(next) = self.next(control, change) else {
             if may_wait {
                 return Some(Outcome::Full);
             }
             let lost = self.cells.load_own(control, Word::Lost);
             return sequences.count_lost(&self.cells, cpu, control, lost).then_some(Outcome::Full);
         };
-        let switch = self.switch(cpu, write, (from, next));
+        let switch = self.switch(cpu, write, change.from, next);
         if sequences.switch(&self.cells, cpu, control, write, &switch) && switch.fills {
             self.rouse_reader();
         }
@@ -346,14 +361,15 @@ impl Writer {
         for _ in 0..LOCK_TRIES_MAX {
             let lock = lock::lock_one(&self.cells, &self.shape, rings.clone(), &mark);
             let Some(lock) = lock else { break };
-            let mut fills = false;
-            let outcome = self.record_in_lock(event, &lock, may_wait, &mut fills);
+            let LockedAttempt { outcome, fills } = self.record_in_lock(event, &lock, may_wait);
             // The woken reader may run at once, and other writers want the ring.
             drop(lock);
             #[cfg(not(loom))]
             if fills {
                 self.rouse_reader();
             }
+            #[cfg(loom)]
+            let _ = fills;
             if let Some(outcome) = outcome {
                 return outcome;
             }
@@ -363,17 +379,16 @@ impl Writer {
         Outcome::NoRing
     }
 
-    /// Records with the lock of a ring. Returns `None` if the lock was taken over. Sets `fills` if
-    /// the ring is filling up.
+    /// Records with the lock of a ring.
     fn record_in_lock(
         &self,
         event: &mut Event<'_>,
         lock: &RingLock<'_>,
         may_wait: bool,
-        fills: &mut bool,
-    ) -> Option<Outcome> {
+    ) -> LockedAttempt {
         let control = self.shape.control_of(lock.ring);
-        loop {
+        let mut fills = false;
+        let outcome = loop {
             let write = self.cells.load_own(control, Word::Write);
             match Plan::new(&self.shape, write, event.copied_size()) {
                 Some(Plan::Append) => {
@@ -382,24 +397,25 @@ impl Writer {
                     event.set_time(time);
                     let place = self.place(lock.ring, write);
                     let is_done = lock.append(place, event.bytes(), write, time);
-                    return is_done.then_some(Outcome::Recorded);
+                    break is_done.then_some(Outcome::Recorded);
                 }
-                Some(Plan::Begin { from, to }) => {
-                    let Some(next) = self.next(control, (from, to)) else {
+                Some(Plan::Begin(change)) => {
+                    let Some(next) = self.next(control, change) else {
                         if !may_wait {
                             lock.count_lost();
                         }
-                        return Some(Outcome::Full);
+                        break Some(Outcome::Full);
                     };
-                    let switch = self.switch(lock.ring, write, (from, next));
+                    let switch = self.switch(lock.ring, write, change.from, next);
                     if !lock.switch(self.shape.mode, write, &switch) {
-                        return None;
+                        break None;
                     }
-                    *fills |= switch.fills;
+                    fills |= switch.fills;
                 }
-                None => return Some(self.too_large(lock.ring)),
+                None => break Some(self.too_large(lock.ring)),
             }
-        }
+        };
+        LockedAttempt { outcome, fills }
     }
 
     /// Returns the sub-buffer to begin after the one at `from`, where `to` is the next in order;
@@ -409,7 +425,8 @@ impl Writer {
     /// take no memory and these stay in the cache: once all sub-buffers before `from` are read, the
     /// ring restarts at its first one. Unread events in `from` stay where they are until they are
     /// read. If the ring fills up before that, the sub-buffer `from` is skipped.
-    fn next(&self, control: usize, (from, to): (Option<u64>, u64)) -> Option<NextSubbuffer> {
+    fn next(&self, control: usize, change: SubbufferChange) -> Option<NextSubbuffer> {
+        let SubbufferChange { from, to } = change;
         if self.shape.mode == Mode::Overwrite {
             return Some(NextSubbuffer { to, restart: 0 });
         }
@@ -438,7 +455,8 @@ impl Writer {
         &self,
         ring: usize,
         write: u64,
-        (from, next): (Option<u64>, NextSubbuffer),
+        from: Option<u64>,
+        next: NextSubbuffer,
     ) -> SubbufferSwitch {
         let NextSubbuffer { to, restart } = next;
         let control = self.shape.control_of(ring);
@@ -471,7 +489,7 @@ impl Writer {
         #[cfg(not(loom))]
         let fills = from.is_some() && {
             let read = self.cells.load(control, Word::Read, Relaxed);
-            unread(&self.shape, restart, (read, to)) > self.shape.ring_size() as u64 / FILLS_PART
+            unread(&self.shape, restart, read, to) > self.shape.ring_size() as u64 / FILLS_PART
         };
         SubbufferSwitch {
             leave,

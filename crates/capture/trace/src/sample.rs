@@ -1,9 +1,9 @@
-//! Sampling: decides which requests are followed, one in so many and at most so many a second. Only
-//! roots are sampled. All other spans follow the decision of their request, so that a request is
-//! followed as a whole or not at all.
+//! Sampling: decides which requests are followed, by a ratio and a rate limit. Only roots are sampled.
+//! All other spans follow the decision of their request, so that a request is followed as a whole or
+//! not at all.
 //!
-//! A decision neither waits nor makes system calls, and can be made in signal handlers. Rules can
-//! be changed at any time; a concurrent decision uses the old rules, the new ones, or one of each.
+//! A decision neither waits nor makes system calls, and can be made in signal handlers. Rules can be
+//! changed at any time; a concurrent decision uses the old rules, the new ones, or one of each.
 
 mod global;
 #[cfg(test)]

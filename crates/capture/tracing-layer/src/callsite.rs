@@ -37,7 +37,7 @@ pub(crate) struct Callsite {
     /// Event types, one for each combination of field kinds: values may have other types each time,
     /// or be missing.
     variants: EventVariants,
-    /// The same for layers with a service, whose events have additional fields.
+    /// Event types with the fields of a service, for layers that have one.
     with_service: OnceLock<Box<EventVariants>>,
 }
 

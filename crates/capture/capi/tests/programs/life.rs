@@ -158,8 +158,8 @@ fn programs_in_c_are_found() {
     }
 }
 
-/// As blkin with `lttng list -u`: the types of annotations are listed before the first one is
-/// recorded.
+/// Types of annotations are listed before the first one is recorded, like those of blkin with
+/// `lttng list -u`.
 #[test]
 fn d7_types_of_annotations_are_told_at_once() {
     for link in [Link::Dynamically, Link::Statically] {

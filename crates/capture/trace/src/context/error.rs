@@ -40,12 +40,12 @@ pub enum Reason {
     Missing,
     /// The value ends early.
     Ends {
-        /// What should follow.
+        /// The expected continuation.
         expected: &'static str,
     },
     /// A byte is wrong.
     Byte {
-        /// What should be there.
+        /// The expected byte.
         expected: &'static str,
         /// The byte.
         found: u8,

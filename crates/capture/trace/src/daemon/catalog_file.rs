@@ -1,4 +1,4 @@
-//! The file of the program's catalog, which is sent to each daemon.
+//! The file of the program's catalog, which is sent to each agent.
 
 use super::catalog;
 use super::purpose::OTHER;

@@ -149,7 +149,7 @@ impl Connection {
         let socket = Socket::from(raise(Socket::connect(path).ok()?.into()));
         let peer = socket.peer().ok()?.uid;
         if peer != 0 && peer != blkkin_sys::user_id() {
-            settings::report(|| format!("{}: the daemon is another user's", path.display()));
+            settings::report(|| format!("{}: the agent runs as another user", path.display()));
             return None;
         }
         let mut connection = Connection {
@@ -232,7 +232,7 @@ impl Connection {
         match &mut self.phase {
             Phase::Greeting(decoder) => {
                 decoder.feed(bytes, descriptors);
-                let Some(answer) = next_message(decoder)? else { return Ok(()) };
+                let Some((answer, _)) = next_message(decoder)? else { return Ok(()) };
                 self.handle_answer(answer, catalog)?;
             }
             Phase::Serving(decoder) => decoder.feed(bytes, descriptors),
@@ -247,11 +247,11 @@ impl Connection {
 
     fn handle_answer(
         &mut self,
-        (answer, _): (Answer, Vec<OwnedFd>),
+        answer: Answer,
         catalog: &mut CatalogFile,
     ) -> Result<(), EndReason> {
         if let Answer::Refused(refused) = &answer {
-            settings::report(|| format!("the daemon refuses: {}", refused.reason));
+            settings::report(|| format!("the agent refuses this program: {}", refused.reason));
             return Err(if refused.try_again { EndReason::Gone } else { EndReason::Refused });
         }
         if let Phase::Greeting(decoder) = std::mem::replace(&mut self.phase, Phase::Switching) {
@@ -351,7 +351,9 @@ impl Connection {
         let attached = match attach(descriptors, !sources.is_empty(), self.clock, replaced) {
             Ok(attached) => Some(attached),
             Err(error) => {
-                settings::report(|| format!("a channel of session {}: {error}", added.session));
+                settings::report(|| {
+                    format!("cannot attach a channel of session {}: {error}", added.session)
+                });
                 None
             }
         };
@@ -380,7 +382,7 @@ impl Connection {
     fn sample(&mut self, text: Option<&str>) {
         let rules = text.map(str::parse);
         if let Some(Err(error)) = &rules {
-            settings::report(|| format!("the daemon's rules of sampling: {error}"));
+            settings::report(|| format!("invalid sampling rules from the agent: {error}"));
         }
         self.has_sampling = text.is_some();
         sample::set_override(rules.and_then(Result::ok));
@@ -429,7 +431,7 @@ fn next_message<M: Messages>(
             Ok(Some(Received::Unknown { .. })) => {}
             Ok(None) => return Ok(None),
             Err(error) => {
-                settings::report(|| format!("the daemon is not understood: {error}"));
+                settings::report(|| format!("invalid message from the agent: {error}"));
                 return Err(EndReason::ProtocolError);
             }
         }

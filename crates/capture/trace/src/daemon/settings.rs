@@ -51,7 +51,7 @@ impl WaitLimits {
     pub(super) const NONE: WaitLimits =
         WaitLimits { greeting: Duration::ZERO, rules: Duration::ZERO };
 
-    /// The same limit for both.
+    /// Limits that are both `wait`.
     pub(super) fn of(wait: Duration) -> WaitLimits {
         WaitLimits { greeting: wait, rules: wait }
     }

@@ -175,9 +175,8 @@ mod tests {
         }
     }
 
-    /// What two processes make of the same numbers has nothing to do with each other: the first key
-    /// changes how one id differs from the next, and the second makes the ids others even where
-    /// first keys are alike enough to give the same ones.
+    /// Ids of two processes are unrelated: the first key changes the differences between ids, and
+    /// the second key separates processes whose first keys happen to be similar.
     #[test]
     fn both_keys_count() {
         let step = |keys: Keys| encipher(keys, 0) ^ encipher(keys, 1);
@@ -237,7 +236,7 @@ mod tests {
         }
     }
 
-    /// Where the kernel cannot wipe them in children, the process keeps no keys.
+    /// If the kernel cannot wipe keys in children, the process keeps none.
     #[test]
     fn keys_that_are_not_wiped_are_not_kept() {
         let found = in_child(Fork::Raw, |[refused, first, second]: &[AtomicU64; 3]| {

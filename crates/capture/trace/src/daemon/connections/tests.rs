@@ -1,4 +1,5 @@
-//! Several daemons at once, which programs of root's never have: so this is not a test of a program.
+//! Several agents at once. A program of root has only one agent, so this is not a test of a
+//! program.
 
 use super::*;
 use crate::event;
@@ -50,7 +51,7 @@ fn a_program_talks_to_several_daemons() {
     event!(crate::Level::Info, "several:second");
     assert_eq!(one.names(7), ["several:both", "several:second"]);
     assert_eq!(two.names(7), ["several:second"]);
-    // What one that goes has left is kept for a while.
+    // The channels of an agent that is gone are kept for a while.
     drop(first);
     drop(one);
     let is_gone = || {
@@ -73,8 +74,8 @@ fn a_program_talks_to_several_daemons() {
     assert_eq!(before, after, "it has woken");
 }
 
-/// What a daemon has left is not kept for ever, however often one comes and goes that does not want it; and
-/// not more than so much of it.
+/// Orphans are not kept for ever, however often an agent comes and goes without taking them, and
+/// their number is limited.
 #[test]
 fn what_was_left_is_kept_for_a_while() {
     let listening = Listening::new("left");
