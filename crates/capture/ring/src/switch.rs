@@ -5,7 +5,7 @@ use crate::packet;
 /// Stores of a switch, which become visible with the last one.
 pub(crate) struct SubbufferSwitch {
     /// Whether the ring is filling up.
-    pub(crate) fills: bool,
+    pub(crate) is_filling_up: bool,
     /// The sub-buffer that is left: offset of its start, and the final fields of its header (last
     /// time, content size and distance to the next sub-buffer; discarded events).
     pub(crate) leave: Option<(usize, [u8; 24], [u8; 8])>,

@@ -125,7 +125,7 @@ struct LockedAttempt {
     /// `None` if the lock was taken over.
     outcome: Option<Outcome>,
     /// Whether the ring is filling up.
-    fills: bool,
+    is_filling_up: bool,
 }
 
 impl Writer {
@@ -343,7 +343,7 @@ impl Writer {
             return sequences.count_lost(&self.cells, cpu, control, lost).then_some(Outcome::Full);
         };
         let switch = self.switch(cpu, write, change.from, next);
-        if sequences.switch(&self.cells, cpu, control, write, &switch) && switch.fills {
+        if sequences.switch(&self.cells, cpu, control, write, &switch) && switch.is_filling_up {
             self.rouse_reader();
         }
         None
@@ -361,15 +361,16 @@ impl Writer {
         for _ in 0..LOCK_TRIES_MAX {
             let lock = lock::lock_one(&self.cells, &self.shape, rings.clone(), &mark);
             let Some(lock) = lock else { break };
-            let LockedAttempt { outcome, fills } = self.record_in_lock(event, &lock, may_wait);
+            let LockedAttempt { outcome, is_filling_up } =
+                self.record_in_lock(event, &lock, may_wait);
             // The woken reader may run at once, and other writers want the ring.
             drop(lock);
             #[cfg(not(loom))]
-            if fills {
+            if is_filling_up {
                 self.rouse_reader();
             }
             #[cfg(loom)]
-            let _ = fills;
+            let _ = is_filling_up;
             if let Some(outcome) = outcome {
                 return outcome;
             }
@@ -387,7 +388,7 @@ impl Writer {
         may_wait: bool,
     ) -> LockedAttempt {
         let control = self.shape.control_of(lock.ring);
-        let mut fills = false;
+        let mut is_filling_up = false;
         let outcome = loop {
             let write = self.cells.load_own(control, Word::Write);
             match Plan::new(&self.shape, write, event.copied_size()) {
@@ -410,12 +411,12 @@ impl Writer {
                     if !lock.switch(self.shape.mode, write, &switch) {
                         break None;
                     }
-                    fills |= switch.fills;
+                    is_filling_up |= switch.is_filling_up;
                 }
                 None => break Some(self.too_large(lock.ring)),
             }
         };
-        LockedAttempt { outcome, fills }
+        LockedAttempt { outcome, is_filling_up }
     }
 
     /// Returns the sub-buffer to begin after the one at `from`, where `to` is the next in order;
@@ -485,15 +486,16 @@ impl Writer {
         };
         let begin = (self.place(ring, to), header.to_bytes());
         #[cfg(loom)]
-        let fills = false;
+        let is_filling_up = false;
         #[cfg(not(loom))]
-        let fills = from.is_some() && {
+        let is_filling_up = from.is_some() && {
             let read = self.cells.load(control, Word::Read, Relaxed);
-            unread(&self.shape, restart, read, to) > self.shape.ring_size() as u64 / FILLS_PART
+            unread(&self.shape, restart, read, to)
+                > self.shape.ring_size() as u64 / DOZE_WAKE_DIVISOR
         };
         SubbufferSwitch {
             leave,
-            fills,
+            is_filling_up,
             begin,
             #[cfg(all(target_arch = "x86_64", not(loom)))]
             last_time,
@@ -526,7 +528,7 @@ impl Writer {
 
 /// A dozing reader is woken when more than one part in this many of the ring is unread.
 #[cfg(not(loom))]
-const FILLS_PART: u64 = 4;
+const DOZE_WAKE_DIVISOR: u64 = 4;
 
 /// Attempts before an event is recorded without restartable sequences.
 #[cfg(all(target_arch = "x86_64", not(loom)))]

@@ -35,7 +35,7 @@ pub(crate) fn event_size_max(channel: usize) -> usize {
 }
 
 /// Prepares memory for the largest events of rings that a channel is about to get.
-fn expect_events(channel: usize, writer: &Writer) {
+fn prepare_rooms(channel: usize, writer: &Writer) {
     let size = writer.event_size_max();
     rooms::provide(size);
     EVENT_SIZES[channel % SLOTS_SIZE].store(size, Ordering::Relaxed);
@@ -57,7 +57,7 @@ pub fn attach(channel: usize, writer: Box<Writer>) -> Result<(), Box<Writer>> {
     match find_slot(channel) {
         Some(slot) => {
             let clock = writer.clock();
-            expect_events(channel, &writer);
+            prepare_rooms(channel, &writer);
             slot.put(writer)?;
             moment::set_clock(clock);
             Ok(())
@@ -77,20 +77,20 @@ pub fn detach(channel: usize, patience: Duration) -> Result<Option<Box<Writer>>,
 /// Bitmaps of channel numbers: those that were used with contexts, those that were used without,
 /// and those that must not be used again.
 static WITH_CONTEXTS: AtomicU32 = AtomicU32::new(0);
-static PLAIN: AtomicU32 = AtomicU32::new(0);
-static SPENT: AtomicU32 = AtomicU32::new(0);
+static WITHOUT_CONTEXTS: AtomicU32 = AtomicU32::new(0);
+static RETIRED: AtomicU32 = AtomicU32::new(0);
 
 /// Attaches rings to a free channel and returns its number. Only one thread may call this.
 ///
 /// A thread that was stopped may record an event into a channel long after it saw that the channel
 /// wants it. That event must not get among events with other contexts before their fields. So a
 /// number that was used with contexts is never reused without them, or the other way round.
-pub(crate) fn attach_somewhere(mut writer: Box<Writer>, has_contexts: bool) -> Option<usize> {
+pub(crate) fn attach_to_free_slot(mut writer: Box<Writer>, has_contexts: bool) -> Option<usize> {
     let (same, others) = match has_contexts {
-        true => (&WITH_CONTEXTS, &PLAIN),
-        false => (&PLAIN, &WITH_CONTEXTS),
+        true => (&WITH_CONTEXTS, &WITHOUT_CONTEXTS),
+        false => (&WITHOUT_CONTEXTS, &WITH_CONTEXTS),
     };
-    let unfit = others.load(Ordering::Relaxed) | SPENT.load(Ordering::Relaxed);
+    let unfit = others.load(Ordering::Relaxed) | RETIRED.load(Ordering::Relaxed);
     // The two kinds search from opposite ends, so that each finds the numbers that it used before.
     for step in 0..CHANNELS_MAX {
         let channel = if has_contexts { CHANNELS_MAX - 1 - step } else { step };
@@ -111,7 +111,7 @@ pub(crate) fn attach_somewhere(mut writer: Box<Writer>, has_contexts: bool) -> O
 /// Replaces a channel's rings; each event goes to one of the two. Returns false, and changes
 /// nothing, if the channel has no rings. The old rings are unmapped.
 pub(crate) fn replace(channel: usize, writer: Box<Writer>) -> bool {
-    expect_events(channel, &writer);
+    prepare_rooms(channel, &writer);
     find_slot(channel).is_some_and(|slot| slot.replace(writer, PATIENCE).is_ok())
 }
 
@@ -120,9 +120,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Detaches a channel's rings. If a thread may still use the channel's former rules, the number is
 /// not used again.
-pub(crate) fn detach_for_good(channel: usize, is_unused: bool) {
+pub(crate) fn detach_permanently(channel: usize, is_unused: bool) {
     if !is_unused {
-        SPENT.fetch_or(1 << channel, Ordering::Relaxed);
+        RETIRED.fetch_or(1 << channel, Ordering::Relaxed);
     }
     drop(detach(channel, PATIENCE));
 }

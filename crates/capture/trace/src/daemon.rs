@@ -62,7 +62,7 @@ use blkkin_sys::socket::send_now;
 use blkkin_sys::{monotonic_ns, process};
 use connections::Connections;
 use settings::WaitLimits;
-use state::{ATTACHES, DECIDES, FIRST_EVENT, HAD_RULES, STATE};
+use state::{ATTACHING, DECIDING, FIRST_EVENT, HAD_RULES, STATE};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -73,7 +73,7 @@ static EVER_RAN: AtomicBool = AtomicBool::new(false);
 /// Set by [`hold`]: the start is postponed until [`let_go`].
 static IS_HELD: AtomicBool = AtomicBool::new(false);
 /// Set by [`begin_children_at_once`].
-static IS_EAGER: AtomicBool = AtomicBool::new(false);
+static STARTS_AT_FORK: AtomicBool = AtomicBool::new(false);
 
 /// Looks for an agent and connects to it, at most once a second and unless there is a connection.
 /// The agent's rules apply a moment later. Programs need not call this: an agent that starts later
@@ -217,9 +217,9 @@ pub(crate) fn start_for_event() {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let [runs, child, filters] = STATE.words();
     // Another event may have started the thread meanwhile.
-    let is_heeded = bell::is_quiet() || bell::is_listening() || runs.load(Ordering::Acquire) != 0;
+    let is_served = bell::is_quiet() || bell::is_listening() || runs.load(Ordering::Acquire) != 0;
     let now = monotonic_ns();
-    if is_heeded && child.load(Ordering::Acquire) == 0 || now < NEXT.load(Ordering::Relaxed) {
+    if is_served && child.load(Ordering::Acquire) == 0 || now < NEXT.load(Ordering::Relaxed) {
         return;
     }
     let is_child = child.load(Ordering::Acquire) != 0;
@@ -282,7 +282,7 @@ fn start_thread_in_child() {
         let [_, child] = STATE.words();
         // The waiting event may continue only after `decide_all`, whose last step updates the
         // levels that C's macros read.
-        child.store(DECIDES | child.load(Ordering::Relaxed) & HAD_RULES, Ordering::SeqCst);
+        child.store(DECIDING | child.load(Ordering::Relaxed) & HAD_RULES, Ordering::SeqCst);
         decision::decide_all();
         child.store(0, Ordering::SeqCst);
         run_to_end(connections);
@@ -293,7 +293,7 @@ fn start_thread_in_child() {
         }
         let [_, child] = STATE.words();
         let before = child.load(Ordering::Acquire);
-        child.store(ATTACHES | before & HAD_RULES, Ordering::Release);
+        child.store(ATTACHING | before & HAD_RULES, Ordering::Release);
         if spawn_thread(body).is_none() {
             child.store(before, Ordering::Release);
             release_thread();
@@ -336,22 +336,22 @@ fn spawn_thread(body: impl FnOnce() + Send + 'static) -> Option<()> {
 /// Bytes of stack: enough for filters of the deepest nesting, and for the C library's data.
 const STACK_SIZE: usize = 256 << 10;
 
-/// Has the C library call `in_child` after forks. Returns false if it cannot.
+/// Has the C library call `after_fork` after forks. Returns false if it cannot.
 fn register_fork_handler() -> bool {
     static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
     let is_new = !IS_REGISTERED.swap(true, Ordering::AcqRel);
-    !is_new || process::in_forked_children(in_child)
+    !is_new || process::in_forked_children(after_fork)
 }
 
 /// Starts the thread of children at the fork instead of at their first event. For callers that
 /// cache that an event is not wanted, and so would never have a first event in a child.
 pub fn begin_children_at_once() {
-    IS_EAGER.store(true, Ordering::Relaxed);
+    STARTS_AT_FORK.store(true, Ordering::Relaxed);
 }
 
 /// Fork handler, on the only thread of a child. The fork may have interrupted any code of the
 /// parent, so no lock is taken.
-extern "C" fn in_child() {
+extern "C" fn after_fork() {
     catch_panics(|| {
         let [runs, child, filters] = STATE.words();
         if !EVER_RAN.load(Ordering::Acquire) || runs.load(Ordering::Acquire) != 0 {
@@ -362,7 +362,7 @@ extern "C" fn in_child() {
         let had_rules = if decision::has_rules() { HAD_RULES } else { 0 };
         child.store(FIRST_EVENT | had_rules, Ordering::SeqCst);
         decision::undecide_all();
-        if IS_EAGER.load(Ordering::Relaxed) {
+        if STARTS_AT_FORK.load(Ordering::Relaxed) {
             start_thread_in_child();
         }
     });

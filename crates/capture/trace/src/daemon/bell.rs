@@ -21,7 +21,7 @@ static FILE: Mutex<Option<Held<OwnedFd>>> = Mutex::new(None);
 
 /// Set once the thread runs, which finds agents itself, or once there will never be one. From then
 /// on event types are decided when they are first reached.
-static LISTENS: AtomicBool = AtomicBool::new(false);
+static IS_LISTENING: AtomicBool = AtomicBool::new(false);
 
 /// The word that is 0 until an agent asks the program to connect.
 pub static CALL: &AtomicU64 = {
@@ -44,12 +44,12 @@ pub(crate) fn is_quiet() -> bool {
 /// Returns true if event types are decided when they are first reached.
 #[inline(always)]
 pub(crate) fn is_listening() -> bool {
-    LISTENS.load(Ordering::Relaxed)
+    IS_LISTENING.load(Ordering::Relaxed)
 }
 
 /// From now on, event types are decided when they are first reached.
 pub(crate) fn listen() {
-    LISTENS.store(true, Ordering::Relaxed);
+    IS_LISTENING.store(true, Ordering::Relaxed);
 }
 
 /// Clears a call that led to no connection. Event types stay undecided until the next call.

@@ -19,11 +19,11 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 /// Maximum number of catalogs of this process and its chain of parents. Beyond, none is made.
-const CATALOGS: usize = 256;
-static ALL: [OnceLock<SharedMemory>; CATALOGS] = [const { OnceLock::new() }; CATALOGS];
+const CATALOGS_MAX: usize = 256;
+static CATALOGS: [OnceLock<SharedMemory>; CATALOGS_MAX] = [const { OnceLock::new() }; CATALOGS_MAX];
 /// Number of reserved catalogs. A forked child continues after one that its parent was about to
 /// make.
-static BEGUN: AtomicUsize = AtomicUsize::new(0);
+static RESERVED_CATALOGS: AtomicUsize = AtomicUsize::new(0);
 
 /// The index of this process's catalog, plus 1; 0 if there is none, as in a forked child.
 static CURRENT: WipedOnFork = WipedOnFork::new();
@@ -32,7 +32,7 @@ fn current() -> Option<&'static SharedMemory> {
     let [current] = CURRENT.words();
     // Sequentially consistent: see "Why no type is missed" in `registry`.
     let place = current.load(Ordering::SeqCst).checked_sub(1)?;
-    ALL.get(usize::try_from(place).ok()?)?.get()
+    CATALOGS.get(usize::try_from(place).ok()?)?.get()
 }
 
 /// Has the kernel clear [`CURRENT`] in children; an error if it cannot.
@@ -46,22 +46,22 @@ pub(super) fn install(memory: SharedMemory) -> io::Result<()> {
     for (place, word) in [0, 8].into_iter().zip(MAGIC) {
         memory.word(place).store(word, Ordering::Relaxed);
     }
-    let place = BEGUN.fetch_add(1, Ordering::Relaxed);
+    let place = RESERVED_CATALOGS.fetch_add(1, Ordering::Relaxed);
     // The index is reserved for this call alone, so the lock inside is never contended.
-    ALL.get(place).ok_or_else(none)?.set(memory).map_err(|_| none())?;
+    CATALOGS.get(place).ok_or_else(none)?.set(memory).map_err(|_| none())?;
     let [current] = CURRENT.words();
     current.store(place as u64 + 1, Ordering::SeqCst);
     Ok(())
 }
 
 /// Bytes reserved for descriptions, the same in all catalogs.
-static RESERVED: AtomicU64 = AtomicU64::new(0);
+static RESERVED_BYTES: AtomicU64 = AtomicU64::new(0);
 
 /// Reserves room for a type's description and returns its offset, the same in all catalogs. Returns
 /// `None` if there is no room, or the type breaks a limit.
 pub(crate) fn reserve(event: &EventType, kinds: &'static [Kind]) -> Option<usize> {
     let size = description(event, kinds, 0).size()? as u64;
-    let taken = RESERVED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
+    let taken = RESERVED_BYTES.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
         (taken + size <= (SIZE - DESCRIPTIONS) as u64).then_some(taken + size)
     });
     Some(DESCRIPTIONS + usize::try_from(taken.ok()?).ok()?)

@@ -476,7 +476,7 @@ fn attach(
         }
         other => other.into_iter().for_each(Orphan::remove),
     }
-    let slot = channels::attach_somewhere(writer, has_contexts);
+    let slot = channels::attach_to_free_slot(writer, has_contexts);
     let slot = slot.ok_or_else(|| io::Error::other("there are too many channels"))?;
     Ok(AttachedRings { slot, has_contexts, memory, _eventfd: eventfd })
 }
@@ -509,7 +509,7 @@ impl Channel {
     fn remove(self) {
         if let Some(attached) = self.attached {
             let is_unused = decision::set_channel_rules(attached.slot, None);
-            channels::detach_for_good(attached.slot, is_unused);
+            channels::detach_permanently(attached.slot, is_unused);
         }
     }
 }

@@ -11,9 +11,9 @@ pub(super) static STATE: WipedOnFork = WipedOnFork::new();
 /// The child's first event is to start the thread.
 pub(super) const FIRST_EVENT: u64 = 1;
 /// The thread runs, and receives the rules from the agent.
-pub(super) const ATTACHES: u64 = 2;
+pub(super) const ATTACHING: u64 = 2;
 /// The rules have been received, and are being applied to all event types.
-pub(super) const DECIDES: u64 = 8;
+pub(super) const DECIDING: u64 = 8;
 /// Set in addition: the parent had rules, so the child's events wait until its own are applied.
 pub(super) const HAD_RULES: u64 = 4;
 
@@ -21,7 +21,7 @@ pub(super) const HAD_RULES: u64 = 4;
 /// whose thread has not received its rules.
 pub(crate) fn is_undecided() -> bool {
     let [_, child] = STATE.words();
-    !bell::is_listening() || child.load(Ordering::SeqCst) & (FIRST_EVENT | ATTACHES) != 0
+    !bell::is_listening() || child.load(Ordering::SeqCst) & (FIRST_EVENT | ATTACHING) != 0
 }
 
 /// Returns true in a child until its thread has applied the rules to all event types.
