@@ -1,4 +1,4 @@
-//! The program's [bell](blkkin_control::bell): how an agent that starts later reaches the program.
+//! The program's [`bell`]: how an agent that starts later reaches the program.
 //!
 //! Without a connection to an agent no event can be wanted, and event types stay undecided. Each
 //! event then loads one word, [`CALL`]. An agent writes its number there to make the program

@@ -1,4 +1,4 @@
-//! The program's [catalog](blkkin_control::catalog): memory with the descriptions of its event
+//! The program's [`catalog`]: memory with the descriptions of its event
 //! types, which agents read.
 //!
 //! Each process has one. It is made when the process first connects to an agent, and used until the
