@@ -1,12 +1,13 @@
-//! Gives the library its name for the loader, and has it stay loaded once it is, because there may be a
-//! thread in it that nobody can end.
+//! Sets the library's soname, and prevents its unloading, because its thread cannot be ended by
+//! others.
 
 use std::env::var;
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
-    // Before 1.0 a new minor version may break something, and programs must not load it by mistake.
+    // Before 1.0 a new minor version may break compatibility, and programs must not load it by
+    // mistake.
     let part = |name: &str| var(format!("CARGO_PKG_VERSION_{name}")).unwrap_or_default();
     let compatible = match part("MAJOR").as_str() {
         "0" => format!("0.{}", part("MINOR")),

@@ -55,9 +55,9 @@ extern "C" {
 #define BLKKIN_INLINE static __inline__ __attribute__((__always_inline__, __unused__))
 #endif
 
-/* ---- What the structures are ---------------------------------------------------------------- */
+/* ---- Structures ----------------------------------------------------------------------------- */
 
-/* Where something happens: a service, and the address that it is found at.
+/* An endpoint: a service and its address.
  *
  * The port is an int, as in the thesis. The later blkin library narrowed it to 16 bits with a sign,
  * where port 50000 became -15536; offsets of the other fields are the same with both. */
@@ -67,14 +67,14 @@ struct blkin_endpoint {
 	const char *name;
 };
 
-/* What has to travel with a request for its trace to go on elsewhere. A root has no parent: 0. */
+/* Ids that travel with a request, so that its trace continues elsewhere. A root has no parent: 0. */
 struct blkin_trace_info {
 	int64_t trace_id;
 	int64_t span_id;
 	int64_t parent_span_id;
 };
 
-/* The same in 24 bytes for the wire: big-endian, and in this order. */
+/* The ids in 24 bytes for the wire: big-endian, and in this order. */
 struct blkin_trace_info_packed {
 	__be64 trace_id;
 	__be64 span_id;
@@ -99,7 +99,7 @@ typedef enum {
 	ANNOT_TIMESTAMP = 2
 } blkin_annotation_type;
 
-/* Something to say about a trace. A timestamp has its event in val_str, and no key. */
+/* An annotation of a trace. A timestamp has its event in val_str, and no key. */
 struct blkin_annotation {
 	blkin_annotation_type type;
 	const char *key;
@@ -123,8 +123,8 @@ struct blkin_annotation {
 #define blkkin_annotation blkin_annotation
 #define blkkin_annotation_type blkin_annotation_type
 
-/* Zipkin's core annotations: what to say when a message leaves ("cs", "ss") and arrives ("sr",
- * "cr"), is on the wire ("ws", "wr"), and the same for a fragment of one ("csf" and so on). */
+/* Zipkin's core annotations: a message leaves ("cs", "ss"), arrives ("sr", "cr"), or is on the wire
+ * ("ws", "wr"); the same for a fragment of a message ("csf" and so on). */
 extern const char *const CLIENT_SEND;
 extern const char *const CLIENT_RECV;
 extern const char *const SERVER_SEND;
@@ -143,13 +143,12 @@ extern const char *const SERVER_RECV_FRAGMENT;
 	type name arguments;               \
 	type _##name arguments
 
-/* Prepares the library. To be called once, early; more often does no harm, and not at all does
- * none either. Looks for an agent, at most once a second; one that is started after the program is
- * also found by the next annotation. Always 0.
- * The program's own rand() is not touched. */
+/* Prepares the library. Call it once, early; further calls do no harm, and neither does none. Looks
+ * for an agent, at most once a second; an agent that is started after the program is also found by
+ * the next annotation. Returns 0. The program's own rand() is not touched. */
 BLKKIN_BOTH(int, blkin_init, (void));
 
-/* Makes `endpoint`. Without `ip` it is "NaN"; without `name`, nothing can be recorded with it. */
+/* Makes `endpoint`. A NULL `ip` becomes "NaN"; without `name`, nothing can be recorded with it. */
 BLKKIN_BOTH(int, blkin_init_endpoint,
 	    (struct blkin_endpoint *endpoint, const char *ip, int port, const char *name));
 
@@ -172,7 +171,8 @@ BLKKIN_BOTH(int, blkin_init_child,
 	    (struct blkin_trace *child, const struct blkin_trace *parent,
 	     const struct blkin_endpoint *endpoint, const char *child_name));
 
-/* The same for a parent elsewhere, of which a message told. `endpoint` must be there. */
+/* Makes a child of a parent in another process, whose ids came with a message. `endpoint` must not be
+ * NULL. */
 BLKKIN_BOTH(int, blkin_init_child_info,
 	    (struct blkin_trace *child, const struct blkin_trace_info *info,
 	     const struct blkin_endpoint *endpoint, const char *child_name));
@@ -199,12 +199,12 @@ BLKKIN_BOTH(int, blkin_get_trace_info,
 BLKKIN_BOTH(int, blkin_set_trace_info,
 	    (struct blkin_trace *trace, const struct blkin_trace_info *info));
 
-/* Makes a trace with ids that are known already; nothing may be NULL. */
+/* Makes a trace with given ids; nothing may be NULL. */
 BLKKIN_BOTH(int, blkin_set_trace_properties,
 	    (struct blkin_trace *trace, const struct blkin_trace_info *info, const char *name,
 	     const struct blkin_endpoint *endpoint));
 
-/* From and to the 24 bytes for the wire. */
+/* Encode ids into 24 bytes for the wire, and decode them. */
 BLKKIN_BOTH(int, blkin_pack_trace_info,
 	    (const struct blkin_trace_info *info, struct blkin_trace_info_packed *pinfo));
 BLKKIN_BOTH(int, blkin_unpack_trace_info,
@@ -214,7 +214,7 @@ BLKKIN_BOTH(int, blkin_unpack_trace_info,
 
 /* ---- BlkKin's own: levels ------------------------------------------------------------------- */
 
-/* How bad what an annotation tells of is: LTTng's levels. Smaller is worse. */
+/* Severity of an annotation: LTTng's levels. Smaller is more severe. */
 typedef enum {
 	BLKKIN_EMERG = 0,
 	BLKKIN_ALERT,
@@ -242,7 +242,7 @@ extern const volatile int blkkin_enabled_levels;
 /* A word that is 0 until an agent that was started after the program asks it to connect. */
 extern const volatile uint64_t *const blkkin_call_;
 
-/* Asks the library whether any of these levels (bits) is recorded; for undecided levels. */
+/* True if any of these levels (bits) is recorded; slow path for undecided levels. */
 int blkkin_enabled_by_now(int levels);
 
 /* False only if certainly none of these levels (bits) is recorded. */
@@ -272,15 +272,15 @@ BLKKIN_INLINE int blkkin_enabled_at(blkkin_level level)
 	return (unsigned)level < 15 && blkkin_any_enabled_(1 << level);
 }
 
-/* Whether the request of a trace is followed. Worth asking before much is done for its annotations;
- * the functions that record ask themselves. Yes, for NULL. */
+/* True if the request of a trace is followed, or `trace` is NULL. Worth asking before much is done for
+ * its annotations; the functions that record ask themselves. */
 BLKKIN_INLINE int blkkin_followed(const struct blkin_trace *trace)
 {
 	return trace == NULL || trace->info.trace_id != 0 || trace->info.span_id != -1;
 }
 
-/* Record an annotation at a level, in one step. `endpoint` may be NULL: then it is the trace's.
- * 0, or -EINVAL as blkin_record has it, and for a level that is none. */
+/* Record an annotation at a level, in one step. `endpoint` may be NULL: then the trace's is used.
+ * Return 0, or -EINVAL as blkin_record does, and for an invalid level. */
 int blkkin_event(const struct blkin_trace *trace, const struct blkin_endpoint *endpoint,
 		 blkkin_level level, const char *event);
 int blkkin_keyval_string(const struct blkin_trace *trace, const struct blkin_endpoint *endpoint,
@@ -288,8 +288,8 @@ int blkkin_keyval_string(const struct blkin_trace *trace, const struct blkin_end
 int blkkin_keyval_integer(const struct blkin_trace *trace, const struct blkin_endpoint *endpoint,
 			  blkkin_level level, const char *key, int64_t val);
 
-/* What the library does with an annotation that nobody listens to, without calling it: look whether
- * everything is there. */
+/* True if an annotation is valid and its level is not recorded: the inline equivalent of the library's
+ * checks, so that such an annotation needs no call. */
 BLKKIN_INLINE int blkkin_passes_(const struct blkin_trace *trace,
 				 const struct blkin_endpoint *endpoint, blkkin_level level)
 {
@@ -329,17 +329,17 @@ BLKKIN_INLINE int blkkin_keyval_integer_(const struct blkin_trace *trace,
 	return blkkin_keyval_integer(trace, endpoint, level, key, val);
 }
 
-/* So calls of the functions by their names cost next to nothing, too. Pointers to them, and names in
- * parentheses, are the library's. */
+/* So direct calls of the functions cost next to nothing, too, while the level is not recorded.
+ * Pointers to them, and names in parentheses, are the library's. */
 #define blkkin_event(trace, endpoint, level, event) blkkin_event_(trace, endpoint, level, event)
 #define blkkin_keyval_string(trace, endpoint, level, key, val) \
 	blkkin_keyval_string_(trace, endpoint, level, key, val)
 #define blkkin_keyval_integer(trace, endpoint, level, key, val) \
 	blkkin_keyval_integer_(trace, endpoint, level, key, val)
 
-/* The same as expressions without a value. As long as nobody listens at the level, they cost a load
- * and a branch, and evaluate no argument but the level. From C99 and C++11 on, BLKKIN_EVENT also
- * records events with fields of one's own: see there. */
+/* The same as expressions without a value. While the level is not recorded, they cost a load and a
+ * branch, and evaluate no argument but the level. From C99 and C++11 on, BLKKIN_EVENT also records
+ * events with fields of one's own: see there. */
 #define BLKKIN_TRACE_EVENT_(trace, endpoint, level, event) \
 	((void)(blkkin_enabled_at(level) && (blkkin_event)(trace, endpoint, level, event)))
 #define BLKKIN_KEYVAL_STRING(trace, endpoint, level, key, val) \
@@ -388,18 +388,19 @@ BLKKIN_INLINE void blkkin_integer_(const struct blkin_trace *trace,
 
 /* ---- BlkKin's own: contexts of events ------------------------------------------------------- */
 
-/* Sets the value of the context `name`, which is PROVIDER:NAME, for this process: from now on it stands
- * with the events of all channels that ask for it. At most 255 bytes of a value count. 0, or -EINVAL:
- * the name is none, or there are more than 256. Not to be called in signal handlers. */
+/* Sets the value of the context `name`, which is PROVIDER:NAME, for this process: from now on all
+ * channels that want the context add it to their events. Values are truncated to 255 bytes. Returns
+ * 0, or -EINVAL if the name is invalid or there are more than 256. Must not be called in signal
+ * handlers. */
 int blkkin_set_context(const char *name, const char *value);
 
-/* ---- BlkKin's own: ids, and what travels in headers of text ----------------------------------- */
+/* ---- BlkKin's own: ids, and contexts in text headers ----------------------------------------- */
 
-/* A new id of 64 bits, never 0: unique over a cluster, as far as chance can make it. */
+/* Returns a new id of 64 bits, never 0, and unique over a cluster with high probability. */
 int64_t blkkin_new_id(void);
 
-/* A trace's ids together with what headers of HTTP-like protocols add to them. To go on with a
- * request that came with one:
+/* A trace's ids with the other contents of headers of HTTP-like protocols. To continue a request that
+ * came with such a header:
  *
  *     struct blkkin_context context;
  *     char out[BLKKIN_TRACEPARENT_SIZE];
@@ -414,7 +415,7 @@ int64_t blkkin_new_id(void);
  */
 struct blkkin_context {
 	struct blkin_trace_info info;
-	/* The upper half of a trace id of 128 bits, 0 for one of 64. */
+	/* The upper half of a trace id of 128 bits; 0 for an id of 64 bits. */
 	int64_t trace_id_high;
 	/* BLKKIN_SAMPLED and the others, joined by |. */
 	uint32_t flags;
@@ -423,21 +424,21 @@ struct blkkin_context {
 /* The first two are W3C's bits, too. */
 #define BLKKIN_SAMPLED 1u  /* the request is to be traced */
 #define BLKKIN_RANDOM 2u   /* the trace id is random; W3C wants it passed on */
-#define BLKKIN_DEBUG_TRACE 4u /* B3's debug: traced, whatever samplers say */
-#define BLKKIN_DEFERRED 8u /* B3 without a decision: who gets it decides. Comes with BLKKIN_SAMPLED */
+#define BLKKIN_DEBUG_TRACE 4u /* B3's debug: traced, whatever samplers decide */
+#define BLKKIN_DEFERRED 8u /* B3 without a decision: the receiver decides. Comes with BLKKIN_SAMPLED */
 
-/* Room for the longest text, with its end. */
+/* Bytes of the longest text, with its NUL. */
 #define BLKKIN_TRACEPARENT_SIZE 56
 #define BLKKIN_B3_SIZE 69
 
-/* Annotations have room for 64 bits of a trace id. The upper half of a longer one is recorded beside
- * them, if somebody listens, when a sampled context with it is made or read here. */
+/* Annotations have room for 64 bits of a trace id. The upper half of a longer id is recorded as an
+ * event of its own, if an agent wants it, when a sampled context with it is made or read here. */
 
 /* The context of a new root, with a trace id of 128 bits. Sampling decides whether BLKKIN_SAMPLED is
  * among its flags. 0, or -EINVAL. */
 int blkkin_context_init(struct blkkin_context *context);
 
-/* Whether the request is to be traced. No, for NULL. */
+/* True if the request is to be traced; false for NULL. */
 BLKKIN_INLINE int blkkin_sampled(const struct blkkin_context *context)
 {
 	return context != NULL && (context->flags & BLKKIN_SAMPLED);
@@ -458,7 +459,7 @@ int blkkin_b3_format(const struct blkkin_context *context, char *text, size_t si
 
 /* ---- BlkKin's own: events with fields ------------------------------------------------------- */
 
-/* Records an event PROVIDER:NAME with fields of one's own, in one line and without generated files:
+/* Records an event PROVIDER:NAME with fields of its own, in one line and without generated files:
  *
  *     BLKKIN_EVENT(osd, write, BLKKIN_INFO, (int, count, n), (string, path, p));
  *
@@ -503,7 +504,7 @@ struct blkkin_field_ {
 	const struct blkkin_label *labels;
 };
 
-/* A place of the program; the library fills in the first two. */
+/* A place of the program; the library fills in the first two fields. */
 struct blkkin_site_ {
 	const volatile uint64_t *wanted;
 	const void *type;
@@ -521,10 +522,10 @@ struct blkkin_value_ {
 	size_t length;
 };
 
-/* Not 0: what `wanted` of a place points to that has not been come by. */
+/* Not 0: the target of `wanted` in a place that has not been reached. */
 extern const volatile uint64_t blkkin_unknown_;
 
-/* Makes a place known; whether somebody wants its events. */
+/* Registers a place; true if its events are wanted. */
 int blkkin_know_(struct blkkin_site_ *site);
 
 void blkkin_record_(struct blkkin_site_ *site, const struct blkkin_value_ *values);
@@ -577,7 +578,7 @@ void blkkin_record_(struct blkkin_site_ *site, const struct blkkin_value_ *value
 #define BLKKIN_IS_LEVEL_(level)
 #endif
 
-/* What a field is to the three lists above: BLKKIN_FIELD_NUMBER(int, count, n) and so on. */
+/* Expansion of a field in the three lists above: BLKKIN_FIELD_NUMBER(int, count, n) and so on. */
 #define BLKKIN_UNIQUE_(word, name, ...) blkkin_field_##name,
 #define BLKKIN_FIELD_(word, name, ...) \
 	BLKKIN_CAT3_(BLKKIN_FIELD_, BLKKIN_CLASS_##word)(word, name, __VA_ARGS__)
@@ -774,7 +775,7 @@ BLKKIN_INLINE struct blkkin_value_ blkkin_of_pointer(const volatile void *pointe
 #undef BLKKIN_INTEGER_
 #undef BLKKIN_NUMBER_
 
-/* Which of the two BLKKIN_EVENT is: the last argument of four is a field, or it is not. */
+/* Selects the form of BLKKIN_EVENT: with four arguments, whether the last one is a field. */
 #define BLKKIN_FORM_ONE(...) 1
 #define BLKKIN_FORM_TWO(level, last, ...) BLKKIN_SECOND_(BLKKIN_TUPLE_ last, 0, ~)
 #define BLKKIN_FORM_MANY(...) 1
@@ -804,7 +805,7 @@ BLKKIN_INLINE struct blkkin_value_ blkkin_of_pointer(const volatile void *pointe
 	33, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, \
 	12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, ~)
 
-/* Calls a macro with each field, which are behind the level. */
+/* Calls a macro with each field after the level. */
 #define BLKKIN_EACH_(m, ...) BLKKIN_CAT2_(BLKKIN_EACH_, BLKKIN_COUNT_(__VA_ARGS__))(m, __VA_ARGS__)
 #define BLKKIN_EACH_1(m, level)
 #define BLKKIN_EACH_2(m, level, x) m x

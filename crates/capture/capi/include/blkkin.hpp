@@ -1,5 +1,5 @@
-// BlkKin in C++17: follow one request through every layer that it crosses. A thin face of
-// <blkkin.h>, which explains the words; nothing here allocates or throws.
+// BlkKin in C++17: follow one request through every layer that it crosses. A thin layer over
+// <blkkin.h>, which explains the terms; nothing here allocates or throws.
 //
 //     #include <blkkin.hpp>
 //
@@ -18,9 +18,9 @@
 //
 //     c++ -std=c++17 serve.cc -lblkkin
 //
-// Strings and endpoints are borrowed, as in C: names have to live as long as the traces that have
-// them, and endpoints as long as all traces that happen at them. String literals and static
-// endpoints always do. What event and keyval are given is needed for the call only.
+// Strings and endpoints are borrowed, as in C: names and endpoints have to live as long as the traces
+// that use them. String literals and static endpoints always do. The arguments of event and keyval
+// are needed for the call only.
 #ifndef BLKKIN_HPP
 #define BLKKIN_HPP
 
@@ -34,7 +34,7 @@
 
 namespace blkkin {
 
-// How bad what an annotation tells of is. Smaller is worse.
+// Severity of an annotation. Smaller is more severe.
 enum class Level {
 	emerg = BLKKIN_EMERG,
 	alert = BLKKIN_ALERT,
@@ -65,7 +65,7 @@ inline constexpr const char *wire_recv = "wr";
 inline constexpr const char *span_started = "Span started";
 inline constexpr const char *span_ended = "Span ended";
 
-// Whether somebody listens, at any level or at this one.
+// True if any level, or this level, is recorded.
 inline bool enabled() noexcept
 {
 	return blkkin_enabled();
@@ -76,7 +76,7 @@ inline bool enabled(Level level) noexcept
 	return blkkin_enabled_at(static_cast<blkkin_level>(level));
 }
 
-// Where something happens: a service, and the address that it is found at.
+// A service and its address.
 class Endpoint {
 	blkin_endpoint in_c;
 
@@ -89,7 +89,7 @@ public:
 	}
 };
 
-// A header's value, in place.
+// Value of a header, in a buffer of its own.
 template <std::size_t size> class Header {
 	char bytes[size] = {};
 	std::size_t used = 0;
@@ -117,7 +117,7 @@ public:
 using Traceparent = Header<BLKKIN_TRACEPARENT_SIZE>;
 using B3 = Header<BLKKIN_B3_SIZE>;
 
-// What the headers say; nothing, if they are broken or not there.
+// Read the headers; nothing if a header is invalid or missing.
 inline std::optional<blkkin_context> parse_traceparent(std::string_view header) noexcept
 {
 	blkkin_context context;
@@ -167,14 +167,14 @@ public:
 		return {name, &endpoint.in_c, context};
 	}
 
-	// Goes on with one that began elsewhere; a context of a mere decision begins one that keeps
-	// to it.
+	// Continues a request that began elsewhere. A context with nothing but a decision begins a request
+	// with that decision.
 	static Trace child_of(const char *name, const Endpoint &endpoint,
 			      const blkkin_context &parent) noexcept
 	{
 		if (parent.info.trace_id == 0 && parent.trace_id_high == 0) {
 			Trace trace = root(name, endpoint);
-			// Who has not decided leaves it to the sampler here.
+			// A deferred decision is left to the sampler here.
 			if (!(parent.flags & BLKKIN_DEFERRED))
 				trace.flags = parent.flags;
 			return trace;
@@ -184,7 +184,7 @@ public:
 		return trace;
 	}
 
-	// Goes on with the request that the header traceparent tells of, or begins one without it.
+	// Continues the request of the header traceparent, or begins a request without it.
 	static Trace receive(const char *name, const Endpoint &endpoint,
 			     std::string_view traceparent) noexcept
 	{
@@ -192,12 +192,12 @@ public:
 		return context ? child_of(name, endpoint, *context) : root(name, endpoint);
 	}
 
-	// Endpoints are borrowed: not from something that is gone at the end of the line.
+	// Endpoints are borrowed, so temporaries are not accepted.
 	static Trace root(const char *, const Endpoint &&) = delete;
 	static Trace child_of(const char *, const Endpoint &&, const blkkin_context &) = delete;
 	static Trace receive(const char *, const Endpoint &&, std::string_view) = delete;
 
-	// A step within this one, at the same endpoint or another one.
+	// A child of this step, at the same endpoint or another one.
 	Trace child(const char *name) const noexcept
 	{
 		Trace trace = *this;
@@ -218,7 +218,7 @@ public:
 
 	Trace child(const char *, const Endpoint &&) const = delete;
 
-	// Whether this is a step of a request, sampled or not.
+	// True if this is a step of a request, sampled or not.
 	explicit operator bool() const noexcept
 	{
 		return in_c.info.span_id != 0;
@@ -229,7 +229,7 @@ public:
 		return flags & BLKKIN_SAMPLED;
 	}
 
-	// Something happened now.
+	// Records that something happened now.
 	void event(const char *event, Level level = Level::warning) const noexcept
 	{
 		if (records(level))
@@ -241,7 +241,7 @@ public:
 		this->event(event.c_str(), level);
 	}
 
-	// Something is the case: a string, or any integer.
+	// Records a key and its value: a string, or any integer.
 	void keyval(const char *key, const char *val, Level level = Level::warning) const noexcept
 	{
 		if (records(level))
@@ -263,7 +263,7 @@ public:
 					      static_cast<std::int64_t>(val));
 	}
 
-	// What others need to go on with the request.
+	// The context, to be sent along with the request.
 	blkkin_context context() const noexcept
 	{
 		return {in_c.info, trace_id_high, flags};
@@ -284,7 +284,7 @@ public:
 		return header<B3>(blkkin_b3_format);
 	}
 
-	// For the functions of C.
+	// The trace for functions of C.
 	const blkin_trace *c_trace() const noexcept
 	{
 		return &in_c;
@@ -348,7 +348,7 @@ public:
 			trace.event(span_ended, own_level);
 	}
 
-	// The step without its end: somebody else will say when that is.
+	// Returns the step without recording its end, which is then up to the caller.
 	Trace release() noexcept
 	{
 		return std::exchange(static_cast<Trace &>(*this), Trace{});

@@ -1,7 +1,8 @@
-//! The functions of blkin, each with and without an underscore in front.
+//! blkin's functions, each with and without an underscore in front.
 //!
-//! `docs/blkin.md` has what the original does, section 2.2; this does the same, but for ids that a
-//! child after `fork` does not repeat, ports of more than 15 bits, and `rand` left alone.
+//! Section 2.2 of `docs/blkin.md` describes the original. This implementation behaves the same,
+//! with three exceptions: a child after `fork` does not repeat ids, ports may have more than 15
+//! bits, and `rand` is left alone.
 
 use crate::emit;
 use crate::guard;
@@ -9,7 +10,8 @@ use crate::layout::{
     Annotation, Endpoint, INTEGER, INVALID, OK, PackedTraceInfo, STRING, TIMESTAMP, Trace,
     TraceInfo, Value,
 };
-use crate::record::{self, Said, WARNING};
+use crate::raw_annotation::RawAnnotation;
+use crate::record::{self, WARNING};
 use blkkin_sys::monotonic_ns;
 use blkkin_trace::sample;
 use std::ffi::{c_char, c_int};
@@ -30,7 +32,7 @@ macro_rules! both {
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name($($argument: $type),*) $(-> $result)? $body
 
-            /// The same, with the name that the thesis has.
+            /// The same function under the name that the thesis uses.
             ///
             /// # Safety
             ///
@@ -46,7 +48,7 @@ macro_rules! both {
 }
 
 both! {
-    /// Nothing has to be prepared; but a daemon that was started after the program is looked for.
+    /// Looks for an agent that was started after the program; nothing else needs to be prepared.
     fn blkin_init, _blkin_init() -> c_int {
         guard::quietly((), || {
             blkkin_trace::id::prepare();
@@ -56,7 +58,7 @@ both! {
         OK
     }
 
-    /// Without an address it is "NaN", as the original has it.
+    /// Makes an endpoint. A missing address becomes "NaN", as in the original.
     fn blkin_init_endpoint, _blkin_init_endpoint(
         endpoint: *mut Endpoint,
         ip: *const c_char,
@@ -72,7 +74,7 @@ both! {
         OK
     }
 
-    /// A root.
+    /// Makes a root.
     fn blkin_init_new_trace, _blkin_init_new_trace(
         new_trace: *mut Trace,
         name: *const c_char,
@@ -86,7 +88,7 @@ both! {
         OK
     }
 
-    /// The ids of a root.
+    /// Makes the ids of a root.
     fn blkin_init_trace_info, _blkin_init_trace_info(trace_info: *mut TraceInfo) {
         if !trace_info.is_null() {
             // SAFETY: not NULL, so valid.
@@ -94,7 +96,7 @@ both! {
         }
     }
 
-    /// A child of a trace that is here.
+    /// Makes a child of a trace of this process.
     fn blkin_init_child, _blkin_init_child(
         child: *mut Trace,
         parent: *const Trace,
@@ -107,11 +109,11 @@ both! {
         // SAFETY: not NULL, so valid.
         let parent = unsafe { parent.read() };
         let endpoint = if endpoint.is_null() { parent.endpoint } else { endpoint };
-        // SAFETY: the caller owes the same for what it handed over; the ids are our own.
+        // SAFETY: the caller owes the same for its own arguments; the ids are our own.
         unsafe { blkin_init_child_info(child, &raw const parent.info, endpoint, child_name) }
     }
 
-    /// A child of a trace that is elsewhere.
+    /// Makes a child of a trace of another process.
     fn blkin_init_child_info, _blkin_init_child_info(
         child: *mut Trace,
         info: *const TraceInfo,
@@ -136,7 +138,7 @@ both! {
         OK
     }
 
-    /// A key and a string.
+    /// Makes an annotation with a key and a string.
     fn blkin_init_string_annotation, _blkin_init_string_annotation(
         annotation: *mut Annotation,
         key: *const c_char,
@@ -152,7 +154,7 @@ both! {
         OK
     }
 
-    /// A key and an integer.
+    /// Makes an annotation with a key and an integer.
     fn blkin_init_integer_annotation, _blkin_init_integer_annotation(
         annotation: *mut Annotation,
         key: *const c_char,
@@ -168,7 +170,7 @@ both! {
         OK
     }
 
-    /// A moment. The key is left as it was.
+    /// Makes an annotation with an event. Its key is not written.
     fn blkin_init_timestamp_annotation, _blkin_init_timestamp_annotation(
         annotation: *mut Annotation,
         event: *const c_char,
@@ -177,7 +179,7 @@ both! {
         if annotation.is_null() || event.is_null() {
             return INVALID;
         }
-        // SAFETY: not NULL, so valid; no reference is made to it, as its key may not be set.
+        // SAFETY: not NULL, so valid; no reference is made to it, as its key may be uninitialised.
         unsafe {
             (&raw mut (*annotation).kind).write(TIMESTAMP);
             (&raw mut (*annotation).value).write(Value { string: event });
@@ -186,27 +188,28 @@ both! {
         OK
     }
 
-    /// Checks, and hands on to the tracer.
+    /// Checks an annotation and records it.
     fn blkin_record, _blkin_record(trace: *const Trace, annotation: *const Annotation) -> c_int {
         if annotation.is_null() {
             return INVALID;
         }
-        // SAFETY: not NULL, so valid; of key and value only those are read that the kind has.
-        let (said, endpoint) = unsafe {
+        // SAFETY: not NULL, so valid; the key and the value are read only as far as the kind has
+        // them.
+        let (raw, endpoint) = unsafe {
             let key = &raw const (*annotation).key;
             let value = &raw const (*annotation).value;
-            let said = match (&raw const (*annotation).kind).read() {
-                STRING => Said::String { key: key.read(), val: value.read().string },
-                INTEGER => Said::Integer { key: key.read(), val: value.read().integer },
-                _ => Said::Event(value.read().string),
+            let raw = match (&raw const (*annotation).kind).read() {
+                STRING => RawAnnotation::String { key: key.read(), val: value.read().string },
+                INTEGER => RawAnnotation::Integer { key: key.read(), val: value.read().integer },
+                _ => RawAnnotation::Event(value.read().string),
             };
-            (said, (&raw const (*annotation).endpoint).read())
+            (raw, (&raw const (*annotation).endpoint).read())
         };
         // SAFETY: the caller owes the same.
-        unsafe { record::record(trace, endpoint, WARNING, said) }
+        unsafe { record::record(trace, endpoint, WARNING, raw) }
     }
 
-    /// Ids out of a trace.
+    /// Copies the ids out of a trace.
     fn blkin_get_trace_info, _blkin_get_trace_info(
         trace: *const Trace,
         info: *mut TraceInfo,
@@ -214,12 +217,12 @@ both! {
         if trace.is_null() || info.is_null() {
             return INVALID;
         }
-        // SAFETY: neither is NULL, so both are valid; name and endpoint may not be set.
+        // SAFETY: neither is NULL, so both are valid; name and endpoint may be uninitialised.
         unsafe { info.write_unaligned((&raw const (*trace).info).read()) };
         OK
     }
 
-    /// Ids into a trace.
+    /// Copies ids into a trace.
     fn blkin_set_trace_info, _blkin_set_trace_info(
         trace: *mut Trace,
         info: *const TraceInfo,
@@ -227,12 +230,12 @@ both! {
         if trace.is_null() || info.is_null() {
             return INVALID;
         }
-        // SAFETY: neither is NULL, so both are valid; name and endpoint may not be set.
+        // SAFETY: neither is NULL, so both are valid; name and endpoint may be uninitialised.
         unsafe { (&raw mut (*trace).info).write(info.read_unaligned()) };
         OK
     }
 
-    /// A trace whose ids are known.
+    /// Makes a trace with given ids.
     fn blkin_set_trace_properties, _blkin_set_trace_properties(
         trace: *mut Trace,
         info: *const TraceInfo,
@@ -247,7 +250,7 @@ both! {
         OK
     }
 
-    /// Ids to bytes.
+    /// Encodes ids for the wire.
     fn blkin_pack_trace_info, _blkin_pack_trace_info(
         info: *const TraceInfo,
         pinfo: *mut PackedTraceInfo,
@@ -264,7 +267,7 @@ both! {
         OK
     }
 
-    /// Bytes to ids.
+    /// Decodes ids from the wire.
     fn blkin_unpack_trace_info, _blkin_unpack_trace_info(
         pinfo: *const PackedTraceInfo,
         info: *mut TraceInfo,
@@ -281,22 +284,23 @@ both! {
     }
 }
 
-/// A new id, with a sign as C has it.
+/// Returns a new id, as a signed number like in C.
 pub(crate) fn new_id() -> i64 {
     blkkin_trace::id::make().get().cast_signed()
 }
 
-/// The ids of a root, if the process's sampler follows it.
+/// Returns the ids of a root, or [`TraceInfo::NOT_FOLLOWED`] if the process's sampler does not
+/// follow it.
 fn sampled_root() -> TraceInfo {
     if is_root_followed() { root() } else { TraceInfo::NOT_FOLLOWED }
 }
 
-/// Whether a request that starts here is followed.
+/// Returns true if the process's sampler follows a request that starts here.
 pub(crate) fn is_root_followed() -> bool {
     guard::quietly(true, || sample::global().root(monotonic_ns))
 }
 
-/// The ids of a root: those of trace and span are one, as the original has them.
+/// Returns the ids of a root: trace id and span id are equal, as in the original.
 pub(crate) fn root() -> TraceInfo {
     let id = new_id();
     TraceInfo { trace_id: id, span_id: id, parent_span_id: 0 }

@@ -1,34 +1,34 @@
-//! Where annotations leave this crate: as events of the tracer, and whether anybody wants them.
+//! Records annotations as events of the tracer, and tracks which levels are recorded.
 
 use crate::guard;
 use crate::layout::{Endpoint, Trace};
-use crate::record::Said;
+use crate::raw_annotation::RawAnnotation;
 use blkkin_ring::Pen;
 use blkkin_trace::family::{self, Annotation, Family, PutString};
 use blkkin_trace::{Level, registry};
 use std::ffi::{c_char, c_int, c_uint};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
-/// A bit for each level that is recorded, `blkkin_enabled_levels` in C, where macros and inline functions
-/// read it before they call anything. Negative, with the bits of all levels set, while this is undecided:
-/// `NO_AGENT` or `ASK`.
+/// Bitmap of the levels that are recorded: `blkkin_enabled_levels` in C. Macros and inline
+/// functions read it before any call. While it is undecided, the value is negative with the bits of
+/// all levels set: `NO_AGENT` or `ASK`.
 ///
-/// Relaxed in both directions: it orders nothing, and an annotation made at the moment of a change
-/// may go either way.
+/// Relaxed loads and stores: the word orders nothing, and an annotation at the moment of a change
+/// may use either value.
 // SAFETY: the name is ours, and no other library defines it.
 #[unsafe(export_name = "blkkin_enabled_levels")]
 pub static ENABLED_LEVELS: AtomicI32 = AtomicI32::new(NO_AGENT);
-/// No level is recorded as long as [`CALL`] is 0.
+/// Undecided: no level is recorded as long as [`CALL`] is 0.
 const NO_AGENT: i32 = i32::MIN | 0x7fff;
-/// Each annotation is to ask [`is_enabled_by_now`].
+/// Undecided: each annotation has to call [`is_enabled_by_now`].
 const ASK: i32 = -1;
 
-/// Points to the word that is 0 until an agent asks the program to connect.
+/// Address of the word that is 0 until an agent asks the program to connect.
 // SAFETY: the name is ours, and no other library defines it.
 #[unsafe(export_name = "blkkin_call_")]
 pub static CALL: &AtomicU64 = registry::CALL;
 
-/// Has the levels follow what the tracer is told.
+/// Makes the levels follow the tracer's rules.
 pub(crate) fn prepare() {
     static ONCE: AtomicBool = AtomicBool::new(false);
     if !ONCE.swap(true, Ordering::AcqRel) {
@@ -37,8 +37,8 @@ pub(crate) fn prepare() {
     }
 }
 
-/// Also for programs that do not call `blkin_init`. In this module, so that it comes with the levels
-/// where the library is linked statically.
+/// Calls [`prepare`] for programs that do not call `blkin_init`. It is in this module so that
+/// static linking takes it together with the levels.
 // SAFETY: this section holds pointers to such functions, which the C library calls when it has set
 // itself up and nobody uses this library yet.
 #[used]
@@ -50,7 +50,7 @@ static BEFORE_MAIN: extern "C" fn() = {
     before_main
 };
 
-/// The kinds of annotations.
+/// Families of annotations.
 static FAMILIES: [&Family; 3] =
     [&family::TIMESTAMP, &family::KEYVAL_STRING, &family::KEYVAL_INTEGER];
 
@@ -60,7 +60,7 @@ fn follow_rules() {
     }
     let mut levels = 0;
     for family in FAMILIES {
-        // `event list` shows blkin's three types of a program that has yet to record one.
+        // Makes `event list` show blkin's three types before the program has recorded one.
         family.introduce();
         for (level, event) in family.types().iter().enumerate() {
             levels |= i32::from(registry::is_wanted(event)) << level;
@@ -69,8 +69,8 @@ fn follow_rules() {
     ENABLED_LEVELS.store(levels, Ordering::Relaxed);
 }
 
-/// True if annotations of this level, one of the fifteen, are recorded. May begin the thread and wait, so it is
-/// for callers that are about to record.
+/// Returns true if annotations of this level, one of the fifteen, are recorded. May start the
+/// thread and wait, so only callers that are about to record may call it.
 #[inline(always)]
 pub(crate) fn is_enabled(level: c_uint) -> bool {
     let levels = ENABLED_LEVELS.load(Ordering::Relaxed);
@@ -80,11 +80,12 @@ pub(crate) fn is_enabled(level: c_uint) -> bool {
     levels >= 0 || is_enabled_by_now(1 << level)
 }
 
-/// True if annotations of any of these levels (bits) are recorded; slow path for undecided levels.
+/// Returns true if annotations of any of these levels (bits) are recorded. Slow path for undecided
+/// levels.
 #[cold]
 #[inline(never)]
 pub(crate) fn is_enabled_by_now(bits: c_int) -> bool {
-    // Nothing of it panics.
+    // This call never panics.
     if registry::stays_undecided() {
         return false;
     }
@@ -92,14 +93,14 @@ pub(crate) fn is_enabled_by_now(bits: c_int) -> bool {
     levels >= 0 && levels & bits != 0
 }
 
-/// A string of C that can be read.
+/// A valid C string.
 #[derive(Clone, Copy)]
 struct CString(*const c_char);
 
 impl PutString for CString {
     #[inline(always)]
     fn put(self, pen: &mut impl Pen) -> Option<()> {
-        // SAFETY: who made this has promised it.
+        // SAFETY: whoever made this has promised it.
         unsafe { pen.put_c_string(self.0) }
     }
 
@@ -108,17 +109,24 @@ impl PutString for CString {
     }
 }
 
-/// Records an annotation of a level that is one of the fifteen.
+/// Records an annotation of one of the fifteen levels.
 ///
 /// # Safety
 ///
-/// No string may be NULL; all end with a NUL, and stay as they are during the call.
+/// No string may be NULL. All end with a NUL, and do not change during the call.
 #[inline(always)]
-pub(crate) unsafe fn emit(trace: &Trace, endpoint: &Endpoint, level: c_uint, said: Said) {
-    let said = match said {
-        Said::Event(event) => family::Said::Event(CString(event)),
-        Said::String { key, val } => family::Said::String { key: CString(key), val: CString(val) },
-        Said::Integer { key, val } => family::Said::Integer { key: CString(key), val },
+pub(crate) unsafe fn emit(
+    trace: &Trace,
+    endpoint: &Endpoint,
+    level: c_uint,
+    annotation: RawAnnotation,
+) {
+    let said = match annotation {
+        RawAnnotation::Event(event) => family::Said::Event(CString(event)),
+        RawAnnotation::String { key, val } => {
+            family::Said::String { key: CString(key), val: CString(val) }
+        }
+        RawAnnotation::Integer { key, val } => family::Said::Integer { key: CString(key), val },
     };
     let annotation = Annotation {
         trace_name: CString(trace.name),

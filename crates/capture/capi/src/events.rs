@@ -1,10 +1,11 @@
-//! Events with fields of a program's own: what `BLKKIN_EVENT` of `blkkin.h` expands to calls [`blkkin_record_`].
+//! Events with fields of a program's own. `BLKKIN_EVENT` of `blkkin.h` expands to a *site*, a place
+//! of the program, and calls of [`blkkin_know_`] and [`blkkin_record_`].
 //!
-//! A place of the program is described by constants. When it is first come by, its description is copied into memory
-//! of this library, and the place gets a pointer to the [`Type`] made of it: so a plugin with such places can be
-//! unloaded at any time, and a place in a header is one type however often it was compiled. This may happen in a
-//! signal handler: nothing is allocated and nobody waits. Where descriptions find no room, or are not what they may be,
-//! the place is never wanted.
+//! A site is described by constants. When the program first reaches it, the description is copied
+//! into this library's memory as a [`SiteType`], and the site gets a pointer to that. So a plugin
+//! with sites can be unloaded at any time, and a site in a header is one type however often it was
+//! compiled. This may happen in a signal handler: nothing is allocated, and nothing waits. A site
+//! whose description finds no room, or breaks a limit, is never recorded.
 
 use crate::guard;
 use blkkin_ring::Encoder;
@@ -37,13 +38,13 @@ pub struct CField {
     pub labels: *const CLabel,
 }
 
-/// `struct blkkin_site_`. The library changes the first two.
+/// `struct blkkin_site_`. The library changes the first two fields.
 #[repr(C)]
 #[derive(Debug)]
 #[allow(missing_docs, reason = "blkkin.h explains the fields")]
 pub struct Site {
     pub wanted: AtomicPtr<AtomicU64>,
-    pub known: AtomicPtr<Type>,
+    pub event_type: AtomicPtr<SiteType>,
     pub name: *const c_char,
     pub file: *const c_char,
     pub line: c_int,
@@ -62,16 +63,16 @@ pub struct CValue {
     pub length: usize,
 }
 
-/// Not 0: what a place points to that has not been come by.
+/// Not 0: the target of `wanted` in a site that has not been reached.
 // SAFETY: the name is ours, and no other library defines it.
 #[unsafe(export_name = "blkkin_unknown_")]
 pub static UNKNOWN: AtomicU64 = AtomicU64::new(1);
-/// What a place points to whose description was refused.
+/// 0: the target of `wanted` in a site whose description was refused.
 static NEVER: AtomicU64 = AtomicU64::new(0);
 
-/// A place's description, copied.
+/// A copy of a site's description.
 #[derive(Debug)]
-pub struct Type {
+pub struct SiteType {
     event: EventType,
     kinds: &'static [Kind],
 }
@@ -80,20 +81,20 @@ pub struct Type {
 ///
 /// # Safety
 ///
-/// See the crate. The place is described by constants, which live as long as the call.
+/// See the crate. The site is described by constants, which live as long as the call.
 // SAFETY: the name is ours, and no other library defines it.
 #[unsafe(no_mangle)]
 #[cold]
 pub unsafe extern "C" fn blkkin_know_(site: *mut Site) -> c_int {
-    // The place's word stays what it is, so the next event asks again.
+    // The site's pointer stays as it is, so the next event calls this again.
     if registry::is_quiet() {
         return 0;
     }
-    // SAFETY: the caller owes a place, of which all but atomics is constant.
+    // SAFETY: the caller owes a site, which is constant except for its atomics.
     let Some(site) = (unsafe { site.as_ref() }) else { return 0 };
     // SAFETY: the caller owes the same.
-    match guard::quietly(None, || unsafe { make_known(site) }) {
-        Some(known) => known.event.is_enabled().into(),
+    match guard::quietly(None, || unsafe { register_site(site) }) {
+        Some(site_type) => site_type.event.is_enabled().into(),
         None => {
             site.wanted.store((&raw const NEVER).cast_mut(), Ordering::Relaxed);
             0
@@ -105,31 +106,33 @@ pub unsafe extern "C" fn blkkin_know_(site: *mut Site) -> c_int {
 ///
 /// # Safety
 ///
-/// See the crate. The place is known; values are as many as its fields, and what they say.
+/// See the crate. The site is registered, and the values match its fields in number and kind.
 // SAFETY: the name is ours, and no other library defines it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn blkkin_record_(site: *mut Site, values: *const CValue) {
-    // SAFETY: the caller owes a place, of which all but atomics is constant.
+    // SAFETY: the caller owes a site, which is constant except for its atomics.
     let Some(site) = (unsafe { site.as_ref() }) else { return };
-    // Acquire: pairs with the release in `make_known`.
-    let known = site.known.load(Ordering::Acquire);
-    // SAFETY: null, or a type, which lives for ever.
-    let Some(known) = (unsafe { known.as_ref() }) else { return };
+    // Acquire: pairs with the release in `register_site`.
+    let site_type = site.event_type.load(Ordering::Acquire);
+    // SAFETY: null, or a type, which is never freed.
+    let Some(site_type) = (unsafe { site_type.as_ref() }) else { return };
     // SAFETY: there are as many values as fields.
-    let values = unsafe { slice::from_raw_parts(values, known.kinds.len()) };
+    let values = unsafe { slice::from_raw_parts(values, site_type.kinds.len()) };
     guard::quietly((), || {
-        known.event.record_with(known.kinds, |encoder| {
-            for (kind, value) in known.kinds.iter().zip(values) {
-                // SAFETY: the caller's values are what the kinds say.
+        site_type.event.record_with(site_type.kinds, |encoder| {
+            for (kind, value) in site_type.kinds.iter().zip(values) {
+                // SAFETY: the caller's values match the kinds.
                 unsafe { put(encoder, *kind, value) };
             }
         });
     });
 }
 
+/// Appends a value to an event.
+///
 /// # Safety
 ///
-/// The value is what the kind says.
+/// The value matches the kind.
 #[inline(always)]
 unsafe fn put(encoder: &mut Encoder<'_>, kind: Kind, value: &CValue) {
     match kind {
@@ -138,7 +141,7 @@ unsafe fn put(encoder: &mut Encoder<'_>, kind: Kind, value: &CValue) {
         Kind::String if value.length == usize::MAX => unsafe {
             encoder.put_c_string(value.start.cast());
         },
-        // SAFETY: not NULL, so there are so many bytes.
+        // SAFETY: not NULL, so there are this many bytes.
         Kind::String => unsafe {
             let length = value.length.min(isize::MAX.cast_unsigned());
             encoder.put_bytes_as_string(slice::from_raw_parts(value.start.cast(), length));
@@ -148,7 +151,7 @@ unsafe fn put(encoder: &mut Encoder<'_>, kind: Kind, value: &CValue) {
         // SAFETY: by the caller's promise.
         Kind::Sequence(of) => unsafe {
             let length = if value.start.is_null() { 0 } else { value.length };
-            // What 32 bits cannot count fits no event.
+            // A sequence whose length exceeds 32 bits fits no event.
             encoder.put((length as u32).to_le_bytes());
             put_many(encoder, of, value.start, length);
         },
@@ -161,11 +164,11 @@ unsafe fn put(encoder: &mut Encoder<'_>, kind: Kind, value: &CValue) {
     }
 }
 
-/// Numbers that lie as the machine has them, which is little-endian.
+/// Appends an array of numbers, which are little-endian in memory.
 ///
 /// # Safety
 ///
-/// NULL, or there are so many.
+/// `start` is NULL, or there are `count` numbers.
 #[inline(never)]
 unsafe fn put_many(encoder: &mut Encoder<'_>, of: Scalar, start: *const c_void, count: usize) {
     const { assert!(cfg!(target_endian = "little")) };
@@ -173,7 +176,7 @@ unsafe fn put_many(encoder: &mut Encoder<'_>, of: Scalar, start: *const c_void, 
     if start.is_null() {
         (0..size).for_each(|_| encoder.put([0]));
     } else if isize::try_from(size).is_ok() {
-        // SAFETY: not NULL, so there are so many bytes.
+        // SAFETY: not NULL, so there are this many bytes.
         encoder.put_bytes(unsafe { slice::from_raw_parts(start.cast(), size) });
     } else {
         encoder.give_up();
@@ -181,47 +184,47 @@ unsafe fn put_many(encoder: &mut Encoder<'_>, of: Scalar, start: *const c_void, 
 }
 
 /// Bytes for descriptions.
-const MEMORY_SIZE: usize = 4 << 20;
-/// Types of one program; more cannot be recorded.
+const ARENA_SIZE: usize = 4 << 20;
+/// Maximum number of types in one program; further ones are not recorded.
 const TYPES_MAX: usize = registry::TYPES_MAX;
 
-/// Memory that is handed out piece by piece, and never given back.
-struct Memory(UnsafeCell<MaybeUninit<[u64; MEMORY_SIZE / 8]>>);
+/// Memory that is allocated piece by piece, and never freed.
+struct Arena(UnsafeCell<MaybeUninit<[u64; ARENA_SIZE / 8]>>);
 
-// SAFETY: each piece of it is handed out once.
-unsafe impl Sync for Memory {}
+// SAFETY: each piece of it is allocated once.
+unsafe impl Sync for Arena {}
 
-static MEMORY: Memory = Memory(UnsafeCell::new(MaybeUninit::zeroed()));
+static ARENA: Arena = Arena(UnsafeCell::new(MaybeUninit::zeroed()));
 static USED: AtomicUsize = AtomicUsize::new(0);
 
-/// All types so far, at places that depend on what they are.
-static TYPES: [AtomicPtr<Type>; 2 * TYPES_MAX] =
+/// Hash table of all types, by their descriptions. Entries are never removed.
+static TYPES: [AtomicPtr<SiteType>; 2 * TYPES_MAX] =
     [const { AtomicPtr::new(ptr::null_mut()) }; 2 * TYPES_MAX];
 const PLACES_MASK: usize = 2 * TYPES_MAX - 1;
 const _: () = assert!(TYPES_MAX.is_power_of_two());
 
-/// Moves a value to where it lives for ever.
-fn keep<T>(value: T) -> Option<&'static T> {
-    keep_all(1, |_| Some(value_once(&value))).and_then(|kept| kept.first())
+/// Stores a value in the arena.
+fn store<T>(value: T) -> Option<&'static T> {
+    store_all(1, |_| Some(move_out(&value))).and_then(|kept| kept.first())
 }
 
-/// A copy of a value that is not used afterwards.
-fn value_once<T>(value: &T) -> T {
-    // SAFETY: `keep` makes one copy, and what it copies has nothing to drop.
+/// Copies a value that is not used afterwards.
+fn move_out<T>(value: &T) -> T {
+    // SAFETY: `store` makes one copy, and what it copies has nothing to drop.
     const { assert!(!std::mem::needs_drop::<T>()) };
     // SAFETY: as above.
     unsafe { ptr::read(value) }
 }
 
-/// Makes so many values where they live for ever. `None` if there is no room, or one cannot be made.
-fn keep_all<T>(count: usize, mut make: impl FnMut(usize) -> Option<T>) -> Option<&'static [T]> {
+/// Stores `count` values in the arena. `None` if there is no room, or `make` fails.
+fn store_all<T>(count: usize, mut make: impl FnMut(usize) -> Option<T>) -> Option<&'static [T]> {
     const { assert!(align_of::<T>() <= 8 && !std::mem::needs_drop::<T>()) };
     let size = size_of::<T>().checked_mul(count)?.checked_next_multiple_of(8)?;
     let at = USED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
-        used.checked_add(size).filter(|end| *end <= MEMORY_SIZE)
+        used.checked_add(size).filter(|end| *end <= ARENA_SIZE)
     });
-    // SAFETY: so many bytes are there, aligned, which nobody else gets.
-    let start = unsafe { MEMORY.0.get().cast::<u8>().add(at.ok()?).cast::<T>() };
+    // SAFETY: this many bytes are there, aligned, and allocated to nobody else.
+    let start = unsafe { ARENA.0.get().cast::<u8>().add(at.ok()?).cast::<T>() };
     for index in 0..count {
         // SAFETY: within the piece.
         unsafe { start.add(index).write(make(index)?) };
@@ -230,24 +233,24 @@ fn keep_all<T>(count: usize, mut make: impl FnMut(usize) -> Option<T>) -> Option
     Some(unsafe { slice::from_raw_parts(start, count) })
 }
 
-/// A string of the place's that is UTF-8.
+/// Returns a site's string if it is UTF-8.
 ///
 /// # Safety
 ///
-/// NULL, or it ends with a NUL, and lives as long as the result is used.
+/// `from` is NULL, or ends with a NUL and lives as long as the result is used.
 unsafe fn text<'a>(from: *const c_char) -> Option<&'a str> {
     // SAFETY: not NULL, so it ends with a NUL.
     (!from.is_null()).then(|| unsafe { CStr::from_ptr(from) }.to_str().ok()).flatten()
 }
 
-fn keep_text(text: &str) -> Option<&'static str> {
+fn store_text(text: &str) -> Option<&'static str> {
     let bytes = text.as_bytes();
-    let kept = keep_all(bytes.len(), |at| bytes.get(at).copied())?;
+    let kept = store_all(bytes.len(), |at| bytes.get(at).copied())?;
     str::from_utf8(kept).ok()
 }
 
-/// A name, of which each side of the colon may have been written as a literal.
-fn parts_of(name: &str) -> Option<(&str, &str)> {
+/// Splits a name `PROVIDER:NAME`, each part of which may have been written as a literal.
+fn split_name(name: &str) -> Option<(&str, &str)> {
     fn bare(text: &str) -> Option<(&str, &str)> {
         match text.strip_prefix('"') {
             Some(rest) => rest.split_once('"'),
@@ -259,22 +262,24 @@ fn parts_of(name: &str) -> Option<(&str, &str)> {
     (!provider.is_empty() && !name.is_empty() && rest.is_empty()).then_some((provider, name))
 }
 
+/// Finds or makes a site's type, and stores it in the site.
+///
 /// # Safety
 ///
 /// As for [`blkkin_record_`].
-unsafe fn make_known(site: &Site) -> Option<&'static Type> {
+unsafe fn register_site(site: &Site) -> Option<&'static SiteType> {
     let fields = match site.fields_count {
         0 => &[],
-        // SAFETY: the caller owes so many fields.
+        // SAFETY: the caller owes this many fields.
         count => unsafe { slice::from_raw_parts(site.fields, count) },
     };
     // SAFETY: the caller owes the same.
     let hash = unsafe { hash(site, fields)? };
     let places = (0..TYPES.len()).map(|step| (hash as usize).wrapping_add(step) & PLACES_MASK);
-    let mut new: Option<&'static Type> = None;
+    let mut new: Option<&'static SiteType> = None;
     for place in places {
         let place = TYPES.get(place)?;
-        // Acquire: pairs with the release when it was put there.
+        // Acquire: pairs with the release of the compare-and-swap below.
         let mut found = place.load(Ordering::Acquire);
         if found.is_null() {
             if new.is_none() {
@@ -288,14 +293,14 @@ unsafe fn make_known(site: &Site) -> Option<&'static Type> {
                 Err(other) => found = other,
             }
         }
-        // SAFETY: a type that lives for ever.
+        // SAFETY: a type that is never freed.
         let found = unsafe { found.as_ref() }?;
         // SAFETY: the caller owes the same.
         if unsafe { is_same(found, site, fields) } {
             found.event.make_known(found.kinds);
-            // The word first: who finds the type there finds it in use.
+            // Registered before: whoever finds the type in the site finds it in use.
             let word = ptr::from_ref(found.event.wanted_word()).cast_mut();
-            site.known.store(ptr::from_ref(found).cast_mut(), Ordering::Release);
+            site.event_type.store(ptr::from_ref(found).cast_mut(), Ordering::Release);
             site.wanted.store(word, Ordering::Relaxed);
             return Some(found);
         }
@@ -303,7 +308,7 @@ unsafe fn make_known(site: &Site) -> Option<&'static Type> {
     None
 }
 
-/// A number that is the same for places that are described alike.
+/// Hash of a site's description, equal for equal descriptions.
 ///
 /// # Safety
 ///
@@ -315,7 +320,7 @@ unsafe fn hash(site: &Site, fields: &[CField]) -> Option<u64> {
             hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         }
     };
-    // SAFETY: strings of the place, which the caller owes.
+    // SAFETY: strings of the site, which the caller owes.
     unsafe {
         add(text(site.name)?.as_bytes());
         add(text(site.file)?.as_bytes());
@@ -327,29 +332,33 @@ unsafe fn hash(site: &Site, fields: &[CField]) -> Option<u64> {
     Some(hash)
 }
 
-/// Whether a type was made of such a place.
+/// Returns true if the type's description equals the site's.
 ///
 /// # Safety
 ///
 /// As for [`blkkin_record_`].
-unsafe fn is_same(known: &Type, site: &Site, fields: &[CField]) -> bool {
-    // SAFETY: strings of the place, which the caller owes.
-    let of_site = unsafe { (text(site.name).and_then(parts_of), text(site.file)) };
+unsafe fn is_same(site_type: &SiteType, site: &Site, fields: &[CField]) -> bool {
+    // SAFETY: strings of the site, which the caller owes.
+    let of_site = unsafe { (text(site.name).and_then(split_name), text(site.file)) };
     let (Some((provider, name)), Some(file)) = of_site else { return false };
     let is_place =
-        known.event.place() == (kept_of_path(file), line_of(site))
-            && known.event.level().number() == u64::from(site.level.cast_unsigned())
-            && known.event.name().split_at_checked(provider.len()).is_some_and(|(front, back)| {
-                front == provider && back.strip_prefix(':') == Some(name)
-            });
+        site_type.event.place() == (path_end(file), line_of(site))
+            && site_type.event.level().number() == u64::from(site.level.cast_unsigned())
+            && site_type.event.name().split_at_checked(provider.len()).is_some_and(
+                |(front, back)| front == provider && back.strip_prefix(':') == Some(name),
+            );
     is_place
-        && known.kinds.len() == fields.len()
-        && known.event.fields_of_kinds(known.kinds).zip(fields).all(|((name, kind), field)| {
-            // SAFETY: as above.
-            unsafe { text(field.name) == Some(name) && is_kind(kind, field) }
-        })
+        && site_type.kinds.len() == fields.len()
+        && site_type.event.fields_of_kinds(site_type.kinds).zip(fields).all(
+            |((name, kind), field)| {
+                // SAFETY: as above.
+                unsafe { text(field.name) == Some(name) && is_kind(kind, field) }
+            },
+        )
 }
 
+/// Returns true if the field is of this kind.
+///
 /// # Safety
 ///
 /// As for [`blkkin_record_`].
@@ -358,9 +367,9 @@ unsafe fn is_kind(kind: Kind, field: &CField) -> bool {
         (Kind::Enum(_, labels), 4) => {
             labels.0.len() == field.count
                 && labels.0.iter().enumerate().all(|(index, label)| {
-                    // SAFETY: there are so many labels.
+                    // SAFETY: there are this many labels.
                     let of = unsafe { &*field.labels.add(index) };
-                    // SAFETY: a string of the place.
+                    // SAFETY: a string of the site.
                     let name = unsafe { text(of.name) };
                     name == Some(label.name) && of.value.cast_unsigned() == label.value
                 })
@@ -369,21 +378,24 @@ unsafe fn is_kind(kind: Kind, field: &CField) -> bool {
     }
 }
 
+/// Copies a site's description into the arena.
+///
 /// # Safety
 ///
 /// As for [`blkkin_record_`].
-unsafe fn make(site: &Site, fields: &[CField]) -> Option<&'static Type> {
-    // SAFETY: strings of the place, which the caller owes.
-    let (parts, file) = unsafe { (text(site.name).and_then(parts_of)?, text(site.file)?) };
+unsafe fn make(site: &Site, fields: &[CField]) -> Option<&'static SiteType> {
+    // SAFETY: strings of the site, which the caller owes.
+    let (parts, file) = unsafe { (text(site.name).and_then(split_name)?, text(site.file)?) };
     let (provider, name) = parts;
     let name_bytes = provider.bytes().chain([b':']).chain(name.bytes());
     let mut bytes = name_bytes;
-    let kept = keep_all(provider.len().checked_add(name.len())?.checked_add(1)?, |_| bytes.next())?;
+    let kept =
+        store_all(provider.len().checked_add(name.len())?.checked_add(1)?, |_| bytes.next())?;
     let name = str::from_utf8(kept).ok()?;
-    let file = keep_text(kept_of_path(file))?;
+    let file = store_text(path_end(file))?;
     // SAFETY: as above.
-    let names = keep_all(fields.len(), |at| keep_text(unsafe { text(fields.get(at)?.name)? }))?;
-    let kinds = keep_all(fields.len(), |at| {
+    let names = store_all(fields.len(), |at| store_text(unsafe { text(fields.get(at)?.name)? }))?;
+    let kinds = store_all(fields.len(), |at| {
         let field = fields.get(at)?;
         match field.shape {
             // SAFETY: as above.
@@ -392,11 +404,11 @@ unsafe fn make(site: &Site, fields: &[CField]) -> Option<&'static Type> {
         }
     })?;
     let level = Level::from_number(u64::try_from(site.level).ok()?)?;
-    keep(Type { event: EventType::new(name, level, names, (file, line_of(site))), kinds })
+    store(SiteType { event: EventType::new(name, level, names, (file, line_of(site))), kinds })
 }
 
-/// The end of a path, as much of it as a description may have.
-fn kept_of_path(path: &str) -> &str {
+/// Returns the end of a path, in the length that a description may have.
+fn path_end(path: &str) -> &str {
     let start = path.len().saturating_sub(blkkin_trace::control::limits::FILE_SIZE_MAX);
     path.get(start..).unwrap_or_default()
 }
@@ -405,22 +417,24 @@ fn line_of(site: &Site) -> u32 {
     u32::try_from(site.line).unwrap_or(0)
 }
 
+/// Copies an enumeration's labels into the arena and returns its kind.
+///
 /// # Safety
 ///
 /// As for [`blkkin_record_`].
 unsafe fn enum_kind(field: &CField) -> Option<Kind> {
     let scalar = scalar(field.kind)?;
-    let labels = keep_all(field.count, |index| {
-        // SAFETY: there are so many labels.
+    let labels = store_all(field.count, |index| {
+        // SAFETY: there are this many labels.
         let label = unsafe { field.labels.add(index).as_ref() }?;
-        // SAFETY: a string of the place.
-        let name = keep_text(unsafe { text(label.name)? })?;
+        // SAFETY: a string of the site.
+        let name = store_text(unsafe { text(label.name)? })?;
         Some(Label { name, value: label.value.cast_unsigned() })
     })?;
-    Some(Kind::Enum(scalar, keep(Labels(labels))?))
+    Some(Kind::Enum(scalar, store(Labels(labels))?))
 }
 
-/// What a field is that is no enumeration.
+/// Returns the kind of a field other than an enumeration.
 fn plain_kind(field: &CField) -> Option<Kind> {
     let count = u32::try_from(field.count).ok();
     match field.shape {
@@ -449,7 +463,7 @@ fn plain_kind(field: &CField) -> Option<Kind> {
     }
 }
 
-/// The number that a kind of `blkkin.h` is.
+/// Returns the number type of a kind in `blkkin.h`.
 fn scalar(kind: c_int) -> Option<Scalar> {
     let width = |of: c_int| match of {
         0 => Width::Bits8,
@@ -485,13 +499,13 @@ mod tests {
     use super::*;
     use std::ffi::CString;
 
-    /// Such a place takes one place of the table, and is found there again.
+    /// Such a site takes one entry of the table, and is found there again.
     #[test]
     fn places_in_files_with_long_paths_are_known() {
         let file = CString::new("directory/".repeat(200)).unwrap();
         let site = || Site {
             wanted: AtomicPtr::new((&raw const UNKNOWN).cast_mut()),
-            known: AtomicPtr::default(),
+            event_type: AtomicPtr::default(),
             name: c"long:path".as_ptr(),
             file: file.as_ptr(),
             line: 1,
@@ -500,20 +514,21 @@ mod tests {
             fields: ptr::null(),
         };
         // SAFETY: a place whose strings live as long, without fields.
-        let [one, other] = [site(), site()].map(|site| unsafe { make_known(&site) });
+        let [one, other] = [site(), site()].map(|site| unsafe { register_site(&site) });
         assert!(ptr::eq(one.unwrap(), other.unwrap()));
-        let own = |place: &&AtomicPtr<Type>| ptr::eq(place.load(Ordering::Acquire), one.unwrap());
+        let own =
+            |place: &&AtomicPtr<SiteType>| ptr::eq(place.load(Ordering::Acquire), one.unwrap());
         assert_eq!(TYPES.iter().filter(own).count(), 1);
     }
 
     #[test]
     fn names_are_words_or_literals() {
-        assert_eq!(parts_of("osd:write"), Some(("osd", "write")));
-        assert_eq!(parts_of(r#""osd":write"#), Some(("osd", "write")));
-        assert_eq!(parts_of(r#""my.app":"a:b""#), Some(("my.app", "a:b")));
-        assert_eq!(parts_of(r#"osd:"a b""#), Some(("osd", "a b")));
+        assert_eq!(split_name("osd:write"), Some(("osd", "write")));
+        assert_eq!(split_name(r#""osd":write"#), Some(("osd", "write")));
+        assert_eq!(split_name(r#""my.app":"a:b""#), Some(("my.app", "a:b")));
+        assert_eq!(split_name(r#"osd:"a b""#), Some(("osd", "a b")));
         for wrong in ["", ":", "osd:", r#"""#, r#""osd:write"#, "a:b:c", r#""":a"#] {
-            assert_eq!(parts_of(wrong), None, "{wrong}");
+            assert_eq!(split_name(wrong), None, "{wrong}");
         }
     }
 }

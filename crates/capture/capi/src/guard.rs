@@ -1,15 +1,15 @@
-//! Keeps panics away from callers in C, who could not do anything with them.
+//! Catches panics, which callers in C cannot handle.
 
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What `work` returns; `fallback`, should it panic. To be used with what leaves nothing of this
-/// crate half done.
+/// Returns the result of `work`, or `fallback` if it panics. Only for work that leaves no state of
+/// this crate inconsistent.
 pub(crate) fn quietly<R>(fallback: R, work: impl FnOnce() -> R) -> R {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(result) => result,
         Err(payload) => {
-            // Dropping what somebody panicked with could panic again.
+            // Dropping the panic's payload could panic again.
             mem::forget(payload);
             fallback
         }

@@ -1,4 +1,4 @@
-//! Contexts as C has them, from and to the tracer's, which reads and writes headers.
+//! Conversion between contexts of C and those of the tracer, which reads and writes headers.
 
 use crate::layout::{Context, DEBUG_TRACE, DEFERRED, RANDOM, SAMPLED, TraceInfo};
 use blkkin_trace::context::{Text, b3, w3c};
@@ -9,7 +9,7 @@ pub(crate) fn parse_traceparent(text: &[u8]) -> Option<Context> {
 }
 
 pub(crate) fn format_traceparent(context: &Context) -> Option<Text<55>> {
-    // The header knows only this of the decision.
+    // The header carries only this part of the decision.
     let is_sampled = context.flags & SAMPLED != 0;
     let decision = if is_sampled { Decision::Yes } else { Decision::No };
     from_c(context, decision).map(|context| w3c::write(&context))
@@ -56,12 +56,12 @@ fn flags(decision: Decision) -> u32 {
         Decision::No => 0,
         Decision::Yes => SAMPLED,
         Decision::Debug => SAMPLED | DEBUG_TRACE,
-        // That a request is lost because nobody said yes is not what people expect.
+        // A request without a decision is recorded rather than lost.
         Decision::Deferred => SAMPLED | DEFERRED,
     }
 }
 
-/// None without one of the ids.
+/// `None` if an id is missing.
 fn from_c(context: &Context, decision: Decision) -> Option<SpanContext> {
     let TraceInfo { trace_id, span_id, parent_span_id } = context.info;
     let high = u128::from(context.trace_id_high.cast_unsigned());

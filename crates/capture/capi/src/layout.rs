@@ -1,4 +1,4 @@
-//! The structures of `blkkin.h`, field by field, and proofs that they are laid out as C has them.
+//! The structures of `blkkin.h`, with compile-time checks of their layout.
 
 use std::ffi::{c_char, c_int, c_uint};
 use std::mem::{align_of, offset_of, size_of};
@@ -24,12 +24,12 @@ pub struct TraceInfo {
 }
 
 impl TraceInfo {
-    /// The ids of all traces of requests that are not followed: children have them, too, and so have those in other
-    /// processes, as the ids are all that travels there. No other trace has them: all zeros is a trace of which no
-    /// ids were set.
+    /// Ids of all traces of requests that are not followed. Children have the same ids, also in
+    /// other processes, because the ids are all that travels there. No other trace has them; all
+    /// zeros is a trace whose ids were not set.
     pub const NOT_FOLLOWED: TraceInfo = TraceInfo { trace_id: 0, span_id: -1, parent_span_id: 0 };
 
-    /// Whether the request is followed.
+    /// Returns true if the request is followed.
     #[inline(always)]
     pub fn is_followed(&self) -> bool {
         self.trace_id != 0 || self.span_id != TraceInfo::NOT_FOLLOWED.span_id
@@ -51,7 +51,7 @@ pub struct Trace {
     pub endpoint: *const Endpoint,
 }
 
-/// `struct blkin_annotation`. `key` of a timestamp is never written, so it may not be read.
+/// `struct blkin_annotation`. The `key` of a timestamp is never written, so it must not be read.
 #[repr(C)]
 #[derive(Clone, Copy)]
 #[allow(missing_docs, reason = "blkkin.h explains the fields")]
@@ -62,7 +62,7 @@ pub struct Annotation {
     pub endpoint: *const Endpoint,
 }
 
-/// The value of an annotation; its kind tells which.
+/// Value of an annotation; its kind selects the variant.
 #[repr(C)]
 #[derive(Clone, Copy)]
 #[allow(missing_docs, reason = "the names say it")]
@@ -71,7 +71,7 @@ pub union Value {
     pub integer: i64,
 }
 
-/// `blkin_annotation_type`. Whatever is none of the first two is taken for the last.
+/// Kinds of `blkin_annotation_type`. Any other number counts as [`TIMESTAMP`].
 pub const STRING: c_uint = 0;
 /// See [`STRING`].
 pub const INTEGER: c_uint = 1;
@@ -88,7 +88,7 @@ pub struct Context {
     pub flags: u32,
 }
 
-/// The flags of a [`Context`]: `BLKKIN_SAMPLED` and so on.
+/// Flags of a [`Context`]: `BLKKIN_SAMPLED` and so on.
 pub const SAMPLED: u32 = 1;
 /// See [`SAMPLED`].
 pub const RANDOM: u32 = 2;
@@ -97,7 +97,7 @@ pub const DEBUG_TRACE: u32 = 4;
 /// See [`SAMPLED`].
 pub const DEFERRED: u32 = 8;
 
-/// What functions return: `EINVAL` and `ENOSPC` have these numbers on all of Linux's processors.
+/// Return values. `EINVAL` and `ENOSPC` have these numbers on all architectures of Linux.
 pub(crate) const OK: c_int = 0;
 pub(crate) const INVALID: c_int = -22;
 pub(crate) const NO_SPACE: c_int = -28;

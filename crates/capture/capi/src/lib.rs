@@ -1,19 +1,20 @@
-//! libblkkin: the C API that `include/blkkin.h` declares and explains, which holds blkin's.
+//! libblkkin: the C API that `include/blkkin.h` declares and documents, including blkin's.
 //!
-//! [`layout`] has the structures as C sees them, [`blkin`] and [`own`] the functions, [`events`] what
-//! programs record with fields of their own, and [`emit`] is where annotations leave this crate. C++ has headers only.
+//! [`layout`] has the structures of C; [`blkin`] and [`extensions`] have the functions; [`events`]
+//! records events with fields of a program's own; and [`emit`] passes annotations to the tracer.
+//! C++ has headers only.
 //!
 //! # Safety
 //!
-//! What a caller in C owes is the same for all functions, and said once, here. A pointer is NULL
-//! where the header allows it, or points to what its type says: aligned (ids may lie anywhere, as
-//! they do in messages), readable, writable where it is not `const`, and not written to by others
-//! during the call. Fields that the function is documented to read have been set. Strings end with
-//! a NUL. Two pointers of one call may be equal: everything is read before anything is written.
+//! The obligations of a caller in C are the same for all functions. A pointer is NULL where the
+//! header allows it, or points to a value of its type: aligned (ids may be unaligned, as in
+//! messages), readable, writable unless `const`, and not written to by others during the call.
+//! Fields that the function is documented to read are set. Strings end with a NUL. Two pointers of
+//! one call may be equal: everything is read before anything is written.
 //!
-//! No panic may reach a caller. There is nothing here that panics, which the lints below watch over;
-//! what other crates do is called through `guard::quietly`, but for the quick way of an annotation into
-//! the ring, on which nothing panics, and which the guard would make a tenth longer.
+//! No panic may reach a caller. Nothing in this crate panics; the lints below enforce that. Calls
+//! of other crates go through `guard::quietly`, except the fast path of an annotation into the
+//! ring: nothing there panics, and the guard would make it a tenth slower.
 
 #![allow(unsafe_code)]
 #![cfg_attr(
@@ -30,13 +31,14 @@
 )]
 
 pub mod blkin;
+pub mod core_annotations;
 pub mod emit;
 pub mod events;
+pub mod extensions;
 mod guard;
 mod headers;
 pub mod layout;
-pub mod own;
+mod raw_annotation;
 mod record;
 #[cfg(test)]
 mod tests;
-pub mod words;

@@ -1,47 +1,31 @@
-//! From pointers of C to an annotation that can be trusted: all checks, then the tracer.
+//! Checks annotations of C, and records those that are valid.
 
 use crate::emit;
 use crate::layout::{Endpoint, INVALID, OK, Trace};
+use crate::raw_annotation::RawAnnotation;
 use std::ffi::{c_char, c_int, c_uint};
 
-/// How many levels there are.
+/// Number of levels.
 const LEVELS: c_uint = 15;
 
-/// The level of everything that is recorded by blkin's functions.
+/// Level of all annotations that blkin's functions record.
 pub(crate) const WARNING: c_uint = 4;
 
-/// What an annotation says, unchecked.
-#[derive(Clone, Copy)]
-pub(crate) enum Said {
-    Event(*const c_char),
-    String { key: *const c_char, val: *const c_char },
-    Integer { key: *const c_char, val: i64 },
-}
-
-impl Said {
-    fn lacks_something(self) -> bool {
-        match self {
-            Said::Event(event) => event.is_null(),
-            Said::String { key, val } => key.is_null() || val.is_null(),
-            Said::Integer { key, .. } => key.is_null(),
-        }
-    }
-}
-
-/// Records, if everything that it needs is there. Without an endpoint, the trace's is used.
+/// Records an annotation if all that it needs is there. Without an endpoint, the trace's is used.
 ///
-/// Arguments are checked whether somebody listens or not, so that a program finds its errors.
+/// Arguments are checked whether the level is recorded or not, so that a program finds its errors.
 ///
 /// # Safety
 ///
 /// See the crate.
-// Inlined, each caller checks only what it has: that saves a third of an annotation that is off.
+// Inlined, so that each caller checks only its own variant: that saves a third of the cost of an
+// annotation that is not recorded.
 #[inline(always)]
 pub(crate) unsafe fn record(
     trace: *const Trace,
     endpoint: *const Endpoint,
     level: c_uint,
-    said: Said,
+    annotation: RawAnnotation,
 ) -> c_int {
     if level >= LEVELS {
         return INVALID;
@@ -49,40 +33,41 @@ pub(crate) unsafe fn record(
     // SAFETY: the caller owes the same.
     unsafe {
         if !emit::is_enabled(level) {
-            return if checked(trace, endpoint, said).is_some() { OK } else { INVALID };
+            return if checked(trace, endpoint, annotation).is_some() { OK } else { INVALID };
         }
-        match said {
-            Said::Event(said) => event(trace, endpoint, level, said),
-            Said::String { key, val } => string(trace, endpoint, level, key, val),
-            Said::Integer { key, val } => integer(trace, endpoint, level, key, val),
+        match annotation {
+            RawAnnotation::Event(text) => record_event(trace, endpoint, level, text),
+            RawAnnotation::String { key, val } => record_string(trace, endpoint, level, key, val),
+            RawAnnotation::Integer { key, val } => record_integer(trace, endpoint, level, key, val),
         }
     }
 }
 
-/// Something happened. As the two below, it gets all in registers, and is not inlined: the memory for an
-/// event would become the caller's, also of one who has nothing to record.
+/// Records an annotation with an event. Like the next two functions, it gets all arguments in
+/// registers, and is not inlined: the memory for an event would become part of the caller's stack
+/// frame, even if nothing is recorded.
 ///
 /// # Safety
 ///
 /// See the crate.
 #[inline(never)]
-unsafe fn event(
+unsafe fn record_event(
     trace: *const Trace,
     endpoint: *const Endpoint,
     level: c_uint,
     event: *const c_char,
 ) -> c_int {
     // SAFETY: the caller owes the same.
-    unsafe { check_and_emit(trace, endpoint, level, Said::Event(event)) }
+    unsafe { check_and_emit(trace, endpoint, level, RawAnnotation::Event(event)) }
 }
 
-/// Something is the case, told as a string.
+/// Records an annotation with a key and a string.
 ///
 /// # Safety
 ///
 /// See the crate.
 #[inline(never)]
-unsafe fn string(
+unsafe fn record_string(
     trace: *const Trace,
     endpoint: *const Endpoint,
     level: c_uint,
@@ -90,16 +75,16 @@ unsafe fn string(
     val: *const c_char,
 ) -> c_int {
     // SAFETY: the caller owes the same.
-    unsafe { check_and_emit(trace, endpoint, level, Said::String { key, val }) }
+    unsafe { check_and_emit(trace, endpoint, level, RawAnnotation::String { key, val }) }
 }
 
-/// Something is the case, told as an integer.
+/// Records an annotation with a key and an integer.
 ///
 /// # Safety
 ///
 /// See the crate.
 #[inline(never)]
-unsafe fn integer(
+unsafe fn record_integer(
     trace: *const Trace,
     endpoint: *const Endpoint,
     level: c_uint,
@@ -107,7 +92,7 @@ unsafe fn integer(
     val: i64,
 ) -> c_int {
     // SAFETY: the caller owes the same.
-    unsafe { check_and_emit(trace, endpoint, level, Said::Integer { key, val }) }
+    unsafe { check_and_emit(trace, endpoint, level, RawAnnotation::Integer { key, val }) }
 }
 
 /// # Safety
@@ -118,21 +103,21 @@ unsafe fn check_and_emit(
     trace: *const Trace,
     endpoint: *const Endpoint,
     level: c_uint,
-    said: Said,
+    annotation: RawAnnotation,
 ) -> c_int {
-    // SAFETY: the caller's pointers are NULL or valid; no string of a checked annotation is NULL, and all
-    // stay as they are during the call.
+    // SAFETY: the caller's pointers are NULL or valid; no string of a checked annotation is NULL,
+    // and none changes during the call.
     unsafe {
-        let Some((trace, endpoint)) = checked(trace, endpoint, said) else { return INVALID };
+        let Some((trace, endpoint)) = checked(trace, endpoint, annotation) else { return INVALID };
         if !trace.info.is_followed() {
             return OK;
         }
-        emit::emit(trace, endpoint, level, said);
+        emit::emit(trace, endpoint, level, annotation);
     }
     OK
 }
 
-/// The trace and its effective endpoint, if no string that is needed is NULL.
+/// Returns the trace and its effective endpoint; `None` if a string that is needed is NULL.
 ///
 /// # Safety
 ///
@@ -141,9 +126,9 @@ unsafe fn check_and_emit(
 unsafe fn checked<'a>(
     trace: *const Trace,
     endpoint: *const Endpoint,
-    said: Said,
+    annotation: RawAnnotation,
 ) -> Option<(&'a Trace, &'a Endpoint)> {
-    if said.lacks_something() {
+    if annotation.lacks_string() {
         return None;
     }
     // SAFETY: NULL, or valid; all fields of a trace are set, and nobody changes them during the call.

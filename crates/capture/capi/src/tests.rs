@@ -1,11 +1,11 @@
-//! What reaches the tracer, and which headers are understood. What C sees of the rest is shown by
-//! the programs of `tests`.
+//! Annotations that reach the tracer, and parsing of headers. The programs in `tests` show the C
+//! side.
 
 use crate::blkin::*;
 use crate::emit;
+use crate::extensions::*;
 use crate::headers::{format_b3, format_traceparent, parse_b3, parse_traceparent};
 use crate::layout::*;
-use crate::own::*;
 use crate::record::WARNING;
 use blkkin_ring::{Cells, Clock, HEADER_SIZE, Reader, Shape, Taken, Writer, packet};
 use blkkin_sys::SharedMemory;
@@ -25,10 +25,10 @@ fn endpoint() -> Endpoint {
 
 const INFO: TraceInfo = TraceInfo { trace_id: -1, span_id: 2, parent_span_id: 3 };
 
-/// The tracer's state is the process's.
+/// Tests run one at a time, because the tracer's state belongs to the process.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// A channel that wants these levels, and what comes through it.
+/// A channel that wants these levels, and its events.
 struct Channel {
     cells: Cells,
     shape: Shape,
@@ -95,10 +95,10 @@ impl Drop for Channel {
     }
 }
 
-/// Says something of a trace, with a key and a value.
+/// Records an annotation of a trace, with a key and a value.
 type Say = fn(*const Trace, *const c_char, *const c_char) -> i32;
 
-/// The words of C come through as they are, each in its place.
+/// C strings are recorded unchanged, each in its field.
 #[test]
 fn annotations_are_what_was_said() {
     let mut channel = Channel::new();
@@ -136,7 +136,7 @@ fn annotations_are_what_was_said() {
     }
 }
 
-/// C and Rust say the same in the same bytes, through the same types of events.
+/// C and Rust record the same bytes, through the same event types.
 #[test]
 fn c_and_rust_record_the_same() {
     let mut channel = Channel::new();
@@ -183,7 +183,7 @@ fn c_and_rust_record_the_same() {
     }
 }
 
-/// What annotations have no room for is recorded when a context comes in.
+/// The upper half of a trace id is recorded when a context arrives.
 #[test]
 fn upper_halves_of_trace_ids_are_recorded() {
     let mut channel = Channel::new();
@@ -216,7 +216,7 @@ fn upper_halves_of_trace_ids_are_recorded() {
 
 type Parse = unsafe extern "C" fn(*const c_char, usize, *mut Context) -> i32;
 
-/// What is complete is recorded once, if somebody listens at its level; the rest never.
+/// A complete annotation is recorded once if its level is recorded; others never.
 #[test]
 fn levels_decide_what_is_emitted() {
     let mut channel = Channel::new();
@@ -226,7 +226,7 @@ fn levels_decide_what_is_emitted() {
     let nowhere = Trace { endpoint: null(), ..trace };
     let (trace, unnamed, nowhere) = (&raw const trace, &raw const unnamed, &raw const nowhere);
     let (key, val) = (c"key".as_ptr(), c"val".as_ptr());
-    // Only what a timestamp needs is set.
+    // Only the fields that a timestamp needs are set.
     let mut moment = MaybeUninit::<Annotation>::uninit();
     // SAFETY: the annotation is writable, and the string a literal.
     let made = unsafe { blkin_init_timestamp_annotation(moment.as_mut_ptr(), val, null()) };
@@ -265,7 +265,7 @@ fn levels_decide_what_is_emitted() {
     }
 }
 
-/// Ids need not be aligned, as they may lie in a message.
+/// Ids need not be aligned, as they may be in a message.
 #[test]
 fn ids_lie_anywhere() {
     let mut message = [0_u64; 4];
@@ -287,7 +287,7 @@ fn ids_lie_anywhere() {
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const SPAN: &str = "00f067aa0ba902b7";
 
-/// Which traceparents are valid, by the rules of W3C.
+/// Valid and invalid traceparent headers, by W3C's rules.
 #[test]
 fn traceparents() {
     let check = |text: &str, expected: Option<u32>| {
@@ -341,7 +341,7 @@ fn traceparents() {
     }
 }
 
-/// Which single b3 headers are valid; all of them are written as they came.
+/// Valid and invalid single b3 headers; the valid ones are written as they came.
 #[test]
 fn b3() {
     let check = |text: &str, expected: Option<u32>| {
@@ -388,13 +388,13 @@ fn b3() {
     ] {
         check(&broken, None);
     }
-    // Spaces around it, and a parent of 0, which is none, are not written again.
+    // Spaces, and a parent of 0, are not written again.
     assert_eq!(parse_b3(b" \t0\t "), Some(Context::default()));
     let root = parse_b3(format!("{low}-{SPAN}-1-{}", "0".repeat(16)).as_bytes());
     assert_eq!(root, parse_b3(format!("{low}-{SPAN}-1").as_bytes()));
 }
 
-/// Contexts without one of the ids have no header; bits that are unknown do no harm.
+/// Contexts without one of the ids have no header; unknown bits do no harm.
 #[test]
 fn contexts_without_ids_are_not_written() {
     let context = |trace_id, trace_id_high, span_id, flags| {
@@ -414,7 +414,7 @@ fn contexts_without_ids_are_not_written() {
     check(context(0, 0, 0, SAMPLED | DEFERRED), false, false);
 }
 
-/// No bytes make the parsers panic; what they take, they take again when it was written.
+/// No bytes make the parsers panic; accepted headers are accepted again after they are written.
 #[test]
 fn random_headers() {
     let mut random = 1_u64;

@@ -1,6 +1,6 @@
-//! Programs in C and C++ that use the library as its users do: each must compile with every compiler
-//! that is here, in all standards that it is written for, without a warning, link, run, and print
-//! what stands in the file beside it. `docs/blkin.md` has the facts that these files hold.
+//! Programs in C and C++ that use the library as its users do. Each must compile without a warning,
+//! with every installed compiler and in all standards that it is written for, link, run, and print
+//! the contents of the file next to it. `docs/blkin.md` has the facts behind these files.
 
 #[path = "programs/life.rs"]
 mod life;
@@ -20,7 +20,7 @@ enum Language {
     Cxx,
 }
 
-/// Compilers that are here; none is a test that is skipped, aloud.
+/// Returns the installed compilers; without any, the test is skipped with a message.
 fn compilers(test: &str, language: Language) -> Vec<&'static str> {
     let known = match language {
         Language::C => ["gcc", "clang"],
@@ -33,19 +33,19 @@ fn compilers(test: &str, language: Language) -> Vec<&'static str> {
     found
 }
 
-/// This crate's folder.
+/// This crate's directory.
 fn here() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Where cargo has put the library, which is built before this test: beside it.
+/// Directory of the library, which cargo builds before this test.
 fn library_folder() -> PathBuf {
     let test = std::env::current_exe().expect("a path");
     test.parent().expect("a folder").to_owned()
 }
 
-/// The option with which a program finds the library when it runs. Cargo does not know the name that the
-/// loader looks for, so there is a link to it.
+/// Linker option with which a program finds the library at run time. Cargo does not know the
+/// soname, so there is a symbolic link.
 fn run_path(scratch: &Scratch) -> String {
     let link = scratch.0.join(env!("BLKKIN_SONAME"));
     let library = library_folder().join("libblkkin.so");
@@ -61,7 +61,7 @@ fn run(command: &mut Command) -> Output {
     output
 }
 
-/// How a program is to be built.
+/// Options of a program's build.
 #[derive(Clone, Copy)]
 struct Build<'a> {
     compiler: &'a str,
@@ -75,13 +75,13 @@ impl Build<'_> {
         let mut command = Command::new(self.compiler);
         let include = here().join("include");
         command.args(WARNINGS).arg(format!("-std={}", self.standard)).args(self.options);
-        // Users of blkin include its headers with the folder's name and without it.
+        // Users of blkin include its headers with and without the directory's name.
         command.arg("-I").arg(&include).arg("-I").arg(include.join("blkin"));
         command.current_dir(&scratch.0);
         command
     }
 
-    /// Builds the program, runs it, and compares.
+    /// Builds the program, runs it, and compares its output.
     #[track_caller]
     fn check(&self, scratch: &Scratch, source: &str, libraries: &[&OsStr]) {
         let programs = here().join("tests/programs");
@@ -94,7 +94,7 @@ impl Build<'_> {
         command.arg(programs.join(source)).args(["-x", "none"]);
         command.args(libraries).arg("-o").arg(&program);
         run(&mut command);
-        // Cargo's path leads to the library of the last `cargo build` first.
+        // Cargo's path would lead to the library of the last `cargo build`.
         let got = run(Command::new(&program).env_remove("LD_LIBRARY_PATH"));
         let expected = std::fs::read_to_string(programs.join(format!("{name}.expected")));
         let (got, expected) = (String::from_utf8_lossy(&got.stdout), expected.expect("a file"));
@@ -102,12 +102,12 @@ impl Build<'_> {
     }
 }
 
-/// A source's name without its end, which is also that of the test.
+/// Name of a source without its suffix, which is also the test's name.
 fn stem(source: &str) -> &str {
     source.split_once('.').expect("a source file").0
 }
 
-/// Builds a program in all ways that are asked for.
+/// Builds a program with all combinations of options.
 #[track_caller]
 fn check(source: &str, language: Language, standards: &[&str], options: &[&str]) {
     let name = source.replace('.', "-");
@@ -136,7 +136,7 @@ fn check(source: &str, language: Language, standards: &[&str], options: &[&str])
     }
 }
 
-/// Whether `listener.c` is to hear the program's annotations.
+/// Returns true if `listener.c` records the program's annotations.
 fn uses_listener(source: &str) -> bool {
     let source = std::fs::read_to_string(here().join("tests/programs").join(source));
     source.expect("a file").contains("#include \"listener.h\"")
@@ -152,7 +152,7 @@ fn thesis() {
 fn returns() {
     check("returns.c", Language::C, &C, &["-O2"]);
     check("returns.c", Language::Cxx, &CXX, &["-O0"]);
-    // The program has copies of the library's data, then.
+    // The program then has copies of the library's data.
     check("returns.c", Language::C, &["c99"], &["-O2", "-no-pie", "-fno-pie"]);
 }
 
@@ -193,7 +193,7 @@ fn raii() {
     check("raii.cc", Language::Cxx, &["c++17", "c++20"], &["-O2"]);
 }
 
-/// Users may have stricter compilers than our programs do, and see headers' warnings as their own.
+/// Users may have stricter compilers than our programs, and see warnings in headers as their own.
 #[test]
 fn headers_alone() {
     let scratch = Scratch::new("capi-headers");
@@ -204,7 +204,7 @@ fn headers_alone() {
             Language::Cxx => ("c++", &["-Wnon-virtual-dtor", "-Woverloaded-virtual"]),
         };
         let source = scratch.0.join("includes");
-        // Twice, and with what a program may have included before it.
+        // Twice, and after headers that a program may have included.
         let text = format!("#include <blkkin.h>\n#include <{header}>\n#include <{header}>\n");
         std::fs::write(&source, text).expect("to write");
         for compiler in compilers("headers_alone", language) {
@@ -225,7 +225,7 @@ fn headers_alone() {
     check("blkkin.hpp", Language::Cxx, &CXX[2..]);
 }
 
-/// The examples at the top of the headers compile, just so.
+/// The examples at the top of the headers compile unchanged.
 #[test]
 fn examples() {
     let scratch = Scratch::new("capi-examples");
@@ -254,7 +254,7 @@ fn examples() {
     check("blkkin.hpp", Language::Cxx, "c++17", "//     ", "void send(const char *);");
 }
 
-/// The static library has everything, too.
+/// The static library is complete, too.
 #[test]
 fn statically_linked() {
     let scratch = Scratch::new("capi-static");
@@ -268,7 +268,7 @@ fn statically_linked() {
     }
 }
 
-/// The library exports what the header declares, and nothing else.
+/// The library exports the functions of the header, and nothing else.
 #[test]
 fn exported_symbols() {
     if !is_installed("nm") {

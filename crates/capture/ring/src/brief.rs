@@ -1,23 +1,23 @@
-//! Events as most are: a few numbers, and strings of less than 64 bytes. Encoding them takes no jump, needs
-//! little of the stack, and knows at compile time that there is room, so that all of it stays in
-//! registers. For what is longer there is [`Encoder`].
+//! The fast encoder, for most events: a few numbers, and strings of less than 64 bytes. Its usual
+//! path takes no jumps and needs little stack. The compiler knows that each field fits, so that
+//! everything stays in registers. Longer events use [`Encoder`].
 
-use crate::encode::{
-    COPIED, Encoder, Event, GRAIN, HEADER_SIZE, copy_grain, is_grain_readable, put_header,
-};
+use crate::encoder::{Encoder, Event, put_header};
+use crate::event_layout::{COPIED, GRAIN, HEADER_SIZE};
+use crate::strings::{copy_grain, is_grain_readable};
 use std::ffi::c_char;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::num::NonZeroU32;
 
-/// Bytes that a [`Brief`] has room for.
+/// Bytes of a [`BriefRoom`].
 const SIZE: usize = 512;
-/// With its NUL.
+/// Maximum bytes of a string, with its NUL.
 const STRING_MAX: usize = 4 * GRAIN;
 const _: () = assert!(SIZE.is_multiple_of(COPIED));
 
-/// What fields are written with, one after the other: an [`Encoder`] or a [`Brief`], of which one takes
-/// everything, and the other says `None` where it does not, and is of no more use then.
+/// Writes the fields of an event one after the other. An [`Encoder`] accepts every field. A
+/// [`Brief`] returns `None` for a field that does not fit, and is unusable afterwards.
 pub trait Pen {
     /// See [`Encoder::put`].
     fn put<const N: usize>(&mut self, bytes: [u8; N]) -> Option<()>;
@@ -32,27 +32,27 @@ pub trait Pen {
     ///
     /// # Safety
     ///
-    /// `string` points to bytes that end with a NUL, which nobody changes during the call.
+    /// `string` points to bytes that end with a NUL, and nobody changes them during the call.
     #[expect(unsafe_code)]
     unsafe fn put_c_string(&mut self, string: *const c_char) -> Option<()>;
 }
 
-/// Memory for a brief event, on the stack of who records it.
+/// Memory for a brief event, on the stack of the recording thread.
 #[derive(Debug)]
 #[repr(align(16))]
 pub struct BriefRoom(MaybeUninit<[u8; SIZE]>);
 
 impl BriefRoom {
-    /// Memory that has not been written to.
+    /// Makes uninitialised memory.
     #[inline(always)]
     pub const fn new() -> BriefRoom {
         BriefRoom(MaybeUninit::uninit())
     }
 
-    /// Encodes another event in this memory, of which fields may be longer.
+    /// Begins an event with longer fields in this memory.
     pub fn encoder(&mut self, id: u16) -> Encoder<'_> {
         const END: usize = SIZE - COPIED;
-        // SAFETY: a grain behind the end is within this memory.
+        // SAFETY: a grain after the end is within this memory.
         #[expect(unsafe_code)]
         unsafe {
             Encoder::of(self.0.as_mut_ptr().cast(), END, id, None)
@@ -69,15 +69,15 @@ impl Default for BriefRoom {
 /// Encodes a brief event.
 #[derive(Debug)]
 pub struct Brief<'r> {
-    /// Of [`SIZE`] bytes, the first `size` are written.
+    /// Start of [`SIZE`] bytes, of which the first `size` are written.
     start: *mut u8,
-    /// Not above [`SIZE`].
+    /// At most [`SIZE`].
     size: usize,
     room: PhantomData<&'r mut BriefRoom>,
 }
 
 impl<'r> Brief<'r> {
-    /// An event of this class, without fields.
+    /// Begins an event of class `id`, without fields.
     #[inline(always)]
     pub fn new(room: &'r mut BriefRoom, id: u16) -> Brief<'r> {
         let start = room.0.as_mut_ptr().cast::<u8>();
@@ -89,13 +89,13 @@ impl<'r> Brief<'r> {
         Brief { start, size: HEADER_SIZE, room: PhantomData }
     }
 
-    /// The event, to be recorded.
+    /// Returns the event, to be recorded.
     #[inline(always)]
     pub fn event(&mut self) -> Event<'_> {
         Event::of(self.start, self.size)
     }
 
-    /// Where the next field goes, if there is room for so many bytes.
+    /// Returns the address of the next field, if there is room for this many bytes.
     #[inline(always)]
     #[expect(unsafe_code)]
     fn place(&mut self, size: usize) -> Option<*mut u8> {
@@ -108,7 +108,7 @@ impl Pen for Brief<'_> {
     #[inline(always)]
     fn put<const N: usize>(&mut self, bytes: [u8; N]) -> Option<()> {
         let place = self.place(N)?;
-        // SAFETY: there is room for so many bytes.
+        // SAFETY: there is room for this many bytes.
         #[expect(unsafe_code)]
         unsafe {
             place.cast::<[u8; N]>().write_unaligned(bytes);
@@ -120,7 +120,7 @@ impl Pen for Brief<'_> {
     #[inline(always)]
     fn put_words<const N: usize>(&mut self, words: [u64; N]) -> Option<()> {
         let place = self.place(8 * N)?;
-        // SAFETY: there is room for so many bytes.
+        // SAFETY: there is room for this many bytes.
         #[expect(unsafe_code)]
         unsafe {
             place.cast::<[u64; N]>().write_unaligned(words.map(u64::to_le));
@@ -133,7 +133,7 @@ impl Pen for Brief<'_> {
     #[expect(unsafe_code)]
     fn put_string(&mut self, string: &str) -> Option<()> {
         let place = self.place(STRING_MAX)?;
-        // SAFETY: there is room for so much.
+        // SAFETY: there is room for the longest string.
         self.size += unsafe { copy_string(string.as_ptr(), place, string.len()) }?;
         Some(())
     }
@@ -142,22 +142,24 @@ impl Pen for Brief<'_> {
     #[expect(unsafe_code)]
     unsafe fn put_c_string(&mut self, string: *const c_char) -> Option<()> {
         let place = self.place(STRING_MAX)?;
-        // SAFETY: there is room for so much, and the string is one by the caller's promise.
+        // SAFETY: there is room for the longest string, and the string is valid by the caller's
+        // promise.
         self.size += unsafe { copy_string(string.cast(), place, usize::MAX) }?;
         Some(())
     }
 }
 
-/// Copies a string; how many bytes it takes, with its NUL. `None` if there is more to it than [`STRING_MAX`] bytes, of
-/// which none crosses a page. (There is no call for those that do: it would cost the others, too.)
+/// Copies a string and returns its size with its NUL. `None` if it has more than [`STRING_MAX`]
+/// bytes, or if one of its grains crosses a page. (A call for those would slow down all others.)
 ///
 /// # Safety
 ///
-/// `from` is where a string is that has `size` bytes or ends with a NUL before; `into` has room for [`STRING_MAX`] bytes.
+/// `from` points to a string that has `size` bytes, or a NUL before; `into` has room for
+/// [`STRING_MAX`] bytes.
 #[inline(always)]
 #[expect(unsafe_code)]
 unsafe fn copy_string(from: *const u8, into: *mut u8, size: usize) -> Option<usize> {
-    // Of an empty string nothing may be loaded, but of this one.
+    // Nothing may be loaded of an empty string; this one is loaded instead.
     #[repr(align(64))]
     struct Empty([u8; GRAIN]);
     static EMPTY: Empty = Empty([0; GRAIN]);
@@ -170,17 +172,17 @@ unsafe fn copy_string(from: *const u8, into: *mut u8, size: usize) -> Option<usi
         return Some(nuls.trailing_zeros() as usize + 1);
     }
     // SAFETY: by the caller's promise.
-    unsafe { copy_rest(from, into, size) }
+    unsafe { copy_remaining_grains(from, into, size) }
 }
 
-/// As above, of a string of which the first grain has no NUL.
+/// Continues [`copy_string`] after a first grain without a NUL.
 ///
 /// # Safety
 ///
-/// As above.
+/// As for [`copy_string`].
 #[inline(always)]
 #[expect(unsafe_code)]
-unsafe fn copy_rest(from: *const u8, into: *mut u8, size: usize) -> Option<usize> {
+unsafe fn copy_remaining_grains(from: *const u8, into: *mut u8, size: usize) -> Option<usize> {
     let mut at = GRAIN;
     while at < STRING_MAX {
         // SAFETY: the string has `at` bytes, and there is room for a byte, and another grain.
@@ -234,7 +236,7 @@ impl Pen for Encoder<'_> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::encode::Room;
+    use crate::encoder::Room;
     use std::ffi::CString;
 
     /// All fields that a brief event takes are as an encoder has them, whatever came before.

@@ -1,5 +1,5 @@
-//! The memory of a set of rings: words that are read and written as a whole, and bytes that are
-//! copied. What each word means is in the crate's first comment.
+//! The memory of a set of rings: words, which are loaded and stored atomically, and bytes, which
+//! are copied. The crate's documentation explains the words.
 
 use std::sync::atomic::Ordering;
 
@@ -8,44 +8,46 @@ use std::sync::atomic::Ordering;
 pub(crate) enum Word {
     /// Position of the next event.
     Write = 0,
-    /// When the last event happened.
+    /// Time of the last event.
     LastTime = 8,
     /// Events that found the ring full.
     Lost = 16,
-    /// Thread that holds the ring; 0 if none does.
+    /// Process and thread that hold the ring's lock, and how often it was taken; 0 in the lower
+    /// part if it is free.
     Owner = 24,
     /// Events that found no ring to write to.
     Unplaced = 32,
-    /// Events of which a string was shortened; the sum over all rings counts.
+    /// Events with a shortened string; only the sum over all rings has a meaning.
     Cut = 40,
-    /// The last time that sub-buffers were begun from the ring's start before the others were read:
-    /// position, and index of the sub-buffer that was left; 0 if there was none.
+    /// The last restart, when sub-buffers were begun from the ring's start before the others were
+    /// read: position, plus index of the sub-buffer that was left; 0 if there was none.
     Restart = 48,
-    /// Events that were recorded, give or take one for each time that a thread was interrupted between the
-    /// instruction that publishes an event and the one that counts it. A number to be shown.
+    /// Events that were recorded. May differ by one for each time that a thread was interrupted
+    /// between the instruction that publishes an event and the one that counts it. For display
+    /// only.
     Recorded = 56,
-    /// The reader needs nothing before this position.
+    /// Events before this position may be overwritten.
     Read = 128,
-    /// The reader is about to write, or has written, what comes before this position …
+    /// The reader is about to write, or has written, events before this position to a file.
     Next = 136,
-    /// … to a file that had this size before …
+    /// The file's size before that.
     SizeBefore = 144,
-    /// … and has this one then.
+    /// The file's size after that.
     SizeAfter = 152,
-    /// Events that were discarded in the ring before this one.
+    /// Events discarded in the rings before this one.
     Before = 160,
-    /// Events that were discarded in this ring, of which nobody is to be told.
+    /// Events discarded in this ring that are not reported.
     Forgotten = 168,
-    /// Whether nothing is wanted any more that is in the rings before this one.
+    /// Not 0 if the contents of the rings before this one are not wanted any more.
     First = 176,
-    /// Events of `Lost` and `Unplaced` that a reader's process has counted for good.
+    /// Events of `Lost` and `Unplaced` that a reader's process has added to its totals.
     Counted = 184,
 }
 
 #[cfg(not(loom))]
 mod real {
     use super::{RINGS_DUMPED_MAX, Word};
-    use crate::{Shape, ShapeError};
+    use crate::shape::{PAGE, SHAPE_SIZE, Shape, ShapeError};
     use blkkin_sys::{PAGE_SIZE, Piece, SharedMemory};
     use std::ffi::CStr;
     use std::fs::File;
@@ -57,19 +59,19 @@ mod real {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::sync::{Arc, Mutex, PoisonError};
 
-    /// Shared memory, by words and bytes.
+    /// Shared memory, accessed by words and bytes.
     #[derive(Debug)]
-    pub struct Cells(SharedMemory, Option<Allocated>);
+    pub struct Cells(SharedMemory, Option<AllocatedPages>);
 
-    /// Which pages of the memory are known to be there.
+    /// Pages of the memory that are known to be allocated.
     #[derive(Debug)]
-    struct Allocated {
+    struct AllocatedPages {
         file: Arc<OwnedFd>,
-        /// A bit for each page, up to the last one that was found.
+        /// Bitmap of pages, up to the highest one that was found.
         pages: Mutex<Vec<u64>>,
     }
 
-    impl Allocated {
+    impl AllocatedPages {
         fn has(&self, range: Range<usize>) -> bool {
             let pages = range.start / PAGE_SIZE..range.end.div_ceil(PAGE_SIZE);
             let mut known = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
@@ -88,32 +90,33 @@ mod real {
     }
 
     impl Cells {
-        /// What `memory` holds.
+        /// Wraps mapped memory.
         pub fn new(memory: SharedMemory) -> Cells {
             Cells(memory, None)
         }
 
-        /// The same for a reader, which takes what lies in holes of `file`, the memory's, for nonsense: no
-        /// event is there, and to read it would allocate it.
+        /// Wraps the memory for a reader, which treats holes of the memory's `file` as invalid
+        /// data: a hole has no event, and reading it would allocate it.
         #[must_use]
         pub fn without_holes(self, file: Arc<OwnedFd>) -> Cells {
-            Cells(self.0, Some(Allocated { file, pages: Mutex::default() }))
+            Cells(self.0, Some(AllocatedPages { file, pages: Mutex::default() }))
         }
 
-        /// Whether a part can be read without allocating it.
+        /// Returns true if a range can be read without allocating it.
         pub(crate) fn can_read(&self, range: Range<usize>) -> bool {
             self.1.as_ref().is_none_or(|allocated| allocated.has(range))
         }
 
-        /// Bytes of the memory that were allocated so far, for a [reader](Self::without_holes).
+        /// Bytes of the memory that are allocated so far, for a [reader](Self::without_holes).
         pub fn allocated_size(&self) -> u64 {
             let size = self.1.as_ref().map(|one| SharedMemory::allocated_size(one.file.as_fd()));
             size.and_then(Result::ok).unwrap_or(self.size() as u64)
         }
 
-        /// Keeps all from core dumps but control words and what rings use as long as they are read in time.
+        /// Excludes the memory from core dumps, except the control words and the sub-buffers that a
+        /// ring uses while its reader keeps up.
         pub fn dump_little(&self, shape: &Shape) {
-            // Each ring that is dumped in part makes two mappings more.
+            // Each ring that is dumped in part adds two mappings.
             if shape.rings > RINGS_DUMPED_MAX {
                 return self.0.keep_from_dumps(shape.data_of(0).start..self.size());
             }
@@ -123,13 +126,14 @@ mod real {
             }
         }
 
-        /// Keeps all of it from core dumps.
+        /// Excludes all of the memory from core dumps.
         pub fn dump_nothing(&self) {
             self.0.keep_from_dumps(0..self.size());
         }
 
-        /// Memory for a set of rings, [prepared](Cells::prepare), and the file to pass it on by; `name` is what
-        /// `/proc` shows. Pages of data come when they are written; see [`SharedMemory::create_lazy`].
+        /// Makes memory for a set of rings, [prepared](Cells::prepare), and the file to pass it on;
+        /// `name` is shown in `/proc`. Pages of data are allocated when they are written; see
+        /// [`SharedMemory::create_lazy`].
         pub fn create(name: &CStr, shape: &Shape) -> io::Result<(File, Cells)> {
             let wrong = |error: ShapeError| io::Error::new(io::ErrorKind::InvalidInput, error);
             shape.check().map_err(wrong)?;
@@ -140,22 +144,42 @@ mod real {
             Ok((file, cells))
         }
 
-        /// Makes sure that reading cannot end with a signal, whatever the traced program does; see
-        /// [`SharedMemory::seal`]. To be called by the daemon when the program has mapped `file`.
+        /// Prepares memory, which is all zeros, for a set of rings. Called by the agent.
+        pub fn prepare(&self, shape: &Shape) -> Result<(), ShapeError> {
+            shape.check()?;
+            if self.size() < shape.memory_size() {
+                return Err(ShapeError::Memory(self.size()));
+            }
+            self.copy_in(0, &shape.to_bytes());
+            for ring in 0..shape.rings {
+                let control = shape.control_of(ring);
+                self.store(control, Word::Write, shape.start, Ordering::Relaxed);
+                self.store(control, Word::Read, shape.start, Ordering::Relaxed);
+            }
+            Ok(())
+        }
+
+        /// Makes sure that reading cannot raise a signal, whatever the traced program does; see
+        /// [`SharedMemory::seal`]. Called by the agent once the program has mapped `file`.
         pub fn seal(&self, file: BorrowedFd<'_>, shape: &Shape) -> io::Result<()> {
             self.0.seal(file, shape.data_of(0).start)
         }
 
-        /// What the memory says of itself: from whoever could write to it.
+        /// Reads the shape from the memory, which any writer may have changed.
         pub fn shape(&self) -> Result<Shape, ShapeError> {
-            Shape::read(self)
+            if self.size() < PAGE {
+                return Err(ShapeError::Memory(self.size()));
+            }
+            let mut header = [0; SHAPE_SIZE];
+            self.copy_out(0, &mut header);
+            Shape::of_memory(&header, self.size())
         }
 
         pub(crate) fn size(&self) -> usize {
             self.0.size()
         }
 
-        /// For the restartable sequences, which must address memory themselves.
+        /// Start address, for the restartable sequences, which address the memory themselves.
         #[cfg(target_arch = "x86_64")]
         pub(crate) fn start(&self) -> NonNull<u8> {
             self.0.start()
@@ -166,10 +190,10 @@ mod real {
             self.0.word(control + word as usize)
         }
 
-        /// A word that nobody but the caller changes now.
+        /// Loads a word that nobody but the caller changes now.
         #[inline]
         pub(crate) fn load_own(&self, control: usize, word: Word) -> u64 {
-            // Relaxed: the caller's own stores, or ones that it has taken over with an acquire.
+            // Relaxed: the word was stored by the caller, or acquired with the ring's lock.
             self.word(control, word).load(Ordering::Relaxed)
         }
 
@@ -178,18 +202,18 @@ mod real {
             self.0.copy_in(at, bytes);
         }
 
-        /// Copies bytes out, which may be changing.
+        /// Copies bytes out, which may change meanwhile.
         pub(crate) fn copy_out(&self, at: usize, into: &mut [u8]) {
             self.0.copy_out(at, into);
         }
 
-        /// The same, behind what is there.
+        /// Appends bytes to a vector, which may change meanwhile.
         pub(crate) fn append_to(&self, place: Range<usize>, to: &mut Vec<u8>) {
             self.0.append_to(place, to);
         }
 
-        /// Writes what a reader has [taken](crate::Reader::take_in_place) to a file; see
-        /// [`SharedMemory::write_to`].
+        /// Writes events that a reader has [taken in place](crate::Reader::take_in_place) to a
+        /// file; see [`SharedMemory::write_to`].
         pub fn write_to<'p>(
             &self,
             file: BorrowedFd<'_>,
@@ -209,12 +233,12 @@ mod real {
     }
 }
 
-/// Most rings of which parts are dumped.
+/// Maximum number of rings that are dumped in part.
 #[cfg(not(loom))]
 const RINGS_DUMPED_MAX: usize = 257;
 
-/// Memory for models: words are loom's, and bytes are cells that report any access that no word
-/// puts in order.
+/// Memory for models: words are loom's, and bytes are loom cells that report every access that no
+/// word orders.
 #[cfg(loom)]
 mod model {
     use super::Word;
@@ -242,10 +266,10 @@ mod model {
         Word::Recorded,
     ];
 
-    /// Bytes that are looked at together.
+    /// Bytes of a loom cell.
     const PART: usize = 4;
 
-    /// Memory, by words and bytes.
+    /// Modelled memory, accessed by words and bytes.
     #[derive(Debug)]
     pub struct Cells {
         controls: Vec<[AtomicU64; 16]>,
@@ -261,7 +285,7 @@ mod model {
     unsafe impl Sync for Cells {}
 
     impl Cells {
-        /// What a set of rings starts with.
+        /// Makes the memory of a set of rings in its initial state.
         pub fn new(shape: &Shape) -> Cells {
             let control = |_| [0; 16].map(|_| AtomicU64::new(shape.start));
             let cells = Cells {
@@ -288,8 +312,8 @@ mod model {
             &self.controls[(control - self.control_start) / self.control_size][index]
         }
 
-        /// Loom reports it if somebody else may be changing the word. (As a load like others it would
-        /// hide that earlier loads by others depend on the store that follows.)
+        /// Loads a word without an atomic access; loom reports a concurrent change. (An atomic load
+        /// would hide that earlier loads by others depend on the following store.)
         pub(crate) fn load_own(&self, control: usize, word: Word) -> u64 {
             // SAFETY: loom checks that nobody writes.
             #[expect(unsafe_code)]

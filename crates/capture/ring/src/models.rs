@@ -1,19 +1,19 @@
-//! All interleavings of a few writers and a reader, explored by loom. Bytes are cells that report
-//! any access which the words do not put in order, so that a missing ordering fails here, whatever
+//! All interleavings of a few writers and a reader, explored by loom. Bytes are loom cells that
+//! report every access that the words do not order, so that a missing ordering fails here, whatever
 //! the processor does.
 //!
 //! `cargo xtask test` runs them, as `RUSTFLAGS="--cfg loom" cargo test --release -p blkkin-ring models`.
 //!
-//! A restartable sequence is one writer on a processor whose stores others see in order: the lock's
-//! path with a lock that nobody else wants is the same to a reader, so both are shown here.
+//! A restartable sequence is one writer on a processor, whose stores others see in order. To a
+//! reader this looks like the lock's path without contention, so the models cover both.
 
-use crate::locked::{Mark, hold_one};
+use crate::lock::{StackMark, lock_one};
 use crate::{Cells, Clock, Event, HEADER_SIZE, Outcome, Reader, Shape, Taken, Writer, packet};
 use loom::sync::Arc;
 use loom::thread;
 
-/// All interleavings in which threads are preempted at most so often; nearly all mistakes show with
-/// two or three.
+/// Explores interleavings with a bounded number of preemptions; nearly all mistakes show with two
+/// or three.
 fn explore(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(2);
@@ -33,7 +33,8 @@ fn record(writer: &Writer, name: u8) -> Outcome {
     writer.record(&mut event)
 }
 
-/// Takes what is there; the events' names. Times are around those of the events, and never go back.
+/// Takes all events and appends their names. Packet times enclose those of their events, and never
+/// go back.
 fn take(readers: &mut [(Reader, u64)], writer: &Writer, names: &mut Vec<u8>) {
     for (reader, time) in readers {
         loop {
@@ -61,7 +62,7 @@ fn take(readers: &mut [(Reader, u64)], writer: &Writer, names: &mut Vec<u8>) {
     }
 }
 
-/// With the end of the last packet.
+/// Readers, each with the end time of its last packet.
 fn readers(shape: &Shape) -> Vec<(Reader, u64)> {
     (0..shape.rings).map(|ring| (Reader::new(shape, ring, Clock::Test(u64::MAX)), 0)).collect()
 }
@@ -130,8 +131,8 @@ fn a_nested_writer_takes_another_ring() {
             thread::spawn(move || record(&writer, 1))
         };
         // As in a signal handler that comes while this thread holds a ring.
-        let mark = Mark::default();
-        let held = hold_one(&writer.cells, &writer.shape, 0..2, &mark);
+        let mark = StackMark::default();
+        let held = lock_one(&writer.cells, &writer.shape, 0..2, &mark);
         let outcome = record(&writer, 2);
         drop(held);
         let outcomes = [other.join().unwrap(), outcome];

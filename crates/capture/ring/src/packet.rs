@@ -1,4 +1,5 @@
-//! The header that each sub-buffer starts with: CTF's, as LTTng declares it in its metadata.
+//! The packet header at the start of each sub-buffer: CTF's, with the fields that LTTng declares in
+//! its metadata.
 //!
 //! ```text
 //! 0   magic c1fc1fc1                 48  content size, in bits
@@ -9,46 +10,45 @@
 //! 40  last time
 //! ```
 //!
-//! Little-endian, as the machines are that this runs on; all words are of 8 bytes but where said.
-//! A writer fills in the last time, both sizes and the discarded events when it leaves the
-//! sub-buffer; the packet size is then the distance to the next sub-buffer's position. The reader makes
-//! the header anew.
+//! All words are little-endian, of 8 bytes unless noted. A writer fills in the last time, both
+//! sizes and the discarded events when it leaves the sub-buffer; the packet size is then the
+//! distance to the next sub-buffer's position. The reader makes the header anew.
 
-/// Bytes of a header.
+/// Bytes of a packet header.
 pub const SIZE: usize = 84;
 
 const MAGIC: u32 = 0xc1fc_1fc1;
 
-/// Where in it a writer fills in what is known at the end: the last time and the sizes, …
+/// Offset of the fields that a writer fills in at the end: last time, content size, packet size.
 pub(crate) const LAST_TIME: usize = 40;
-/// … the number of lost events.
+/// Offset of the number of discarded events, which is filled in at the end too.
 pub(crate) const DISCARDED: usize = 72;
 
-/// What a header says.
+/// Fields of a packet header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// UUID of the trace.
     pub uuid: [u8; 16],
     /// Id of the stream class.
     pub stream: u32,
-    /// Processor.
+    /// Number of the processor.
     pub cpu: u32,
-    /// Time of the first event, or before.
+    /// Time of the first event, or an earlier time.
     pub first_time: u64,
-    /// Time of the last event, or later.
+    /// Time of the last event, or a later time.
     pub last_time: u64,
-    /// Bytes in use, this header's included.
+    /// Bytes in use, with this header.
     pub content_size: u64,
-    /// Bytes in all.
+    /// Bytes of the packet.
     pub packet_size: u64,
     /// Number of the packet in its stream.
     pub number: u64,
-    /// Events discarded so far.
+    /// Events discarded so far in the stream.
     pub discarded: u64,
 }
 
 impl Header {
-    /// Its bytes.
+    /// Encodes the header.
     pub fn to_bytes(&self) -> [u8; SIZE] {
         let mut bytes = [0; SIZE];
         let mut at = 0;
@@ -74,7 +74,7 @@ impl Header {
         bytes
     }
 
-    /// What these bytes say, sensible or not; `None` if they do not start with the magic.
+    /// Decodes a header without checking its fields; `None` if the magic number is wrong.
     pub fn from_bytes(bytes: &[u8; SIZE]) -> Option<Header> {
         let mut uuid = [0; 16];
         uuid.copy_from_slice(&bytes[4..20]);

@@ -1,18 +1,20 @@
-//! Memory for events that a thread's stack should not hold: a signal handler may have no more than 8 KiB of it.
+//! Memory for events that are too large for a thread's stack: a signal handler may have only 8 KiB
+//! of it.
 //!
-//! The process has a fixed number of rooms of each size, a power of two. Pages are touched when they are used,
-//! and the lowest free room is taken, so that as many are touched as events are recorded at the same time. A
-//! room is taken by setting its bit, so nobody waits, and signal handlers can do so. Rooms up to
-//! [`EVENT_SIZE_DEFAULT`](crate::EVENT_SIZE_DEFAULT) are part of the library's memory; [`provide`] maps those of larger sizes.
+//! The process has a fixed number of rooms in each size class, a power of two. The lowest free room
+//! is taken, so that only as many rooms touch memory as events are recorded at the same time. A
+//! room is taken by setting its bit in a bitmap, which never waits and is possible in signal
+//! handlers. Rooms up to [`EVENT_SIZE_DEFAULT`](crate::EVENT_SIZE_DEFAULT) are part of the
+//! library's memory; [`provide`] maps larger ones.
 //!
-//! Children find all rooms free, as they have one thread, which may be within a signal handler that has interrupted a
-//! user of a room. What that thread goes on to write can then get into the event of another user. In a child there are
-//! no rings at that moment, so such an event is recorded nowhere.
+//! Forked children find all rooms free. A child has one thread, which may be in a signal handler
+//! that has interrupted the user of a room. If that user continues to write, its bytes may get into
+//! another user's event. But the child has no rings at that time, so the event is recorded nowhere.
 //!
-//! A known limit: a function that is left by `siglongjmp` never gives its room back. When all rooms are gone, long
-//! strings are cut to what fits the stack.
+//! A known limit: a function that is left by `siglongjmp` never releases its room. When all rooms
+//! are in use, long strings are shortened to what fits on the stack.
 
-use crate::encode::GRAIN;
+use crate::event_layout::GRAIN;
 use crate::shape::{EVENT_SIZE_DEFAULT as SIZE_DEFAULT, SUBBUFFER_SIZE_MAX};
 use blkkin_sys::WipedOnFork;
 use std::cell::UnsafeCell;
@@ -22,61 +24,61 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// Bytes of the smallest rooms.
 const SIZE_MIN: usize = 4096;
-/// Sizes, from `SIZE_MIN` on, each twice the one before.
-const SIZES: usize = (SUBBUFFER_SIZE_MAX / SIZE_MIN).ilog2() as usize + 1;
-/// Place of `SIZE_DEFAULT` among the sizes.
-const DEFAULT: usize = (SIZE_DEFAULT / SIZE_MIN).ilog2() as usize;
+/// Number of size classes; each class has twice the size of the one before.
+const CLASSES: usize = (SUBBUFFER_SIZE_MAX / SIZE_MIN).ilog2() as usize + 1;
+/// Index of the size class of `SIZE_DEFAULT`.
+const DEFAULT_CLASS: usize = (SIZE_DEFAULT / SIZE_MIN).ilog2() as usize;
 
-/// Rooms of the smallest size, and of each other size.
+/// Number of rooms: in the smallest class, and in each other class.
 const COUNT_SMALL: usize = 64;
 const COUNT: usize = 16;
 
-/// Bytes behind a room's end, which are written but do not count.
-const BEHIND: usize = 64;
-const _: () = assert!(GRAIN <= BEHIND);
+/// Bytes after a room's end that are written but have no meaning.
+const TAIL_SIZE: usize = 64;
+const _: () = assert!(GRAIN <= TAIL_SIZE);
 
-/// Bits of the rooms that are in use, for each size.
-static IN_USE: WipedOnFork<[AtomicU64; SIZES]> =
-    WipedOnFork::of([const { AtomicU64::new(0) }; SIZES]);
+/// Bitmap of the rooms in use, for each class.
+static IN_USE: WipedOnFork<[AtomicU64; CLASSES]> =
+    WipedOnFork::of([const { AtomicU64::new(0) }; CLASSES]);
 
-/// Where the rooms of each size are; null where there are none.
-static STARTS: [AtomicPtr<u8>; SIZES] = {
-    let mut starts = [const { AtomicPtr::new(ptr::null_mut()) }; SIZES];
+/// Addresses of the rooms, for each class; null if there are none.
+static STARTS: [AtomicPtr<u8>; CLASSES] = {
+    let mut starts = [const { AtomicPtr::new(ptr::null_mut()) }; CLASSES];
     starts[0] = AtomicPtr::new(SMALL.0.get().cast());
-    starts[DEFAULT] = AtomicPtr::new(LARGE.0.get().cast());
+    starts[DEFAULT_CLASS] = AtomicPtr::new(LARGE.0.get().cast());
     starts
 };
 
-/// Memory that is written to by who has taken a room in it.
-struct Memory<const SIZE: usize>(UnsafeCell<MaybeUninit<[u8; SIZE]>>);
+/// Memory of rooms. The taker of a room writes to it.
+struct RoomMemory<const SIZE: usize>(UnsafeCell<MaybeUninit<[u8; SIZE]>>);
 
 // SAFETY: it is only used through pointers, by one user of a room at a time.
 #[expect(unsafe_code)]
-unsafe impl<const SIZE: usize> Sync for Memory<SIZE> {}
+unsafe impl<const SIZE: usize> Sync for RoomMemory<SIZE> {}
 
-static SMALL: Memory<{ COUNT_SMALL * (SIZE_MIN + BEHIND) }> =
-    Memory(UnsafeCell::new(MaybeUninit::zeroed()));
-static LARGE: Memory<{ COUNT * (SIZE_DEFAULT + BEHIND) }> =
-    Memory(UnsafeCell::new(MaybeUninit::zeroed()));
+static SMALL: RoomMemory<{ COUNT_SMALL * (SIZE_MIN + TAIL_SIZE) }> =
+    RoomMemory(UnsafeCell::new(MaybeUninit::zeroed()));
+static LARGE: RoomMemory<{ COUNT * (SIZE_DEFAULT + TAIL_SIZE) }> =
+    RoomMemory(UnsafeCell::new(MaybeUninit::zeroed()));
 
-const fn size_of(place: usize) -> usize {
-    SIZE_MIN << place
+const fn size_of(class: usize) -> usize {
+    SIZE_MIN << class
 }
 
-/// Has children find all rooms free. False if the kernel cannot do that.
+/// Frees all rooms in forked children. Returns false if the kernel cannot do that.
 pub fn prepare() -> bool {
     IN_USE.arm()
 }
 
-/// Makes rooms for events of up to this size, if there are none; what cannot be made is not. To be
-/// called by one thread, before such events are recorded.
+/// Maps rooms for events of up to this size, if there are none; a failure is ignored. Called by one
+/// thread, before such events are recorded.
 pub fn provide(size: usize) {
-    let place = (0..SIZES).find(|place| size_of(*place) >= size).unwrap_or(SIZES - 1);
-    let Some(start) = STARTS.get(place) else { return };
+    let class = (0..CLASSES).find(|class| size_of(*class) >= size).unwrap_or(CLASSES - 1);
+    let Some(start) = STARTS.get(class) else { return };
     if !start.load(Ordering::Relaxed).is_null() {
         return;
     }
-    let bytes = COUNT * (size_of(place) + BEHIND);
+    let bytes = COUNT * (size_of(class) + TAIL_SIZE);
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: a new mapping, which is never unmapped.
@@ -87,63 +89,64 @@ pub fn provide(size: usize) {
     }
 }
 
-/// A room that this thread may write to, until it is dropped.
+/// A room that this thread may write to until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Taken {
-    place: usize,
+pub(crate) struct RoomGuard {
+    class: usize,
     index: usize,
     start: *mut u8,
 }
 
-/// Takes a room of at least this size, or else the largest one that is free; `None` if all are in use.
-pub(crate) fn take(size: usize) -> Option<Taken> {
-    let fits = |place: &usize| size_of(*place) >= size;
-    let larger = (0..SIZES).filter(fits);
-    let smaller = (0..SIZES).rev().filter(|place| !fits(place));
-    larger.chain(smaller).find_map(take_at)
+/// Takes a room of at least this size, or else the largest one that is free; `None` if all are in
+/// use.
+pub(crate) fn acquire(size: usize) -> Option<RoomGuard> {
+    let fits = |class: &usize| size_of(*class) >= size;
+    let larger = (0..CLASSES).filter(fits);
+    let smaller = (0..CLASSES).rev().filter(|class| !fits(class));
+    larger.chain(smaller).find_map(acquire_of_size)
 }
 
-fn take_at(place: usize) -> Option<Taken> {
+fn acquire_of_size(class: usize) -> Option<RoomGuard> {
     // Acquire: pairs with the release in `provide`.
-    let start = STARTS[place].load(Ordering::Acquire);
+    let start = STARTS[class].load(Ordering::Acquire);
     if start.is_null() {
         return None;
     }
-    let count = if place == 0 { COUNT_SMALL } else { COUNT };
-    let bits = &IN_USE.get()[place];
+    let count = if class == 0 { COUNT_SMALL } else { COUNT };
+    let bits = &IN_USE.get()[class];
     let mut before = bits.load(Ordering::Relaxed);
     loop {
         let index = before.trailing_ones() as usize;
         if index >= count {
             return None;
         }
-        // Acquire: pairs with the release of the last user, who has finished writing.
+        // Acquire: pairs with the release in `RoomGuard::drop`; the last user has finished writing.
         let after = before | 1 << index;
         match bits.compare_exchange_weak(before, after, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => {
-                let start = start.wrapping_add(index * (size_of(place) + BEHIND));
-                return Some(Taken { place, index, start });
+                let start = start.wrapping_add(index * (size_of(class) + TAIL_SIZE));
+                return Some(RoomGuard { class, index, start });
             }
             Err(now) => before = now,
         }
     }
 }
 
-impl Taken {
-    /// Where the room starts. [`GRAIN`] bytes behind its end can be written, too.
+impl RoomGuard {
+    /// Start of the room. [`GRAIN`] bytes after its end are writable too.
     pub(crate) fn start(&self) -> *mut u8 {
         self.start
     }
 
     pub(crate) fn size(&self) -> usize {
-        size_of(self.place)
+        size_of(self.class)
     }
 }
 
-impl Drop for Taken {
+impl Drop for RoomGuard {
     fn drop(&mut self) {
-        // Release: see `take_at`.
-        IN_USE.get()[self.place].fetch_and(!(1 << self.index), Ordering::Release);
+        // Release: pairs with the acquire in `acquire_of_size`.
+        IN_USE.get()[self.class].fetch_and(!(1 << self.index), Ordering::Release);
     }
 }
 
@@ -155,14 +158,14 @@ mod tests {
     fn rooms_of_any_size_are_provided_once() {
         provide(1 << 20);
         provide(1 << 20);
-        let room = take((1 << 20) - 5).unwrap();
+        let room = acquire((1 << 20) - 5).unwrap();
         assert_eq!(room.size(), 1 << 20);
         // SAFETY: the room is this test's.
         #[expect(unsafe_code)]
         unsafe {
             room.start().write_bytes(7, room.size() + GRAIN);
         }
-        assert_eq!(take(SIZE_DEFAULT + 1).unwrap().size(), 1 << 20);
+        assert_eq!(acquire(SIZE_DEFAULT + 1).unwrap().size(), 1 << 20);
     }
 
     #[test]
@@ -172,7 +175,7 @@ mod tests {
             for thread in 0..8u8 {
                 scope.spawn(move || {
                     for _ in 0..20_000 {
-                        let Some(room) = take(2 << 20) else { continue };
+                        let Some(room) = acquire(2 << 20) else { continue };
                         // SAFETY: the room is this thread's.
                         #[expect(unsafe_code)]
                         unsafe {

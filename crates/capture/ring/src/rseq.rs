@@ -1,104 +1,109 @@
-//! Restartable sequences: stretches of code during which a thread is neither preempted, moved to
-//! another processor nor interrupted by a signal; if that happens, the kernel makes it go on at the
-//! sequence's abort instead.
+//! Restartable sequences: stretches of code during which a thread is neither preempted, nor
+//! migrated to another processor, nor interrupted by a signal. If one of these happens, the kernel
+//! continues the thread at the sequence's abort handler.
 //!
-//! Each of them does its copies, behind what counts, and then changes one word, which is its last
-//! store. So what it does happens on one processor as a whole or not at all.
-//! [`Sequences::record`], which nearly all events take, finds out within the sequence where the event
-//! goes. The others, for what is rarer, check that the thread is still on the processor whose ring
-//! was looked at before, and that the word to change is as it was.
+//! Each sequence copies bytes to places that do not count yet, and ends with a store to one word.
+//! So its effect is atomic on one processor. [`Sequences::record`], the path of nearly all events,
+//! computes the event's position within the sequence. The others, for rarer cases, get the position
+//! as an argument. They check that the thread is still on the same processor, and that the word to
+//! change has not changed.
 //!
-//! The C library (glibc from 2.35) registers each thread's area with the kernel: 32 bytes at a fixed
-//! offset from the thread pointer.
+//! The C library (glibc from 2.35) registers each thread's area with the kernel: 32 bytes at a
+//! fixed offset from the thread pointer.
 //!
 //! ```text
 //! +4  CPU_ID   processor that the thread runs on; negative if the area is not registered
-//! +8  CS       the sequence that the thread is in, or 0: where it starts, its size, its abort
+//! +8  CS       the thread's current sequence, or 0: its start, size and abort handler
 //! ```
 //!
-//! `CS` is cleared behind each sequence, because the library with the sequence may be unloaded.
+//! `CS` is cleared after each sequence, because the library that contains the sequence may be
+//! unloaded.
 //!
 //! # Children that share memory
 //!
-//! A child of `vfork` runs with its parent's memory and thread pointer, and so with its parent's area,
-//! of which the kernel knows nothing in the child: the number in it is that of the processor which the
-//! parent left, and sequences are not restarted. POSIX lets such a child do nothing but `exec` and
-//! `_exit`, but its signal handlers may record events. So each sequence compares `CPU_ID` with the
-//! processor itself. A child that was moved fails, and takes the ring with a lock, as do its later
-//! events. What is left is a child on the very processor that its parent left: if it is preempted or
-//! interrupted within the ten nanoseconds of a sequence, and another thread of its parent or its own
-//! signal handler records on that processor, then events of that one packet may be torn. If that
-//! happens between the last look at the position and its store, or the child is moved within those
-//! nanoseconds, then the position may also go back, and the reader finds nonsense and ends that one
-//! ring. No other ring and no other memory is touched.
-//! Processors without `rdpid` (those from before 2019) are not asked by
-//! [`Sequences::record`], because that would cost more than the event: there a child that was
-//! moved may do the same to the ring of the processor that its parent left.
+//! A child of `vfork` runs with its parent's memory and thread pointer, and so with its parent's
+//! area, which the kernel does not maintain for the child: `CPU_ID` is the processor that the
+//! parent left, and sequences are not restarted. POSIX allows such a child only `exec` and `_exit`,
+//! but its signal handlers may record events. So each sequence compares `CPU_ID` with the processor
+//! itself. In a child that was migrated the sequence fails, and this event and all later ones take
+//! the ring with a lock.
+//!
+//! One case remains: a child on the processor that its parent left. If it is preempted or
+//! interrupted within the ten nanoseconds of a sequence, and another thread of its parent or its
+//! own signal handler records on that processor, then events of that one packet may be torn. If
+//! that happens between the last check of the position and its store, or if the child is migrated
+//! within those nanoseconds, the position may also go back; the reader then finds invalid data and
+//! ends that one ring. No other ring and no other memory is touched.
+//!
+//! [`Sequences::record`] does not ask processors without `rdpid` (from before 2019), because that
+//! would cost more than the event. There a child that was migrated may do the same to the ring of
+//! the processor that its parent left.
 //!
 //! Not covered are threads that share a thread pointer and run at the same time (`clone` with
-//! `CLONE_VM` and neither `CLONE_VFORK` nor `CLONE_SETTLS`), in which the C library does not work
+//! `CLONE_VM` and neither `CLONE_VFORK` nor `CLONE_SETTLS`). The C library does not support them
 //! either: one would clear the other's `CS`.
 
 use crate::cells::{Cells, Word};
-use crate::encode::{Event, TIME_AT};
+use crate::encoder::Event;
+use crate::event_layout::TIME_AT;
 use crate::packet;
 use crate::shape::{CONTROL_SIZE, SLEEPING, Shape};
-use crate::write::{Switch, Writer};
+use crate::switch::SubbufferSwitch;
 use std::arch::asm;
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicPtr, Ordering};
 
-// The sequences take it to be the first word of a ring's control.
+// Sequences assume that `WRITE` is the first word of a ring's control.
 const _: () = assert!(Word::Write as usize == 0 && CONTROL_SIZE.is_power_of_two());
 
-/// How this process's threads find their areas.
+/// Access to the areas of this process's threads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sequences {
-    /// From the thread pointer to the area.
+    /// Offset of the area from the thread pointer, in bytes.
     offset: isize,
 }
 
-/// What [`Sequences::find`] has found.
+/// Result of [`Sequences::find`].
 static OFFSET: AtomicIsize = AtomicIsize::new(NONE);
 const NONE: isize = isize::MIN;
-/// Whether the processor has `rdpid`, which gives its number at hardly any cost.
+/// Whether the processor has `rdpid`, which returns its number at hardly any cost.
 static HAS_RDPID: AtomicBool = AtomicBool::new(false);
-/// Bits of it that are the processor's number in what Linux has the processor say; the rest is its
-/// node.
+/// Bits of the processor's number in the value that Linux stores for `rdpid`; the other bits are
+/// the node.
 const CPU_MASK: u32 = 0xfff;
-/// The segment whose limit says the same; of all processors.
+/// Segment selector whose limit is the same value, for all processors.
 const CPU_SEGMENT: u32 = 0x7b;
 
-/// An event to append.
-pub(crate) struct Append<'a> {
+/// An event to append, and the place where it goes.
+pub(crate) struct PlacedEvent<'a> {
     pub(crate) cpu: usize,
-    /// Where the ring's control is.
+    /// Offset of the ring's control.
     pub(crate) control: usize,
-    /// Where in the memory the event goes.
+    /// Offset of the event in the memory.
     pub(crate) data: usize,
     pub(crate) event: &'a Event<'a>,
-    /// The ring's position before …
+    /// The ring's position before the event.
     pub(crate) write: u64,
-    /// … and behind it.
+    /// The ring's position after the event.
     pub(crate) next: u64,
-    /// What the ring's last time was before the event's own was read, …
+    /// The ring's last time, read before `time`.
     pub(crate) last_time: u64,
-    /// … which is not before that.
+    /// The event's time, not before `last_time`.
     pub(crate) time: u64,
 }
 
-/// What a sequence has to know of a writer.
+/// Addresses and sizes of a writer's rings that a sequence needs.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct Frame {
-    /// Processors that have a ring.
+pub(crate) struct RingAddresses {
+    /// Number of processors that have a ring.
     processors: u64,
-    /// Whether the processor has `rdpid`.
+    /// Whether the processor has `rdpid`: 0 or 1.
     has_rdpid: u64,
-    /// Where the controls start, and the data.
+    /// Addresses of the first control and the first ring's data.
     controls: *const u8,
     data: *const u8,
-    /// Where the reader says that it sleeps.
+    /// Address of the reader's flag `SLEEPING`.
     sleeping: *const u8,
     ring_size: u64,
     ring_mask: u64,
@@ -106,18 +111,18 @@ pub(crate) struct Frame {
     subbuffer_mask: u64,
 }
 
-// SAFETY: the places are in memory that the writer owns beside the frame.
+// SAFETY: the addresses are in memory that the writer owns along with this value.
 #[expect(unsafe_code)]
-unsafe impl Send for Frame {}
-// SAFETY: as above; the frame itself never changes.
+unsafe impl Send for RingAddresses {}
+// SAFETY: as above; the value itself never changes.
 #[expect(unsafe_code)]
-unsafe impl Sync for Frame {}
+unsafe impl Sync for RingAddresses {}
 
-impl Frame {
-    pub(crate) fn new(cells: &Cells, shape: &Shape) -> Frame {
+impl RingAddresses {
+    pub(crate) fn new(cells: &Cells, shape: &Shape) -> RingAddresses {
         // Within the memory, as `Shape::check` and the writer have made sure.
         let place = |at: usize| cells.start().as_ptr().wrapping_add(at).cast_const();
-        Frame {
+        RingAddresses {
             processors: shape.rings as u64 - 1,
             has_rdpid: has_rdpid().into(),
             controls: place(shape.control_of(0)),
@@ -131,39 +136,53 @@ impl Frame {
     }
 }
 
+/// A writer that [`Sequences::record`] can use.
+///
+/// # Safety
+///
+/// At [`ADDRESSES_AT`](Self::ADDRESSES_AT) there are the [`RingAddresses`] of memory that lives as long
+/// as the writer.
+#[expect(unsafe_code)]
+pub(crate) unsafe trait HasRingAddresses {
+    /// Offset of the [`RingAddresses`], in bytes.
+    const ADDRESSES_AT: usize;
+}
+
 fn has_rdpid() -> bool {
     std::arch::x86_64::__cpuid(0).eax >= 7
         && std::arch::x86_64::__cpuid_count(7, 0).ecx & 1 << 22 != 0
 }
 
-/// A copy within a sequence.
+/// A copy within a sequence, as its assembler code reads it.
 #[repr(C)]
-struct Copy {
+struct CopyStep {
     from: *const u8,
     into: *mut u8,
     size: usize,
 }
 
-/// What leaves a sub-buffer and begins the next one, in the order in which a sequence takes it.
+/// Copies that leave a sub-buffer and begin the next one, in the order in which the sequence does
+/// them, and the new `RESTART`.
 #[repr(C)]
 struct SwitchCopies {
-    copies: [Copy; 3],
+    copies: [CopyStep; 3],
     restart: u64,
 }
 
-/// The frame of all sequences: says which sequence it is, checks the processor and a word, and sets
-/// `done` if the end is reached. The abort has a signature before it, which the C library chose when it
-/// registered the areas; without it the kernel would not go there.
+/// Prologue and epilogue of the sequences: announces the sequence, checks the processor and a word,
+/// and sets `done` if the end is reached. The abort handler is preceded by the signature that the C
+/// library chose when it registered the areas; the kernel refuses to continue at a handler without
+/// it.
 macro_rules! sequence {
     ($($body:literal),* $(,)?) => {
         concat!(
-            // What the kernel is told: version and flags, start, size, abort.
+            // Descriptor for the kernel: version and flags, start, size, abort handler.
             ".pushsection __rseq_cs, \"aw\"\n",
             ".balign 32\n",
             "20: .long 0, 0\n",
             ".quad 21f, 22f - 21f, 23f\n",
             ".popsection\n",
-            // The abort: signature, then out.
+            // Abort handler: signature, then exit.
             ".pushsection __rseq_failure, \"ax\"\n",
             ".byte 0x0f, 0xb9, 0x3d\n",
             ".long 0x53053053\n",
@@ -174,7 +193,7 @@ macro_rules! sequence {
             "21:\n",
             "cmp dword ptr fs:[{area} + 4], {cpu:e}\n",
             "jne 24f\n",
-            // Also what the processor says.
+            // Check the processor's own number too.
             "test {rdpid:e}, {rdpid:e}\n",
             "jz 28f\n",
             "rdpid {scratch}\n",
@@ -198,26 +217,28 @@ macro_rules! sequence {
     };
 }
 
-/// What [`Sequences::record`] has done.
+/// Result of [`Sequences::record`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Done {
-    Nothing,
+pub(crate) enum SequenceOutcome {
+    NotRecorded,
     Recorded,
-    /// And the reader may sleep.
-    RecordedForSleeper,
+    /// The event is recorded, and the reader may sleep.
+    RecordedWhileAsleep,
 }
 
-/// What the sequence says: half of the reader's word, 0 while it is awake, and this if it does not know, or
-/// that, which the word cannot be, if it has not got so far.
+/// Results of the sequence, apart from the lower half of the reader's flag, which is 0 while it is
+/// awake. `MAY_SLEEP`: the flag was not read. `NOT_RECORDED`, a value that the half cannot have:
+/// the event was not published.
 const MAY_SLEEP: u64 = 1;
-const NOTHING: u64 = 1 << 32;
+const NOT_RECORDED: u64 = 1 << 32;
 
-/// How often the processor must differ; a thread is not moved as often in so short a time.
-const STRANGER_TRIES: usize = 4;
+/// Number of checks that must all find another processor; a thread is not migrated so often in so
+/// short a time.
+const FOREIGN_AREA_CHECKS: usize = 4;
 
 impl Sequences {
-    /// If the C library has registered areas. None where the sanitizer looks on, which does not see what
-    /// sequences do.
+    /// Finds the areas that the C library has registered. None under the thread sanitizer, which
+    /// does not see the stores of sequences.
     pub(crate) fn find() -> Option<Sequences> {
         if cfg!(thread_sanitizer) {
             return None;
@@ -228,19 +249,19 @@ impl Sequences {
         Some(Sequences { offset: offset? })
     }
 
-    /// As [`Sequences::find`] has found, if it has been called: at the cost of a load.
+    /// Returns the result of [`Sequences::find`], if it has been called, at the cost of a load.
     #[inline(always)]
-    pub(crate) fn known() -> Option<Sequences> {
+    pub(crate) fn cached() -> Option<Sequences> {
         let offset = OFFSET.load(Ordering::Relaxed);
         (offset != NONE).then_some(Sequences { offset })
     }
 
-    /// The processor that this runs on now; `None` if this thread has no area.
+    /// Returns the processor that this thread runs on; `None` if it has no registered area.
     #[inline(always)]
     pub(crate) fn cpu(self) -> Option<usize> {
         let cpu: u32;
-        // SAFETY: the C library has told that each thread has an area there. Threads that it does
-        // not know still have its thread pointer, or none of this code's language could run.
+        // SAFETY: the C library has announced that each thread has an area there. Threads that it
+        // does not know still have its thread pointer, or no Rust code could run in them.
         #[expect(unsafe_code)]
         unsafe {
             asm!(
@@ -253,13 +274,15 @@ impl Sequences {
         i32::try_from(cpu).ok().map(|cpu| cpu as usize)
     }
 
-    /// Whether the kernel does not maintain this thread's area, as the processor is another one; if
-    /// the thread is not just being moved.
+    /// Returns true if the kernel does not maintain this thread's area, because the thread runs on
+    /// another processor than the area says. Repeated, as the thread may be migrated during a
+    /// check.
     #[cold]
-    pub(crate) fn is_strangers(self) -> bool {
-        (0..STRANGER_TRIES).all(|_| {
+    pub(crate) fn is_foreign_area(self) -> bool {
+        (0..FOREIGN_AREA_CHECKS).all(|_| {
             let (cpu, is_told): (u32, u32);
-            // SAFETY: gives the limit of a segment, if there is such a one; touches nothing.
+            // SAFETY: returns the limit of a segment, if there is such a segment; touches no
+            // memory.
             #[expect(unsafe_code)]
             unsafe {
                 asm!(
@@ -275,19 +298,23 @@ impl Sequences {
         })
     }
 
-    /// Records an event with the writer that `slot` holds, if nothing must be looked at more closely,
-    /// and nothing came in between. The writer is only used within the sequence: who takes it out of
-    /// the slot, and then has all sequences restarted, can be sure that it is unused.
+    /// Records an event with the writer in `slot`, if it needs no slow path and the sequence is not
+    /// aborted. The writer is used only within the sequence: after it has been removed from the
+    /// slot, and all sequences have been restarted, it is unused.
     ///
-    /// The sequence goes on behind the instruction that publishes the event, to look whether the
-    /// reader sleeps. So where it is aborted it must be known whether that was before or behind: the
-    /// instruction also moves a register, by being one for strings.
+    /// The sequence continues after the instruction that publishes the event, in order to check
+    /// whether the reader sleeps. So the abort handler must know whether that instruction has run:
+    /// it is a string instruction, which also advances a register.
     #[inline(always)]
-    pub(crate) fn record(self, slot: &AtomicPtr<Writer>, event: &Event<'_>) -> Done {
+    pub(crate) fn record<W: HasRingAddresses>(
+        self,
+        slot: &AtomicPtr<W>,
+        event: &Event<'_>,
+    ) -> SequenceOutcome {
         let done: u64;
         // SAFETY: a writer in the slot is alive while it is there, and until all sequences were
-        // restarted afterwards. The event goes behind the ring's position, into the same
-        // sub-buffer, which it fits into with all that is copied: both is checked.
+        // restarted afterwards. The event goes to the ring's position, into the same sub-buffer;
+        // the sequence checks that the sub-buffer has room for all bytes that are copied.
         #[expect(unsafe_code)]
         unsafe {
             asm!(
@@ -299,14 +326,15 @@ impl Sequences {
                 ".pushsection __rseq_failure, \"ax\"",
                 ".byte 0x0f, 0xb9, 0x3d",
                 ".long 0x53053053",
-                // Behind the publishing instruction? Then whether the reader sleeps is not known.
+                // After the publishing instruction? Then the event is recorded, but the flag is
+                // unknown.
                 "23:",
                 "lea rdx, [{control} + 8]",
                 "cmp rdi, rdx",
                 "mov edx, {may_sleep}",
                 "je 26f",
                 "24:",
-                "mov rdx, {nothing}",
+                "mov rdx, {not_recorded}",
                 "jmp 26f",
                 ".popsection",
                 "xor edi, edi",
@@ -317,12 +345,13 @@ impl Sequences {
                 "mov {writer}, qword ptr [{slot}]",
                 "test {writer}, {writer}",
                 "jz 24b",
-                // The ring. A processor of none, as a number without sign, is too high.
+                // The ring. The number of an unregistered area is negative, thus too high when
+                // unsigned.
                 "mov {place:e}, dword ptr fs:[{area} + 4]",
-                "cmp {place}, qword ptr [{writer} + {frame} + {processors}]",
+                "cmp {place}, qword ptr [{writer} + {addresses} + {processors}]",
                 "jae 24b",
-                // Also what the processor says, if that is cheap.
-                "cmp qword ptr [{writer} + {frame} + {has_rdpid}], 0",
+                // Check the processor's own number too, if that is cheap.
+                "cmp qword ptr [{writer} + {addresses} + {has_rdpid}], 0",
                 "je 27f",
                 "rdpid {write}",
                 "and {write:e}, {cpu_mask}",
@@ -331,26 +360,26 @@ impl Sequences {
                 "27:",
                 "mov {control}, {place}",
                 "shl {control}, {control_bits}",
-                "add {control}, qword ptr [{writer} + {frame} + {controls}]",
-                "imul {place}, qword ptr [{writer} + {frame} + {ring_size}]",
-                "add {place}, qword ptr [{writer} + {frame} + {data}]",
-                // Room: a sub-buffer that has been begun, and enough of it.
+                "add {control}, qword ptr [{writer} + {addresses} + {controls}]",
+                "imul {place}, qword ptr [{writer} + {addresses} + {ring_size}]",
+                "add {place}, qword ptr [{writer} + {addresses} + {data}]",
+                // Room: the sub-buffer must have been begun, and have enough bytes left.
                 "mov {write}, qword ptr [{control}]",
                 "mov rax, {write}",
-                "and rax, qword ptr [{writer} + {frame} + {subbuffer_mask}]",
+                "and rax, qword ptr [{writer} + {addresses} + {subbuffer_mask}]",
                 "jz 24b",
                 "add rax, {left}",
-                "cmp rax, qword ptr [{writer} + {frame} + {subbuffer_size}]",
+                "cmp rax, qword ptr [{writer} + {addresses} + {subbuffer_size}]",
                 "jae 24b",
                 "mov rax, {write}",
-                "and rax, qword ptr [{writer} + {frame} + {ring_mask}]",
+                "and rax, qword ptr [{writer} + {addresses} + {ring_mask}]",
                 "add {place}, rax",
-                // The time takes longest to get. Meanwhile the event's bytes, which have been stored in
-                // small pieces just now, reach the cache, so that they can be loaded in large ones.
+                // Reading the time takes longest. Meanwhile the event's bytes, just stored in small
+                // pieces, reach the cache, so that they can be loaded in large pieces.
                 "rdtsc",
                 "shl rdx, 32",
                 "or rax, rdx",
-                // From the end to the start, so that one register counts and addresses.
+                // From the end to the start, so that one register is both counter and index.
                 "25:",
                 "movups {grain}, xmmword ptr [{from} + {left} - 32]",
                 "movups {next_grain}, xmmword ptr [{from} + {left} - 16]",
@@ -362,12 +391,12 @@ impl Sequences {
                 "mov qword ptr [{control} + {last_time}], rax",
                 "lea rax, [{write} + {size}]",
                 "mov rdi, {control}",
-                // Of no use but in a child of `vfork`.
+                // Can differ only in a child of `vfork`.
                 "cmp qword ptr [{control}], {write}",
                 "jne 24b",
-                // Stores the position, and moves `rdi` behind it.
+                // Stores the position, and advances `rdi`.
                 "stosq",
-                "mov rdx, qword ptr [{writer} + {frame} + {sleeping}]",
+                "mov rdx, qword ptr [{writer} + {addresses} + {sleeping}]",
                 "mov edx, dword ptr [rdx]",
                 "inc qword ptr [{control} + {recorded}]",
                 "22:",
@@ -387,48 +416,49 @@ impl Sequences {
                 out("rax") _,
                 out("rdx") done,
                 out("rdi") _,
-                frame = const offset_of!(Writer, frame),
-                processors = const offset_of!(Frame, processors),
-                has_rdpid = const offset_of!(Frame, has_rdpid),
+                addresses = const W::ADDRESSES_AT,
+                processors = const offset_of!(RingAddresses, processors),
+                has_rdpid = const offset_of!(RingAddresses, has_rdpid),
                 cpu_mask = const CPU_MASK,
-                controls = const offset_of!(Frame, controls),
-                data = const offset_of!(Frame, data),
-                sleeping = const offset_of!(Frame, sleeping),
-                ring_size = const offset_of!(Frame, ring_size),
-                ring_mask = const offset_of!(Frame, ring_mask),
-                subbuffer_size = const offset_of!(Frame, subbuffer_size),
-                subbuffer_mask = const offset_of!(Frame, subbuffer_mask),
+                controls = const offset_of!(RingAddresses, controls),
+                data = const offset_of!(RingAddresses, data),
+                sleeping = const offset_of!(RingAddresses, sleeping),
+                ring_size = const offset_of!(RingAddresses, ring_size),
+                ring_mask = const offset_of!(RingAddresses, ring_mask),
+                subbuffer_size = const offset_of!(RingAddresses, subbuffer_size),
+                subbuffer_mask = const offset_of!(RingAddresses, subbuffer_mask),
                 control_bits = const CONTROL_SIZE.trailing_zeros(),
                 last_time = const Word::LastTime as usize,
                 recorded = const Word::Recorded as usize,
                 time_at = const TIME_AT,
                 may_sleep = const MAY_SLEEP,
-                nothing = const NOTHING,
+                not_recorded = const NOT_RECORDED,
                 options(nostack),
             );
         }
         match done {
-            0 => Done::Recorded,
-            NOTHING => Done::Nothing,
-            _ => Done::RecordedForSleeper,
+            0 => SequenceOutcome::Recorded,
+            NOT_RECORDED => SequenceOutcome::NotRecorded,
+            _ => SequenceOutcome::RecordedWhileAsleep,
         }
     }
 
-    /// Appends an event; `false` if something came in between.
-    pub(crate) fn append(self, cells: &Cells, append: &Append<'_>) -> bool {
-        debug_assert!(append.data + append.event.copied_size() <= cells.size());
-        let control = cells.word(append.control, Word::Write).as_ptr();
+    /// Appends an event. Returns false if the sequence was aborted or a check failed.
+    pub(crate) fn append(self, cells: &Cells, placed: &PlacedEvent<'_>) -> bool {
+        debug_assert!(placed.data + placed.event.copied_size() <= cells.size());
+        let control = cells.word(placed.control, Word::Write).as_ptr();
         let mut done: u32 = 0;
-        // SAFETY: `data` and as many bytes as are copied are in the memory:
-        // `Plan::Append` says so, for the position that the sequence checks. What is overwritten is behind `write`, where nothing counts.
+        // SAFETY: `data` and the copied bytes after it are in the memory, as `Plan::Append` has
+        // checked for the position that the sequence checks again. The bytes there are at or after
+        // `write`, where nothing counts.
         #[expect(unsafe_code)]
         unsafe {
-            let into = cells.start().as_ptr().add(append.data);
+            let into = cells.start().as_ptr().add(placed.data);
             asm!(
                 sequence!(
                     "cmp qword ptr [{word} + 8], {last_time}",
                     "jne 24f",
-                    // From the end to the start, so that one register counts and addresses.
+                    // From the end to the start, so that one register is both counter and index.
                     "25:",
                     "movups {grain}, xmmword ptr [{from} + {left} - 16]",
                     "movups xmmword ptr [{into} + {left} - 16], {grain}",
@@ -440,15 +470,15 @@ impl Sequences {
                 ),
                 area = in(reg) self.offset,
                 recorded = const Word::Recorded as usize,
-                cpu = in(reg) append.cpu,
+                cpu = in(reg) placed.cpu,
                 word = in(reg) control,
-                expected = in(reg) append.write,
-                last_time = in(reg) append.last_time,
-                from = in(reg) append.event.start(),
+                expected = in(reg) placed.write,
+                last_time = in(reg) placed.last_time,
+                from = in(reg) placed.event.start(),
                 into = in(reg) into,
-                left = inout(reg) append.event.copied_size() => _,
-                time = in(reg) append.time,
-                next = in(reg) append.next,
+                left = inout(reg) placed.event.copied_size() => _,
+                time = in(reg) placed.time,
+                next = in(reg) placed.next,
                 scratch = out(reg) _,
                 grain = out(xmm_reg) _,
                 rdpid = in(reg) u32::from(HAS_RDPID.load(Ordering::Relaxed)),
@@ -461,24 +491,25 @@ impl Sequences {
         done != 0
     }
 
-    /// Leaves a sub-buffer and begins the next one; `false` if something came in between.
+    /// Leaves a sub-buffer and begins the next one. Returns false if the sequence was aborted or a
+    /// check failed.
     pub(crate) fn switch(
         self,
         cells: &Cells,
         cpu: usize,
         control: usize,
         write: u64,
-        switch: &Switch,
+        switch: &SubbufferSwitch,
     ) -> bool {
         let place = |at: usize, bytes: &[u8]| {
             debug_assert!(at + bytes.len() <= cells.size());
             // SAFETY: within the memory, as positions in a ring's data are.
             #[expect(unsafe_code)]
             let into = unsafe { cells.start().as_ptr().add(at) };
-            Copy { from: bytes.as_ptr(), into, size: bytes.len() }
+            CopyStep { from: bytes.as_ptr(), into, size: bytes.len() }
         };
         let begin = place(switch.begin.0, &switch.begin.1);
-        let copies: [Copy; 3] = match &switch.leave {
+        let copies: [CopyStep; 3] = match &switch.leave {
             Some((at, end, discarded)) => [
                 place(at + packet::LAST_TIME, end),
                 place(at + packet::DISCARDED, discarded),
@@ -489,9 +520,9 @@ impl Sequences {
         let copies = SwitchCopies { copies, restart: switch.restart };
         let control = cells.word(control, Word::Write).as_ptr();
         let mut done: u32 = 0;
-        // SAFETY: each copy is from bytes of this thread to a place in the memory, which `switch`
-        // has checked. The header of the sub-buffer to leave counts only when `WRITE` is beyond it,
-        // and that of the one to begin is behind `WRITE`.
+        // SAFETY: each copy is from bytes of this thread to a place in the memory, as `Writer::switch`
+        // has computed it from positions in the ring. The header of the sub-buffer to leave counts only
+        // once `WRITE` is beyond it, and the header of the next one is beyond `WRITE`.
         #[expect(unsafe_code)]
         unsafe {
             asm!(
@@ -535,7 +566,8 @@ impl Sequences {
         done != 0
     }
 
-    /// Counts an event that found no room; `false` if something came in between.
+    /// Counts an event that found the ring full. Returns false if the sequence was aborted or a
+    /// check failed.
     pub(crate) fn count_lost(self, cells: &Cells, cpu: usize, control: usize, lost: u64) -> bool {
         let counter = cells.word(control, Word::Lost).as_ptr();
         let mut done: u32 = 0;
@@ -563,12 +595,13 @@ impl Sequences {
 
 #[cfg(test)]
 mod tests {
-    use super::{Append, Sequences};
+    use super::{PlacedEvent, Sequences};
     use crate::cells::{Cells, Word};
     use crate::{Event, Shape};
     use std::sync::atomic::Ordering::Relaxed;
 
-    /// What another writer on this processor did between a look at the ring and the sequence.
+    /// A change by another writer on this processor between the load of the ring's words and the
+    /// sequence makes the sequence fail.
     #[test]
     fn what_came_in_between_is_noticed() {
         let Some(sequences) = Sequences::find() else { return };
@@ -577,7 +610,7 @@ mod tests {
         let (_, cells) = Cells::create(c"test", &shape).unwrap();
         let mut bytes = [1; 32];
         let event = Event::new(&mut bytes, 20, 7).unwrap();
-        // Whether one of some tries succeeds, as any of them may be preempted.
+        // Repeated, as any attempt may be preempted.
         let is_appended = |write: u64, last_time: u64| {
             (0..100).any(|_| {
                 let cpu = sequences.cpu().unwrap();
@@ -586,8 +619,9 @@ mod tests {
                 cells.store(control, Word::LastTime, 9, Relaxed);
                 let data = shape.data_of(cpu).start + 84;
                 let (event, next, time) = (&event, 104, 10);
-                let append = Append { cpu, control, data, event, write, next, last_time, time };
-                let is_appended = sequences.append(&cells, &append);
+                let placed =
+                    PlacedEvent { cpu, control, data, event, write, next, last_time, time };
+                let is_appended = sequences.append(&cells, &placed);
                 let found =
                     [Word::Write, Word::LastTime].map(|word| cells.load(control, word, Relaxed));
                 assert_eq!(found, if is_appended { [104, 10] } else { [84, 9] });

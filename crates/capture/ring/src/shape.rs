@@ -1,4 +1,4 @@
-//! How large a set of rings is and where its parts are: the page that the memory starts with.
+//! Shape of a set of rings: sizes, offsets, and the header page that stores them.
 //!
 //! ```text
 //! 0   magic "blkring" and a NUL      32  size of a sub-buffer, u64
@@ -9,55 +9,52 @@
 //! 24  size of a packet header, u64   128 SLEEPING, u64
 //! 80  bytes of the largest event,     256 DOZING, u64
 //!     u32; 0: the default
+//! 84  wait for room in a full ring,
+//!     microseconds, u32
 //! ```
 //!
-//! All words are little-endian. Written by the daemon before anybody else has the memory; a traced
-//! program reads it once, and refuses what it does not know.
+//! All words are little-endian. The agent writes the page before anybody else has the memory. A
+//! traced program reads it once, and refuses an unknown version.
 
-#[cfg(not(loom))]
-use crate::cells::{Cells, Word};
-use crate::encode::COPIED;
+use crate::event_layout::{COPIED, TOO_LARGE};
 use crate::packet;
 use std::fmt;
 use std::ops::Range;
-#[cfg(not(loom))]
-use std::sync::atomic::Ordering::Relaxed;
 
-/// What happens to events that find the ring full.
+/// Policy for events that find the ring full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// They are dropped, and counted.
+    /// They are dropped and counted.
     Discard,
-    /// They take the place of the oldest ones: a flight recorder.
+    /// They overwrite the oldest events: a flight recorder.
     Overwrite,
 }
 
-/// The sizes of a set of rings.
+/// Sizes and options of a set of rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Rings: one for each processor, and one more.
+    /// Number of rings: one for each processor, and one more.
     pub rings: usize,
     /// Bytes of a sub-buffer: a power of two.
     pub subbuffer_size: usize,
-    /// Sub-buffers of a ring: a power of two, at least 2, or 4 if they are overwritten.
+    /// Sub-buffers of a ring: a power of two, at least 2, or 4 in overwrite mode.
     pub subbuffer_count: usize,
-    /// What happens when they are full.
+    /// Policy for a full ring.
     pub mode: Mode,
     /// UUID of the trace, for packet headers.
     pub uuid: [u8; 16],
     /// Id of the stream class, for packet headers.
     pub stream: u32,
-    /// Bytes of the largest event, whose strings are shortened to that; 0 for [`EVENT_SIZE_DEFAULT`].
+    /// Maximum bytes of an event, to which its strings are shortened; 0 for [`EVENT_SIZE_DEFAULT`].
     pub event_size: u32,
-    /// Microseconds that a writer waits for room where the ring is full, before the event is lost;
-    /// [`WAIT_FOREVER`] for as long as anybody reads.
+    /// Microseconds that a writer waits for room in a full ring before the event is lost;
+    /// [`WAIT_FOREVER`] to wait as long as a reader reads.
     pub wait_us: u32,
-    /// Where positions start: a multiple of a ring's size. 0, but in tests of what happens when
-    /// positions wrap.
+    /// First position, a multiple of a ring's size. Not 0 only in tests of wrapping positions.
     pub start: u64,
 }
 
-/// Why no set of rings can have such a shape.
+/// Why a shape is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShapeError {
     /// There must be at least 2 rings, and at most [`RINGS_MAX`].
@@ -68,9 +65,9 @@ pub enum ShapeError {
     SubbufferCount(u64),
     /// Positions must start at a multiple of a ring's size.
     Start(u64),
-    /// The memory is smaller than its header says, or has none.
+    /// The memory is smaller than its header says, or than a header.
     Memory(usize),
-    /// The memory does not start as it should: another version, or something else.
+    /// The memory has another version, or is no set of rings.
     Unknown,
 }
 
@@ -99,39 +96,41 @@ impl fmt::Display for ShapeError {
 
 impl std::error::Error for ShapeError {}
 
-/// Waiting without an end of its own.
+/// Value of `wait_us` for waiting without a time limit.
 pub const WAIT_FOREVER: u32 = u32::MAX;
-/// Processors that Linux can have, and the ring for others.
+/// Maximum number of rings: the processors that Linux can have, and the additional ring.
 pub const RINGS_MAX: usize = 8193;
-/// Bytes of the largest event, where nothing else is chosen.
+/// Default for the maximum bytes of an event.
 pub const EVENT_SIZE_DEFAULT: usize = 64 << 10;
-/// Smallest sub-buffer: a page.
+/// Minimum bytes of a sub-buffer: a page.
 pub const SUBBUFFER_SIZE_MIN: usize = 4096;
-/// Largest sub-buffer: packet sizes are in bits and 32 bits must do for those who read them so.
+/// Maximum bytes of a sub-buffer: packet sizes are in bits, and some readers keep them in 32 bits.
 pub const SUBBUFFER_SIZE_MAX: usize = 256 << 20;
+const _: () = assert!(TOO_LARGE > SUBBUFFER_SIZE_MAX);
 /// Most sub-buffers.
 pub const SUBBUFFER_COUNT_MAX: usize = 1 << 16;
 
-/// Bytes at the start of the memory that say all of it.
+/// Bytes of the header that describe the shape.
 #[cfg(not(loom))]
 pub const SHAPE_SIZE: usize = 88;
 #[cfg(not(loom))]
 const MAGIC: u64 = u64::from_le_bytes(*b"blkring\0");
 #[cfg(not(loom))]
 const VERSION: u64 = 2;
-const PAGE: usize = 4096;
-/// Bytes between the controls of two rings: two cache lines for writers, two for the reader,
-/// because processors fetch lines in pairs.
+pub(crate) const PAGE: usize = 4096;
+/// Distance between the controls of two rings, in bytes: two cache lines for writers and two for
+/// the reader, because processors prefetch lines in pairs.
 pub(crate) const CONTROL_SIZE: usize = 256;
 
-/// Where in the set header the reader says that it sleeps.
+/// Offset of the reader's flag `SLEEPING` in the set header.
 #[cfg(not(loom))]
 pub(crate) const SLEEPING: usize = 128;
-/// Where it says that it comes by itself, but not soon; away from the line that each event looks at.
+/// Offset of the reader's flag `DOZING`; on another cache line than `SLEEPING`, which each event
+/// loads.
 #[cfg(not(loom))]
 pub(crate) const DOZING: usize = 256;
 
-/// The smallest that does in both modes.
+/// The smallest shape that is valid in both modes.
 impl Default for Shape {
     fn default() -> Shape {
         let (subbuffer_size, subbuffer_count) = (SUBBUFFER_SIZE_MIN, 4);
@@ -153,7 +152,7 @@ impl Default for Shape {
 }
 
 impl Shape {
-    /// Checks it.
+    /// Checks that the shape is valid.
     pub fn check(&self) -> Result<(), ShapeError> {
         let sizes = SUBBUFFER_SIZE_MIN..=SUBBUFFER_SIZE_MAX;
         if !(2..=RINGS_MAX).contains(&self.rings) {
@@ -162,8 +161,8 @@ impl Shape {
         if !self.subbuffer_size.is_power_of_two() || !sizes.contains(&self.subbuffer_size) {
             return Err(ShapeError::SubbufferSize(self.subbuffer_size as u64));
         }
-        // Of an overwritten ring, the sub-buffer behind the one that is being written cannot be read,
-        // nor is that one whole; with two there would be nothing left.
+        // In overwrite mode, a reader can read neither the sub-buffer that is being written nor the
+        // next one, which may be being overwritten; with two there would be nothing to read.
         let count_min = if self.mode == Mode::Overwrite { 4 } else { 2 };
         let counts = count_min..=SUBBUFFER_COUNT_MAX;
         if !self.subbuffer_count.is_power_of_two() || !counts.contains(&self.subbuffer_count) {
@@ -178,28 +177,28 @@ impl Shape {
         }
     }
 
-    /// Bytes of data of a ring.
+    /// Bytes of a ring's data.
     pub fn ring_size(&self) -> usize {
         self.subbuffer_size.saturating_mul(self.subbuffer_count)
     }
 
-    /// Bytes of the largest event that is recorded, with its header: what is chosen, if a sub-buffer has room for it.
+    /// Maximum bytes of an event with its header: the configured size, if it fits a sub-buffer.
     pub fn event_size_max(&self) -> usize {
         let chosen = match self.event_size {
             0 => EVENT_SIZE_DEFAULT,
             chosen => chosen as usize,
         };
-        // Events never reach the very end.
+        // An event never reaches the last byte of a sub-buffer.
         let room = self.subbuffer_size.saturating_sub(packet::SIZE + 1) / COPIED * COPIED;
         chosen.min(room)
     }
 
-    /// Bytes of the whole set.
+    /// Bytes of the whole set of rings.
     pub fn memory_size(&self) -> usize {
         self.data_start() + self.rings * self.ring_size()
     }
 
-    /// Where in the memory a ring's data are.
+    /// Range of a ring's data in the memory.
     pub fn data_of(&self, ring: usize) -> Range<usize> {
         let start = self.data_start() + ring * self.ring_size();
         start..start + self.ring_size()
@@ -213,9 +212,9 @@ impl Shape {
         PAGE + ring * CONTROL_SIZE
     }
 
-    /// Prepares memory, which is all zeros.
+    /// Returns the header page's bytes.
     #[cfg(not(loom))]
-    pub(crate) fn write(&self, cells: &Cells) {
+    pub(crate) fn to_bytes(self) -> [u8; SHAPE_SIZE] {
         let mut page = [0; SHAPE_SIZE];
         let mode = match self.mode {
             Mode::Discard => 0,
@@ -239,26 +238,10 @@ impl Shape {
         page[72..80].copy_from_slice(&self.start.to_le_bytes());
         page[80..84].copy_from_slice(&self.event_size.to_le_bytes());
         page[84..88].copy_from_slice(&self.wait_us.to_le_bytes());
-        cells.copy_in(0, &page);
-        for ring in 0..self.rings {
-            let control = self.control_of(ring);
-            cells.store(control, Word::Write, self.start, Relaxed);
-            cells.store(control, Word::Read, self.start, Relaxed);
-        }
+        page
     }
 
-    /// Reads what the daemon has prepared.
-    #[cfg(not(loom))]
-    pub(crate) fn read(cells: &Cells) -> Result<Shape, ShapeError> {
-        let mut page = [0; SHAPE_SIZE];
-        if cells.size() < PAGE {
-            return Err(ShapeError::Memory(cells.size()));
-        }
-        cells.copy_out(0, &mut page);
-        Shape::of_memory(&page, cells.size())
-    }
-
-    /// What memory of that size says by its first bytes.
+    /// Reads the shape from the header page of memory of this size.
     #[cfg(not(loom))]
     pub fn of_memory(page: &[u8; SHAPE_SIZE], size: usize) -> Result<Shape, ShapeError> {
         let word = |index: usize| {

@@ -1,72 +1,73 @@
-//! A place for a writer that any thread may use, and that may be taken out at any time.
+//! A slot for a writer that any thread may use, and that may be removed at any time.
 //!
-//! Nobody who records holds a lock or counts itself in. A restartable sequence uses the writer only
-//! within itself, so when the writer is out and all sequences have been restarted, none does. Who
-//! needs longer, because a sub-buffer is full or there are no sequences, counts itself while it does.
+//! The fast path takes no lock and no reference count. A restartable sequence uses the writer only
+//! within itself; so once the writer is removed and all sequences have been restarted, no sequence
+//! uses it. The slow path, for a full sub-buffer or without sequences, counts itself as a user
+//! meanwhile.
 //!
-//! A known limit: who is left meanwhile, by a handler that jumps out of a signal (`siglongjmp`), is counted for
-//! ever. From then on each writer that is taken out or replaced stays mapped, for which the taker waits as long as
-//! it has patience; and a slot that is emptied is not used again. Nobody can tell such a thread for certain from
-//! one that was stopped. The place of its function on the stack, by which the lock of a ring is taken back (see
-//! [`crate::locked`]), can mislead where threads change stacks: a lock that is taken wrongly costs an event,
-//! memory that is unmapped wrongly costs the program.
+//! A known limit: a user that is left by a handler that jumps out of a signal (`siglongjmp`) is
+//! counted for ever. From then on each writer that is removed or replaced stays mapped, after a
+//! wait for the full timeout, and an emptied slot is not used again. Such a thread cannot be told
+//! for certain from one that was stopped. The stack position by which the lock of a ring is taken
+//! back (see [`crate::lock`]) can mislead where threads switch stacks: a lock taken wrongly costs
+//! an event, but memory unmapped wrongly would crash the program.
 
-use crate::encode::Event;
+use crate::encoder::Event;
 #[cfg(target_arch = "x86_64")]
-use crate::rseq::{Done, Sequences};
-use crate::write::{Outcome, Writer};
+use crate::rseq::{SequenceOutcome, Sequences};
+use crate::writer::{Outcome, Writer};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Holds a writer, or none.
+/// A slot with a writer, or empty.
 #[derive(Debug, Default)]
 pub struct Slot {
-    /// Where a restartable sequence may go on with the writer, …
-    quick: AtomicPtr<Writer>,
-    /// … and where anybody may who counts itself in `users`.
+    /// The writer for restartable sequences.
+    fast: AtomicPtr<Writer>,
+    /// The writer for users that are counted in `users`.
     writer: AtomicPtr<Writer>,
-    /// Who uses the writer outside of sequences.
+    /// Number of users outside of sequences.
     users: AtomicU64,
-    /// Whether a writer is just being put in or taken out, or could not be taken out for good.
+    /// Whether a writer is being inserted or removed, or could not be removed for good.
     is_changing: AtomicBool,
 }
 
-// SAFETY: all zeros is an empty slot. What a writer in it owned is not freed then, nor used any more.
+// SAFETY: all zeros is an empty slot. A writer in the slot is leaked then, and no longer used.
 #[expect(unsafe_code)]
 unsafe impl blkkin_sys::AllZeros for Slot {}
 
 impl Slot {
-    /// An empty one.
+    /// Makes an empty slot.
     pub const fn new() -> Slot {
         Slot {
-            quick: AtomicPtr::new(ptr::null_mut()),
+            fast: AtomicPtr::new(ptr::null_mut()),
             writer: AtomicPtr::new(ptr::null_mut()),
             users: AtomicU64::new(0),
             is_changing: AtomicBool::new(false),
         }
     }
 
-    /// Records an event with the writer, if there is one; and wakes the reader if it sleeps (see
+    /// Records an event with the writer, if there is one, and wakes the reader if it sleeps (see
     /// [`crate::Cells::fall_asleep`]).
     #[inline(always)]
     pub fn record(&self, event: &mut Event<'_>) -> Outcome {
         #[cfg(target_arch = "x86_64")]
-        if let Some(sequences) = Sequences::known() {
-            match sequences.record(&self.quick, event) {
-                Done::Recorded => return Outcome::Recorded,
-                Done::RecordedForSleeper => {
+        if let Some(sequences) = Sequences::cached() {
+            match sequences.record(&self.fast, event) {
+                SequenceOutcome::Recorded => return Outcome::Recorded,
+                SequenceOutcome::RecordedWhileAsleep => {
                     self.with_writer(Writer::wake_reader);
                     return Outcome::Recorded;
                 }
-                Done::Nothing => {}
+                SequenceOutcome::NotRecorded => {}
             }
         }
-        // A copy, so that the event's own size and place need not be in memory before.
-        self.record_with_care(&mut event.again())
+        // A copy, so that the event itself can stay in registers.
+        self.record_slowly(&mut event.reborrow())
     }
 
-    /// Records an event of which a string was shortened, and counts it as such.
+    /// Records an event with a shortened string, and counts it as such.
     #[cold]
     pub fn record_cut(&self, event: &mut Event<'_>) -> Outcome {
         let outcome = self.record(event);
@@ -78,7 +79,7 @@ impl Slot {
 
     #[cold]
     #[inline(never)]
-    fn record_with_care(&self, event: &mut Event<'_>) -> Outcome {
+    fn record_slowly(&self, event: &mut Event<'_>) -> Outcome {
         self.with_writer(|writer| writer.record(event)).unwrap_or(Outcome::NoWriter)
     }
 
@@ -86,60 +87,59 @@ impl Slot {
     #[cold]
     #[inline(never)]
     fn with_writer<T>(&self, use_it: impl FnOnce(&Writer) -> T) -> Option<T> {
-        // A glance, so that events that nobody takes do not look like users of a writer.
+        // Relaxed: a first check, so that events without a writer do not count as users.
         if self.writer.load(Ordering::Relaxed).is_null() {
             return None;
         }
-        // Sequentially consistent, as in `take`: either the writer is seen to be out here, or this
-        // user is seen there.
+        // Sequentially consistent, pairs with the operations in `take`: either this thread sees
+        // that the writer is removed, or `take` sees this user.
         self.users.fetch_add(1, Ordering::SeqCst);
         let writer = self.writer.load(Ordering::SeqCst);
-        // SAFETY: null, or a writer that `put` has put there; `take` gives it away only when there
-        // are no users.
+        // SAFETY: null, or a writer that `put` has stored; `take` returns it only when there are no
+        // users.
         #[expect(unsafe_code)]
         let result = unsafe { writer.as_ref() }.map(use_it);
         self.users.fetch_sub(1, Ordering::Release);
         result
     }
 
-    /// Puts a writer into the slot; gives it back if there is one already, or one is just being put
-    /// in or taken out.
+    /// Inserts a writer. Returns it if there is one already, or another change is under way.
     pub fn put(&self, writer: Box<Writer>) -> Result<(), Box<Writer>> {
-        let Some(_changing) = Changing::begin(self) else { return Err(writer) };
+        let Some(_guard) = ChangeGuard::acquire(self) else { return Err(writer) };
         if !self.writer.load(Ordering::Relaxed).is_null() {
             return Err(writer);
         }
-        let is_quick = is_quick(&writer);
+        let uses_sequences = uses_sequences(&writer);
         let writer = Box::into_raw(writer);
-        // Release: who sees the pointer sees the writer. Sequences load it as well, which on their
-        // processors orders what is loaded through it.
+        // Release: whoever sees the pointer sees the writer. Sequences load the pointer without an
+        // acquire; x86 does not reorder loads, so they see the writer too.
         self.writer.store(writer, Ordering::Release);
-        if is_quick {
-            self.quick.store(writer, Ordering::Release);
+        if uses_sequences {
+            self.fast.store(writer, Ordering::Release);
         }
         Ok(())
     }
 
-    /// Puts a writer in the place of the one that is there: from some moment on events go to the new one,
-    /// and each goes to one of them. Gives the old one, as [`take`](Self::take) does; if somebody still
-    /// uses that after `patience`, it lives for ever, and the new one is used all the same. Gives the new
-    /// one back if there is none to replace.
+    /// Replaces the writer: from some moment on events go to the new one, and each event goes to
+    /// one of the two. Returns the old one like [`take`](Self::take). If somebody still uses the
+    /// old one after `patience`, it is leaked, and the new one is used all the same. Returns the
+    /// new one if there is none to replace.
     pub fn replace(
         &self,
         writer: Box<Writer>,
         patience: Duration,
     ) -> Result<Result<Box<Writer>, StillUsed>, Box<Writer>> {
-        let Some(_changing) = Changing::begin(self) else { return Err(writer) };
+        let Some(_guard) = ChangeGuard::acquire(self) else { return Err(writer) };
         if self.writer.load(Ordering::Relaxed).is_null() {
             return Err(writer);
         }
-        let is_quick = is_quick(&writer);
+        let uses_sequences = uses_sequences(&writer);
         let writer = Box::into_raw(writer);
-        // As in `put` and `take`.
-        let quick = if is_quick { writer } else { ptr::null_mut() };
-        let was_quick = !self.quick.swap(quick, Ordering::SeqCst).is_null();
+        // Ordered as in `put` and `take`.
+        let fast = if uses_sequences { writer } else { ptr::null_mut() };
+        let used_sequences = !self.fast.swap(fast, Ordering::SeqCst).is_null();
         let old = self.writer.swap(writer, Ordering::SeqCst);
-        if !self.is_unused_within(patience, was_quick) {
+        if !self.is_unused_within(patience, used_sequences) {
             return Ok(Err(StillUsed));
         }
         // SAFETY: as in `take`.
@@ -147,11 +147,11 @@ impl Slot {
         Ok(Ok(unsafe { Box::from_raw(old) }))
     }
 
-    /// Waits until nobody uses a writer that has been taken out.
-    fn is_unused_within(&self, patience: Duration, was_quick: bool) -> bool {
+    /// Waits until nobody uses a writer that has been removed. Returns false after a timeout.
+    fn is_unused_within(&self, patience: Duration, used_sequences: bool) -> bool {
         let end = Instant::now() + patience;
-        let mut is_unused = !was_quick || blkkin_sys::restart_sequences();
-        // Sequentially consistent: see `record_with_care`. (Also an acquire of what users did.)
+        let mut is_unused = !used_sequences || blkkin_sys::restart_sequences();
+        // Sequentially consistent: see `with_writer`. Also an acquire of what users did.
         while is_unused && self.users.load(Ordering::SeqCst) != 0 {
             is_unused = Instant::now() < end;
             std::thread::sleep(Duration::from_micros(50));
@@ -159,32 +159,32 @@ impl Slot {
         is_unused
     }
 
-    /// Takes the writer out, and gives it when nobody uses it any more; an error, and it lives for
-    /// ever and the slot stays empty, if somebody still does after `patience`: a thread that is
-    /// stopped or was killed. Not to be called by a thread that anybody waits for.
+    /// Removes the writer, and returns it once nobody uses it any more. If somebody still does
+    /// after `patience` (a thread that is stopped or was killed), returns an error; then the writer
+    /// is leaked and the slot stays empty. Must not be called by a thread that others wait for.
     pub fn take(&self, patience: Duration) -> Result<Option<Box<Writer>>, StillUsed> {
-        let Some(changing) = Changing::begin(self) else { return Err(StillUsed) };
-        let was_quick = !self.quick.swap(ptr::null_mut(), Ordering::SeqCst).is_null();
+        let Some(guard) = ChangeGuard::acquire(self) else { return Err(StillUsed) };
+        let used_sequences = !self.fast.swap(ptr::null_mut(), Ordering::SeqCst).is_null();
         let writer = self.writer.swap(ptr::null_mut(), Ordering::SeqCst);
         if writer.is_null() {
             return Ok(None);
         }
-        if !self.is_unused_within(patience, was_quick) {
-            // Who counts itself in now could not be told from who still uses the old one.
-            changing.for_ever();
+        if !self.is_unused_within(patience, used_sequences) {
+            // A new user could not be told from a user of the old writer.
+            guard.keep_forever();
             return Err(StillUsed);
         }
-        // SAFETY: a box that `put` took apart; it is in the slot no more, no sequence has loaded it
-        // before it was taken out and still goes on, and nobody else uses it.
+        // SAFETY: a box that `put` took apart. It is no longer in the slot, no sequence that loaded
+        // it before is still running, and it has no other users.
         #[expect(unsafe_code)]
         Ok(Some(unsafe { Box::from_raw(writer) }))
     }
 }
 
-/// Whether sequences can go on with a writer.
-fn is_quick(writer: &Writer) -> bool {
+/// Returns true if sequences can use a writer.
+fn uses_sequences(writer: &Writer) -> bool {
     #[cfg(target_arch = "x86_64")]
-    return writer.quick_sequences().is_some();
+    return writer.tsc_sequences().is_some();
     #[cfg(not(target_arch = "x86_64"))]
     {
         let _ = writer;
@@ -192,29 +192,29 @@ fn is_quick(writer: &Writer) -> bool {
     }
 }
 
-/// The right to put a writer in or take it out, until it is dropped.
-struct Changing<'s>(&'s Slot);
+/// Exclusive right to insert or remove a writer.
+struct ChangeGuard<'s>(&'s Slot);
 
-impl Changing<'_> {
-    fn begin(slot: &Slot) -> Option<Changing<'_>> {
-        // Acquire: pairs with the release of who changed it last.
+impl ChangeGuard<'_> {
+    fn acquire(slot: &Slot) -> Option<ChangeGuard<'_>> {
+        // Acquire: pairs with the release of the last change, in `drop`.
         let is_free = !slot.is_changing.swap(true, Ordering::Acquire);
-        is_free.then_some(Changing(slot))
+        is_free.then_some(ChangeGuard(slot))
     }
 
-    fn for_ever(self) {
+    fn keep_forever(self) {
         std::mem::forget(self);
     }
 }
 
-impl Drop for Changing<'_> {
+impl Drop for ChangeGuard<'_> {
     fn drop(&mut self) {
-        // Release: pairs with `begin`.
+        // Release: pairs with `acquire`.
         self.0.is_changing.store(false, Ordering::Release);
     }
 }
 
-/// A thread has not finished with a writer, or another one is just putting one in or taking it out.
+/// A thread has not finished with a writer, or another change is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StillUsed;
 

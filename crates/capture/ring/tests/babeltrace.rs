@@ -1,5 +1,5 @@
-//! What babeltrace2 says of packets out of rings: all events that are there, how many were discarded,
-//! and how many packets were lost because they were overwritten.
+//! Packets of rings, read by babeltrace2: all events are there, with the numbers of discarded
+//! events and of packets that were overwritten.
 
 mod support;
 
@@ -32,7 +32,7 @@ stream {
 event { id = 7; name = "numbered"; stream_id = 3; fields := struct { uint64_t number; }; };
 "#;
 
-/// Events of which this many fill a sub-buffer.
+/// Bytes of an event; a sub-buffer holds a whole number of them.
 const EVENT_SIZE: usize = HEADER_SIZE + 8;
 
 fn record(writer: &Writer, number: u64) -> Outcome {
@@ -41,7 +41,7 @@ fn record(writer: &Writer, number: u64) -> Outcome {
     writer.record(&mut blkkin_ring::Event::new(&mut bytes, EVENT_SIZE, 7).unwrap())
 }
 
-/// A set of rings of which one is used, and the packets that come out of it.
+/// A set of rings, one of which is used, and its packets.
 struct Stream {
     set: Set,
     writer: Writer,
@@ -58,12 +58,12 @@ impl Stream {
         Stream { set, writer, reader, packets: Vec::new() }
     }
 
-    /// How many of these events are recorded.
+    /// Recorder these events; returns how many were recorded.
     fn record(&self, numbers: std::ops::Range<u64>) -> usize {
         numbers.filter(|number| record(&self.writer, *number) == Outcome::Recorded).count()
     }
 
-    /// Takes all that is there; sub-buffers that had been overwritten.
+    /// Takes all packets; returns the number of overwritten sub-buffers.
     fn take(&mut self) -> u64 {
         let mut overwritten = 0;
         loop {
@@ -80,7 +80,7 @@ impl Stream {
         self.reader.finish(&self.set.cells, &self.set.shape, &mut self.packets).unwrap();
     }
 
-    /// Lines of babeltrace2's output, and its warnings.
+    /// Returns the number of lines in babeltrace2's output, and its warnings.
     fn read(&self, name: &str) -> (usize, String) {
         let Scratch(path) = &Scratch::new(&format!("ring-{name}"));
         std::fs::write(path.join("metadata"), METADATA).unwrap();
@@ -92,7 +92,7 @@ impl Stream {
     }
 }
 
-/// If not, the test is skipped.
+/// Without babeltrace2 the test is skipped.
 fn has_babeltrace(test: &str) -> bool {
     let is_there = is_installed("babeltrace2");
     if !is_there {
@@ -115,7 +115,7 @@ fn discarded_events_are_told_where_they_were_and_at_the_end() {
     stream.take();
     let last = stream.record(2000..3000);
     stream.take();
-    // These only the last packet can tell of: no event comes behind them.
+    // Only the final packet can report these: no event follows them.
     for _ in 0..3 {
         let mut bytes = [0; 4096];
         let mut event = blkkin_ring::Event::new(&mut bytes, 4096, 7).unwrap();

@@ -1,6 +1,6 @@
 //! A traced program that writes anything anywhere in the memory, while a reader reads. The reader
-//! gives packets that are sound in themselves, or says that there is nonsense; it takes bounded
-//! memory, and a ring that nobody scribbled on is read as if nothing were.
+//! returns plausible packets, or reports invalid data; its memory is bounded, and an undamaged ring
+//! is read as usual.
 
 mod support;
 
@@ -12,20 +12,20 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use support::{Harvest, Set, record, shape};
 
-/// Ends the scribbler, also when a check fails.
-struct Ending<'e>(&'e AtomicBool);
+/// Stops the scribbler, also when a check fails.
+struct StopGuard<'e>(&'e AtomicBool);
 
-impl Drop for Ending<'_> {
+impl Drop for StopGuard<'_> {
     fn drop(&mut self) {
         self.0.store(true, Relaxed);
     }
 }
 
-/// Takes until there is nothing, or nonsense; checks what can be checked of nonsense.
+/// Takes until there is nothing, or invalid data; checks what can be checked of such packets.
 fn drain(set: &Set, ring: usize, reader: &mut Reader) -> usize {
     let mut packets = 0;
     let mut last_time = 0;
-    // A scribbler that is as quick as the reader could go on for ever.
+    // A scribbler that is as fast as the reader could continue for ever.
     for _ in 0..1000 {
         let mut bytes = Vec::new();
         match reader.take(&set.cells, &set.shape, true, &mut bytes) {
@@ -50,7 +50,7 @@ fn drain(set: &Set, ring: usize, reader: &mut Reader) -> usize {
     packets
 }
 
-/// Values that come near to what is expected, more often than random ones would.
+/// Returns values close to the expected ones, more often than random numbers would be.
 fn word(random: &mut Random, set: &Set) -> u64 {
     let sizes = [set.shape.subbuffer_size as u64, set.shape.ring_size() as u64, 84, 84 * 8, 0];
     let size = sizes[random.below(sizes.len() as u64) as usize];
@@ -78,7 +78,7 @@ fn a_scribbler_gains_nothing() {
                 let mut random = Random::new(seed);
                 while !is_over.load(Relaxed) {
                     let value = word(&mut random, &set);
-                    // Control words often, else the start of a sub-buffer, else anything.
+                    // Often control words, else the start of a sub-buffer, else any place.
                     let at = match random.below(4) {
                         0 | 1 => controls.start as u64 + random.below(3 * 256),
                         2 => {
@@ -91,11 +91,11 @@ fn a_scribbler_gains_nothing() {
                     theirs.word(at as usize & !7).store(value, Relaxed);
                 }
             });
-            let _ending = Ending(&is_over);
+            let _ending = StopGuard(&is_over);
             let end = Instant::now() + Duration::from_secs(2);
             while Instant::now() < end {
                 for ring in 0..3 {
-                    // Nonsense ends a ring, so there is a new reader each time.
+                    // Invalid data end a ring, so each round has a new reader.
                     let mut reader = match readings % 2 {
                         0 => Reader::new(&set.shape, ring, Clock::Monotonic),
                         _ => Reader::from_oldest(&set.cells, &set.shape, ring, Clock::Monotonic),
@@ -119,7 +119,7 @@ fn nonsense_in_one_ring_leaves_the_others_alone() {
     while record(&writer, 1, numbers) == Outcome::Recorded {
         numbers += 1;
     }
-    // WRITE of ring 2, which nobody uses as long as others are free: far beyond what it can hold.
+    // WRITE of ring 2, which nobody uses while others are free: far beyond what it can hold.
     memory.word(4096 + 2 * 256).store(u64::MAX / 2, Relaxed);
     let mut buffer = Vec::new();
     let mut damaged = Reader::new(&set.shape, 2, Clock::Monotonic);

@@ -1,5 +1,5 @@
-//! Writers that are killed at random moments. What they had recorded is there, all of it and whole;
-//! the ring goes on for others, also where the dead one held a lock.
+//! Writers that are killed at random moments. All events that they recorded are there and whole, and
+//! others can use the ring, also if the dead writer held its lock.
 
 mod support;
 
@@ -15,10 +15,10 @@ use std::time::Duration;
 use support::{Harvest, Set, record, shape};
 
 const THREADS: u64 = 4;
-/// Where the program that is to be killed finds the memory; it is this same program.
+/// Variable with the memory for the program that is killed, which is this same program.
 const MEMORY: &str = "BLKKIN_TEST_RING";
 
-/// What is killed: records until then. Does nothing where it is run as a test like others.
+/// The killed program: records until it is killed. Does nothing when run as an ordinary test.
 #[test]
 fn victim() {
     let Ok(variable) = std::env::var(MEMORY) else { return };
@@ -81,11 +81,11 @@ fn check(with_sequences: bool, round: u64) {
         *count += 1;
         *highest = (*highest).max(*number);
     }
-    // What is missing below the last one that is there was counted.
+    // Events missing below the last one that is there were counted as lost.
     let missing: u64 = counts.values().map(|(count, highest)| highest + 1 - count).sum();
     assert!(missing <= set.lost(), "{what}: {missing} missing, {} lost", set.lost());
 
-    // Whoever comes next can use every ring.
+    // The next writer can use every ring.
     let heir = writer(&set.file, with_sequences);
     let mut found = Harvest::default();
     for number in 0..20_000 {
@@ -108,15 +108,15 @@ fn a_killed_writer_leaves_what_it_had_recorded() {
     }
 }
 
-/// The words that the crate's first comment gives as OWNER, of two rings; and what they are when a
-/// thread holds them.
+/// Offsets of OWNER of two rings, as in the crate's documentation, and its value when a thread
+/// holds the lock.
 const OWNERS: [usize; 2] = [4096 + 24, 4096 + 256 + 24];
 
 fn owner(process: u32, thread: u32) -> u64 {
     u64::from(process) << 22 | u64::from(thread)
 }
 
-/// Holders of both rings, and whether another thread of this process gets one.
+/// Stores the owners of both rings, and returns true if another thread of this process gets one.
 fn is_free(owner: u64) -> bool {
     let set = Set::new(shape(2, 4096, 2, Mode::Discard));
     let memory = SharedMemory::map(set.file.as_fd()).unwrap();
@@ -129,7 +129,7 @@ fn is_free(owner: u64) -> bool {
     outcome == Outcome::Recorded
 }
 
-/// A writer that died with the lock in its hand, which killing seldom hits.
+/// A writer that died while it held the lock, which random kills seldom hit.
 #[test]
 fn a_dead_holders_lock_is_taken_over() {
     let process = std::process::id();
@@ -138,7 +138,7 @@ fn a_dead_holders_lock_is_taken_over() {
         std::thread::yield_now();
     }
     assert!(is_free(owner(process, dead)));
-    // One that lives keeps it, also one that has not been remembered as a holder.
+    // A living thread keeps its lock, even one that is not recorded as a holder.
     assert!(!is_free(owner(process, blkkin_sys::thread_id())));
     let (tell, told) = std::sync::mpsc::channel();
     let (end, ended) = std::sync::mpsc::channel::<()>();
@@ -161,6 +161,6 @@ fn a_holder_of_another_process_keeps_its_lock_until_it_ends() {
     child.wait().unwrap();
     assert!(!is_free_while_it_lives);
     assert!(is_free(owner(id, id)));
-    // A thread of that id, but of this process, is another one.
+    // A thread of that id in this process is another one.
     assert!(is_free(owner(id, blkkin_sys::thread_id())));
 }

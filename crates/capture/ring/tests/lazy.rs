@@ -1,5 +1,5 @@
-//! L11: memory follows use. Pages of a ring are there when they are written, and a reader that keeps up has
-//! the writer use the same few again and again.
+//! L11: memory follows use. Pages of a ring are allocated when they are written, and a writer whose
+//! reader keeps up reuses the same few.
 
 mod support;
 
@@ -11,7 +11,7 @@ const CLOCK: Clock = Clock::Monotonic;
 const SUBBUFFER: usize = 64 << 10;
 const COUNT: usize = 64;
 
-/// Bytes of a set that take memory.
+/// Allocated bytes of a set.
 fn touched(set: &Set) -> u64 {
     set.file.metadata().unwrap().blocks() * 512
 }
@@ -44,7 +44,8 @@ fn l11_one_event_takes_a_few_pages() {
     });
 }
 
-/// A hundred times what the ring holds, read in small parts, which are rarely at the end of a sub-buffer.
+/// A hundred times the size of the ring, read in small parts, which rarely end at the end of a
+/// sub-buffer.
 #[test]
 fn l11_a_ring_that_is_read_in_time_uses_two_subbuffers() {
     check(|record, set, readers| {
@@ -62,8 +63,8 @@ fn l11_a_ring_that_is_read_in_time_uses_two_subbuffers() {
     });
 }
 
-/// Wherever it was when the reader stopped, a ring takes what fits into all sub-buffers but one, and what it
-/// took comes out in order.
+/// Wherever the reader stops, a ring holds the events that fit into all sub-buffers but one, and
+/// they are read in order.
 #[test]
 fn l11_a_ring_that_was_reused_holds_a_burst() {
     check(|record, set, readers| {
@@ -92,7 +93,7 @@ fn l11_a_ring_that_was_reused_holds_a_burst() {
     });
 }
 
-/// What is left of a burst is read before the ring goes on at its start.
+/// The rest of a burst is read before the ring restarts.
 #[test]
 fn l11_a_ring_calms_down_behind_a_burst() {
     move_to(0);

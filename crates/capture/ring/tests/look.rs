@@ -1,4 +1,4 @@
-//! Readers that only look, for snapshots, beside the reader that writers wait for.
+//! Readers for snapshots, in addition to the reader that writers wait for.
 
 mod support;
 
@@ -19,14 +19,14 @@ fn who_only_looks_frees_nothing() {
         let writer = set.writer(CLOCK);
         (0..60).for_each(|number| assert!(is_recorded(&writer, 1, number)));
         let memory = SharedMemory::map(set.file.as_fd()).unwrap();
-        // The word that the crate's first comment gives as READ of ring 0.
+        // READ of ring 0, as in the crate's documentation.
         let read = || memory.word(4096 + 128).load(Relaxed);
         let mut harvest = Harvest::default();
         let looker = Reader::from_oldest(&set.cells, &set.shape, 0, CLOCK);
         set.take_all(&mut [looker], true, &mut harvest);
         assert!(!harvest.events.is_empty(), "{mode:?}");
         assert_eq!(read(), 0, "{mode:?}");
-        // The other one finds all that was there.
+        // The other reader finds all events.
         let (mut readers, mut all) = (set.readers(CLOCK), Harvest::default());
         set.take_all(&mut readers, true, &mut all);
         assert_eq!(all.events.len(), 60, "{mode:?}");
@@ -34,15 +34,15 @@ fn who_only_looks_frees_nothing() {
         let before = read();
         let mut looker = Reader::from_oldest(&set.cells, &set.shape, 0, CLOCK);
         let taken = looker.take(&set.cells, &set.shape, true, &mut Vec::new());
-        // What is freed may be written again at any time where it need not be kept.
+        // In overwrite mode, freed events may be overwritten at any time.
         let is_packet = matches!(taken, Taken::Packet(_));
         assert_eq!(is_packet, mode == Mode::Overwrite, "{mode:?}: {taken:?}");
         assert_eq!(read(), before, "{mode:?}");
     }
 }
 
-/// A reader with an end gives the events that were there at that moment, wherever within a sub-buffer it lies and
-/// however many events come after it.
+/// A reader with a limit returns the events of that moment, wherever in a sub-buffer the moment
+/// lies and however many events follow.
 #[test]
 fn a_reader_with_an_end_stops_at_its_moment() {
     move_to(0);
@@ -68,7 +68,7 @@ fn a_reader_with_an_end_stops_at_its_moment() {
     }
 }
 
-/// What is left in its place is what is copied else, until it is freed.
+/// Events taken in place equal copied ones, until they are freed.
 #[test]
 fn what_is_taken_in_its_place_is_the_same() {
     move_to(0);
@@ -76,7 +76,8 @@ fn what_is_taken_in_its_place_is_the_same() {
     let writer = set.writer(CLOCK);
     let memory = SharedMemory::map(set.file.as_fd()).unwrap();
     let mut number = 0;
-    // As much as is copied, so that parts and whole sub-buffers both come, and again when it is freed.
+    // Copies the same amounts, so that both parts and whole sub-buffers occur, and again after they
+    // are freed.
     let mut copies = Reader::new(&set.shape, 0, CLOCK).when_told();
     let mut stays = copies.clone();
     assert!(stays.takes_in_place(&set.shape) && !set.readers(CLOCK)[0].takes_in_place(&set.shape));
@@ -105,20 +106,21 @@ fn what_is_taken_in_its_place_is_the_same() {
         assert!(packets > 0);
         stays.free(&set.cells, &set.shape);
     }
-    // It was full, too.
+    // The ring was full, too.
     assert!((300..824).contains(&number), "{number}");
 }
 
-/// Ends the writer, also when a check fails.
-struct Ending<'e>(&'e AtomicBool);
+/// Stops the writer, also when a check fails.
+struct StopGuard<'e>(&'e AtomicBool);
 
-impl Drop for Ending<'_> {
+impl Drop for StopGuard<'_> {
     fn drop(&mut self) {
         self.0.store(true, Relaxed);
     }
 }
 
-/// What it looks at is freed and written again meanwhile; it gets whole events or none.
+/// The events that a snapshot reads are freed and overwritten meanwhile; it gets whole events or
+/// none.
 #[test]
 fn who_only_looks_gets_whole_events() {
     for mode in [Mode::Discard, Mode::Overwrite] {
@@ -140,7 +142,7 @@ fn who_only_looks_gets_whole_events() {
                     }
                 }
             });
-            let _ending = Ending(is_over);
+            let _ending = StopGuard(is_over);
             let end = Instant::now() + Duration::from_secs(1);
             while Instant::now() < end {
                 // A whole pass, with the other reader between its packets.
@@ -148,7 +150,8 @@ fn who_only_looks_gets_whole_events() {
                 for ring in 0..=processors {
                     let mut looker = Reader::from_oldest(&set.cells, &set.shape, ring, CLOCK);
                     for _ in 0..4 {
-                        // More than one packet, as the other reader leaves nothing where events are discarded.
+                        // More than one packet, as the other reader frees everything in discard
+                        // mode.
                         for _ in 0..3 {
                             set.take_one(&mut looker, true, &mut found);
                         }

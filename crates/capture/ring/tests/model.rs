@@ -1,6 +1,6 @@
-//! A ring beside a naive model of it: both are driven by the same random actions, and must give the
-//! same events and the same losses. With and without restartable sequences, in both modes, with
-//! positions that start at 0 and shortly before they wrap.
+//! A ring and a naive model of it, driven by the same random actions, must give the same events and
+//! the same losses: with and without restartable sequences, in both modes, with positions that
+//! start at 0 and shortly before they wrap.
 
 mod support;
 
@@ -12,28 +12,27 @@ use support::{Harvest, Set, move_to, record, shape, size_of};
 const HEADER: usize = blkkin_ring::packet::SIZE;
 const GRAIN: usize = 32;
 
-/// What a ring is thought to do.
+/// Expected state of a ring.
 struct Model {
     shape: Shape,
     /// Sub-buffers that have been begun, oldest first.
     subbuffers: VecDeque<Subbuffer>,
-    /// Where sub-buffers went on at the ring's start while the last one before was unread, and that one's
-    /// index.
+    /// The last restart while a sub-buffer was unread: its position, and that sub-buffer's index.
     restart: Option<(u64, u64)>,
-    /// How many events of the oldest sub-buffer have been taken.
+    /// Number of events taken from the oldest sub-buffer.
     taken: usize,
     lost: u64,
-    /// What the last packet said of `lost`.
+    /// Value of `lost` in the last packet.
     told: u64,
 }
 
-/// What a sub-buffer is thought to hold.
+/// Expected contents of a sub-buffer.
 struct Subbuffer {
-    /// Sub-buffers and gaps before it.
+    /// Number of sub-buffers and gaps before it.
     position: u64,
     used: usize,
     events: Vec<u64>,
-    /// Events lost when it was left.
+    /// Lost events when it was left.
     lost: u64,
 }
 
@@ -64,7 +63,7 @@ impl Model {
         Outcome::Recorded
     }
 
-    /// Where the next sub-buffer goes; `None` if the ring is full.
+    /// Returns the position of the next sub-buffer; `None` if the ring is full.
     fn next(&mut self) -> Option<u64> {
         let count = self.shape.subbuffer_count as u64;
         let (Some(first), Some(last)) = (self.subbuffers.front(), self.subbuffers.back()) else {
@@ -91,7 +90,7 @@ impl Model {
     fn take_all(&mut self, part: bool) -> Vec<u64> {
         let mut events = Vec::new();
         if self.shape.mode == Mode::Overwrite {
-            // The one behind that which is written might be being begun.
+            // The sub-buffer after the one being written may be being begun.
             while self.subbuffers.len() > self.shape.subbuffer_count - 1 {
                 self.subbuffers.pop_front();
                 self.taken = 0;
@@ -167,7 +166,7 @@ fn check(mode: Mode, with_sequences: bool, start_before_wrap: u64, seed: u64) {
 
 #[test]
 fn a_ring_does_what_its_model_does() {
-    // One processor, and so one ring: what the model has.
+    // One processor, and so one ring, as in the model.
     move_to(0);
     for mode in [Mode::Discard, Mode::Overwrite] {
         for with_sequences in [true, false] {

@@ -1,6 +1,6 @@
-//! A slot whose writer comes and goes while threads record: memory is unmapped as soon as the writer
-//! has been taken out, so a thread that still used it would crash; and no event is lost or recorded
-//! into another writer's memory.
+//! A slot whose writer comes and goes while threads record. The memory is unmapped as soon as the
+//! writer is removed, so a thread that still used it would crash. No event is lost or recorded into
+//! another writer's memory.
 
 mod support;
 
@@ -42,7 +42,7 @@ fn check(clock: Clock, with_sequences: bool, mode: Mode) {
             let taken = slot.take(Duration::from_secs(30)).unwrap();
             assert!(taken.is_some(), "{what}");
             drop(taken);
-            // From here on any use of the writer's mapping is one of no mapping, or of another's.
+            // From here on, any use of the writer's mapping would crash or hit another mapping.
             set.take_all(&mut readers, true, &mut harvest);
             read += harvest.events.len() as u64;
             rounds_with_events += u64::from(!harvest.events.is_empty());
@@ -82,7 +82,7 @@ fn a_slot_holds_one_writer() {
     assert!(slot.take(Duration::ZERO).unwrap().is_some());
 }
 
-/// An event that no sub-buffer has room for is counted, and leaves no trace else.
+/// An event too large for any sub-buffer is counted, and has no other effect.
 #[test]
 fn what_is_too_large_is_counted() {
     let set = Set::new(shape(2, 4096, 2, Mode::Discard));
@@ -104,7 +104,7 @@ fn what_is_too_large_is_counted() {
     assert!(harvest.events.is_empty());
 }
 
-/// Events that nobody takes do not keep a writer from being taken out.
+/// Events without a writer do not prevent the removal of a writer.
 #[test]
 fn an_empty_slot_has_no_users() {
     let slot = Slot::new();
@@ -127,7 +127,7 @@ fn an_empty_slot_has_no_users() {
     });
 }
 
-/// Putting in and taking out may come from several threads at once.
+/// Several threads may insert and remove at once.
 #[test]
 fn changes_do_not_meet() {
     let slot = Slot::new();
@@ -147,7 +147,7 @@ fn changes_do_not_meet() {
                 scope.spawn(move || {
                     for _ in 0..300 {
                         let _ = slot.put(Box::new(set.writer(Clock::Tsc)));
-                        // An error if another thread is just at it.
+                        // An error if another thread's change is under way.
                         let _ = slot.take(Duration::from_secs(10));
                     }
                 })
@@ -160,8 +160,8 @@ fn changes_do_not_meet() {
     assert_eq!(record(&slot, 0, 0), Outcome::NoWriter);
 }
 
-/// Each event goes to the old rings or to the new ones, and none to neither: those that were tried are in
-/// some set, or counted there as discarded.
+/// Each event goes to the old rings or to the new ones: all events that were tried are in one of
+/// the sets, or counted there as discarded.
 #[test]
 fn rings_are_replaced_without_a_gap() {
     let clocks = [Clock::Tsc, Clock::Monotonic];

@@ -1,7 +1,7 @@
-//! Far more threads than processors, which are moved between processors all the time and
-//! interrupted by signals tens of thousands of times a second, whose handler records too, while a reader
-//! takes what comes. Every event is whole, each thread's are in order, and events recorded and
-//! events counted as lost are all that were tried.
+//! Far more threads than processors, which migrate all the time and are interrupted by signals tens
+//! of thousands of times a second, whose handler records too, while a reader takes all packets.
+//! Every event is whole, each thread's events are in order, and recorded and lost events add up to
+//! all that were tried.
 
 mod support;
 
@@ -14,15 +14,15 @@ use std::time::{Duration, Instant};
 use support::{Harvest, Set, move_to, record, shape};
 
 const THREADS: u64 = 24;
-/// The signal handler is another writer for each thread.
+/// Identity of the signal handler, which is another writer for each thread.
 const HANDLER: u64 = 1000;
 
-/// What the signal handler records with.
+/// Slot of the signal handler.
 static SLOT: AtomicPtr<Slot> = AtomicPtr::new(std::ptr::null_mut());
 static FROM_HANDLER: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 static HANDLER_NUMBER: AtomicU64 = AtomicU64::new(0);
 
-/// One storm at a time: the signal is the process's.
+/// Tests run one at a time, because the signal belongs to the process.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 extern "C" fn on_signal(_: libc::c_int) {
@@ -37,14 +37,14 @@ extern "C" fn on_signal(_: libc::c_int) {
     }
 }
 
-/// Interrupts this thread a thousand times a second, until it is dropped.
+/// A timer that interrupts this thread a thousand times a second, until it is dropped.
 struct Interruptions(libc::timer_t);
 
 impl Interruptions {
     fn begin() -> Interruptions {
         let period = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
         let times = libc::itimerspec { it_interval: period, it_value: period };
-        // SAFETY: all that is passed lives until the calls are over; zeros are valid for the event.
+        // SAFETY: all arguments live until the calls return; zeros are valid for the event.
         #[expect(unsafe_code)]
         unsafe {
             let mut event: libc::sigevent = std::mem::zeroed();
@@ -71,7 +71,7 @@ impl Drop for Interruptions {
 }
 
 fn handle_signal() {
-    // SAFETY: the handler does only what is safe in one; the action is all zeros but for it.
+    // SAFETY: the handler is async-signal-safe; the rest of the action is zero.
     #[expect(unsafe_code)]
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();

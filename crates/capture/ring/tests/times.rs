@@ -1,5 +1,5 @@
-//! Times of a ring do not go back, and those of a packet are around those of its events: whatever a
-//! writer has left that did not come to its end, and whatever a hostile one has written.
+//! Times of a ring never go back, and times of a packet enclose those of its events: after an
+//! interrupted writer, and with a hostile one.
 
 mod support;
 
@@ -9,16 +9,16 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
 use support::{Harvest, Set, is_recorded, move_to, shape};
 
-/// The words that the crate's first comment gives as LAST_TIME of ring 0.
+/// Offset of LAST_TIME of ring 0, as in the crate's documentation.
 const LAST_TIME: usize = 4096 + 8;
 
-/// A writer that stored its time and was then restarted or killed. The reader took that time for the
-/// end of a packet; the next writer had read its own time before.
+/// A writer stored its time and was then aborted or killed. The reader used that time as the end of
+/// a packet; the next writer had read its own time before.
 #[test]
 fn a_time_that_was_left_behind_is_not_passed() {
     move_to(0);
     for with_sequences in [true, false] {
-        // One event more; and so many that a sub-buffer is left with the first.
+        // One more event; and so many that the first one's sub-buffer is left.
         for count in [1, 40] {
             let set = Set::new(shape(2, 4096, 4, Mode::Discard));
             let writer = |time| {
@@ -39,7 +39,7 @@ fn a_time_that_was_left_behind_is_not_passed() {
     }
 }
 
-/// A time from far ahead costs the packet that it is in: those behind it have their own.
+/// A time in the far future affects only its own packet: later packets have their own times.
 #[test]
 fn a_time_from_the_future_is_not_that_of_all_later_packets() {
     move_to(0);
@@ -65,7 +65,8 @@ fn a_time_from_the_future_is_not_that_of_all_later_packets() {
     }
 }
 
-/// A writer in a time namespace of its own, whose clock is years ahead of the reader's: its packets have its times.
+/// A writer in a time namespace whose clock is years ahead of the reader's: its packets have its
+/// times.
 #[test]
 fn clocks_of_other_namespaces_are_those_of_their_packets() {
     const YEAR_NS: i64 = 365 * 86400 * 1_000_000_000;

@@ -1,6 +1,6 @@
-//! Children that share memory and thread pointer with the thread that made them, as those of `vfork`
-//! do. The number of the processor that their parent's area holds is not theirs, and they are not
-//! restarted; so they must not write to the ring of the processor that their parent left.
+//! Children that share memory and thread pointer with the thread that made them, like those of
+//! `vfork`. The processor number in the parent's area is not theirs, and their sequences are not
+//! restarted. So they must not write to the ring of the processor that their parent left.
 
 mod support;
 
@@ -15,11 +15,11 @@ const PARENT: u64 = 1;
 const CHILD: u64 = 2;
 const OTHER: u64 = 3;
 
-/// Threads stay where they are put, so that two tests at a time would share two processors.
+/// Tests run one at a time: threads are pinned, so that two tests would share two processors.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Clocks with which a child's events can be told from its parent's. Without `rdpid` the quick path
-/// does not ask the processor.
+/// Clocks that distinguish a child's events from its parent's. Without `rdpid` the fast path does
+/// not ask the processor.
 fn clocks() -> Vec<Clock> {
     #[cfg(target_arch = "x86_64")]
     let has_rdpid = std::arch::x86_64::__cpuid_count(7, 0).ecx & 1 << 22 != 0;
@@ -66,7 +66,7 @@ fn a_child_does_not_write_where_its_parent_was() {
     clocks().into_iter().for_each(check);
 }
 
-/// While another thread records on the processor that the parent left.
+/// Another thread records meanwhile on the processor that the parent left.
 #[test]
 fn children_and_threads_do_not_meet() {
     let _guard = ONE_AT_A_TIME.lock().unwrap();

@@ -1,4 +1,5 @@
-//! Events that wait for room rather than be lost: as long as somebody reads, or for a time.
+//! Events that wait for room instead of being lost: as long as a reader reads, or for a limited
+//! time.
 
 mod support;
 
@@ -15,7 +16,7 @@ fn set(wait_us: u32) -> Set {
     Set::new(shape)
 }
 
-/// Many times what the ring holds, and a reader that comes seldom.
+/// Many times the size of the ring, with a slow reader.
 #[test]
 fn a_burst_into_a_tiny_ring_loses_nothing() {
     for with_sequences in [true, false] {
@@ -44,8 +45,8 @@ fn a_burst_into_a_tiny_ring_loses_nothing() {
     }
 }
 
-/// Where nobody reads, one event waits until its time is over; those behind it do not wait before something is
-/// read, and all of them are counted.
+/// Without a reader, one event waits until its time is over. Later events do not wait before
+/// something is read, and all of them are counted.
 #[test]
 fn waiting_has_an_end() {
     move_to(0);

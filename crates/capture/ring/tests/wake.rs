@@ -1,6 +1,6 @@
-//! A reader that sleeps is woken by the next event, whoever records it and however; and never is an
-//! event recorded, its reader asleep, and nobody about to wake it: across two processes, which race
-//! a hundred thousand times a second.
+//! A sleeping reader is woken by the next event, whoever records it and however. It never happens
+//! that an event is recorded, the reader sleeps, and nobody is about to wake it: across two
+//! processes that race a hundred thousand times a second.
 
 mod support;
 
@@ -14,9 +14,9 @@ use std::os::unix::fs::FileExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering::Acquire;
 use std::time::{Duration, Instant};
-use support::{Harvest, Records, Set, is_recorded, record, shape, size_of};
+use support::{Harvest, Recorder, Set, is_recorded, record, shape, size_of};
 
-/// How a reader is woken. Children inherit it if they are to.
+/// Eventfd that wakes a reader; optionally inherited by children.
 struct Bell(File);
 
 impl Bell {
@@ -27,13 +27,13 @@ impl Bell {
         Bell(File::from(fd))
     }
 
-    /// How often it was rung, since the last look.
+    /// Number of wake-ups since the last call.
     fn count(&self) -> u64 {
         let mut bytes = [0; 8];
         (&self.0).read_exact(&mut bytes).map_or(0, |()| u64::from_le_bytes(bytes))
     }
 
-    /// Whether it is rung in the next tenth of a second.
+    /// Returns true if there is a wake-up in the next tenth of a second.
     fn sleep(&self) -> bool {
         let mut poll = libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: passes the one structure that it says.
@@ -43,7 +43,7 @@ impl Bell {
     }
 }
 
-fn check(writer: &impl Records, set: &Set, bell: &Bell, what: &str) {
+fn check(writer: &impl Recorder, set: &Set, bell: &Bell, what: &str) {
     for number in 0..3 {
         assert!(is_recorded(writer, 1, number));
         assert_eq!(bell.count(), 0, "{what}: the reader is awake");
@@ -56,7 +56,7 @@ fn check(writer: &impl Records, set: &Set, bell: &Bell, what: &str) {
         assert_eq!(bell.count(), 1, "{what}: once in round {round}");
         assert!(!set.cells.wake(), "{what}");
     }
-    // It woke by itself.
+    // The reader continued without a wake-up.
     set.cells.fall_asleep();
     assert!(set.cells.wake());
     assert!(is_recorded(writer, 3, 0));
@@ -81,7 +81,7 @@ fn who_records_wakes_the_reader() {
             let slot = Slot::new();
             slot.put(Box::new(writer())).unwrap();
             check(&slot, &set, &bell, "a slot");
-            // A full ring, and one of a writer that wakes nobody.
+            // A full ring, and a writer without a bell.
             while record(&slot, 4, 0) == Outcome::Recorded {}
             set.cells.fall_asleep();
             assert_eq!(record(&set.writer(clock), 5, 0), Outcome::Full);
@@ -90,7 +90,8 @@ fn who_records_wakes_the_reader() {
     }
 }
 
-/// Who finds a ring filling up wakes a reader that dozes, once; one that does not doze is left alone.
+/// A writer whose ring fills up wakes a dozing reader, once; a reader that does not doze is not
+/// woken.
 #[test]
 fn who_fills_a_ring_wakes_a_reader_that_dozes() {
     let clock = if blkkin_sys::tsc_is_steady() { Clock::Tsc } else { Clock::Monotonic };
@@ -112,7 +113,7 @@ fn who_fills_a_ring_wakes_a_reader_that_dozes() {
         assert_eq!(record_some(1), 0);
         set.cells.doze();
         assert_eq!(record_some(1000), 0, "there is room");
-        // Of two rings, if the thread is moved.
+        // Two rings may have filled up, if the thread migrated.
         assert_eq!(record_some(12 * 4096), 1, "once");
         assert_eq!(record_some(4096), 0, "it has been woken");
         set.cells.doze();
@@ -122,7 +123,7 @@ fn who_fills_a_ring_wakes_a_reader_that_dozes() {
     }
 }
 
-/// Whatever a program has stored there itself: each event is recorded once.
+/// Whatever the program itself has stored in the flag, each event is recorded once.
 #[test]
 fn other_words_than_the_readers_mean_no_second_event() {
     let rings = std::thread::available_parallelism().unwrap().get() + 1;
@@ -142,14 +143,14 @@ fn other_words_than_the_readers_mean_no_second_event() {
     assert_eq!(numbers, (0..words.len() as u64).collect::<Vec<_>>());
 }
 
-/// Where in the memory the reader says that it sleeps.
+/// Offset of the reader's flag `SLEEPING` in the memory.
 const SLEEPING_AT: u64 = 128;
 
-/// Where the other process finds the memory; it is this same program.
+/// Variable with the memory for the other process, which runs this same program.
 const MEMORY: &str = "BLKKIN_TEST_SLEEPER";
 
-/// The other process: records whenever all was read, a little later each time, until it is killed.
-/// Does nothing where it is run as a test like others.
+/// The other process: records whenever all events are read, a little later each time, until it is
+/// killed. Does nothing when run as an ordinary test.
 #[test]
 fn other_process() {
     let Ok(variable) = std::env::var(MEMORY) else { return };
@@ -174,12 +175,12 @@ fn other_process() {
     }
 }
 
-/// Whether the reader has read all, by the words that the crate's first comment gives as WRITE and
-/// READ.
+/// Returns true if the reader has read all events, by WRITE and READ as in the crate's
+/// documentation.
 fn is_read(memory: &SharedMemory, rings: usize) -> bool {
     (0..rings).all(|ring| {
         let [write, read] = [0, 128].map(|at| memory.word(4096 + 256 * ring + at).load(Acquire));
-        // Of a sub-buffer that was only begun nothing is read.
+        // A sub-buffer that was only begun has nothing to read.
         write.wrapping_sub(read) <= packet::SIZE as u64
     })
 }
@@ -194,8 +195,8 @@ fn start_other_process(set: &Set, bell: &Bell) -> Child {
         .unwrap()
 }
 
-/// Sleeps and wakes for a while: how often it was woken, how often it found events instead of falling
-/// asleep, and how often it slept while there were events.
+/// Sleeps and wakes for a while. Returns how often the reader was woken, how often it found events
+/// instead of falling asleep, and how often it slept while there were events.
 fn race(has_barrier: bool, time: Duration) -> [u64; 3] {
     let rings = std::thread::available_parallelism().unwrap().get() + 1;
     let set = Set::new(shape(rings, 64 << 10, 4, Mode::Discard));
@@ -221,7 +222,7 @@ fn race(has_barrier: bool, time: Duration) -> [u64; 3] {
         } else if bell.sleep() {
             woken += 1;
         } else if !is_read(&memory, rings) && !bell.sleep() {
-            // Nor was the other process about to.
+            // The other process was not about to wake the reader, either.
             missed += 1;
         }
         bell.count();
@@ -231,8 +232,8 @@ fn race(has_barrier: bool, time: Duration) -> [u64; 3] {
     [woken, found, missed]
 }
 
-/// With `BLKKIN_TEST_WITHOUT_BARRIER` set it shows what the barrier is for: it then fails, in one
-/// run with 37 misses in a million races.
+/// With `BLKKIN_TEST_WITHOUT_BARRIER` set, this shows the need for the barrier: it then fails, in
+/// one run with 37 misses in a million races.
 #[test]
 fn nobody_sleeps_while_there_are_events() {
     assert!(blkkin_sys::heed_barriers(), "a kernel with barriers for all");

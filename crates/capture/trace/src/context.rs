@@ -1,7 +1,6 @@
-//! The context in which a span happens: which request it belongs to, which span caused it, and
-//! whether the request is followed. It travels with the request, in one of the forms of [`w3c`],
-//! [`b3`] and [`packed`]. Reading them borrows and allocates nothing, and writing them goes to
-//! buffers on the stack.
+//! The context of a span: its request, the span that caused it, and whether the request is
+//! followed. It travels with the request, in one of the formats [`w3c`], [`b3`] and [`packed`].
+//! Reading a format allocates nothing, and writing one fills a buffer on the stack.
 
 pub mod b3;
 pub mod packed;
@@ -21,45 +20,44 @@ use crate::id::{SpanId, TraceId, make, make_for_span};
 /// Whether a request is followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Decision {
-    /// Nobody has decided yet: who receives this does.
+    /// Not decided: the receiver decides.
     #[default]
     Deferred,
-    /// It is not.
+    /// The request is not followed.
     No,
-    /// It is.
+    /// The request is followed.
     Yes,
-    /// It is, whatever later stations would drop.
+    /// The request is followed whatever other samplers decide.
     Debug,
 }
 
-/// Tells one span from all others, and what it belongs to.
+/// Identifies a span and its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SpanContext {
-    /// The request.
+    /// The request's id.
     pub trace_id: TraceId,
-    /// The span.
+    /// The span's id.
     pub span_id: SpanId,
-    /// The span that caused it; none for the root, or if the form in which the context came does
-    /// not say.
+    /// The span that caused it; none for a root, or if the format does not carry it.
     pub parent_span_id: Option<SpanId>,
     /// Whether the request is followed.
     pub decision: Decision,
-    /// Whether the trace id is known to be random, which [`w3c`] tells to those who want to sample
-    /// by it.
+    /// Whether the trace id is known to be random; [`w3c`] passes this on to samplers that use the
+    /// id.
     pub random_trace_id: bool,
 }
 
-/// What came with a request.
+/// Context or decision received with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Incoming {
-    /// The context of the span that caused it.
+    /// The context of the span that caused the request.
     Context(SpanContext),
-    /// No span, but somebody has decided.
+    /// A decision without a span.
     Decision(Decision),
 }
 
 impl Decision {
-    /// Whether spans are to be recorded.
+    /// Returns true if spans are to be recorded.
     #[inline]
     pub const fn is_followed(self) -> bool {
         matches!(self, Decision::Yes | Decision::Debug)
@@ -67,7 +65,7 @@ impl Decision {
 }
 
 impl SpanContext {
-    /// Of a new request. The trace id has 64 bits, and is the span's.
+    /// The context of a new request. The trace id has 64 bits and equals the span id.
     #[inline]
     pub fn root(decision: Decision) -> SpanContext {
         let span_id = make_for_span();
@@ -80,7 +78,7 @@ impl SpanContext {
         }
     }
 
-    /// Of a new request. The trace id has 128 bits, and the lower half of it is the span's.
+    /// The context of a new request. The trace id has 128 bits; its lower half equals the span id.
     #[inline]
     pub fn root_wide(decision: Decision) -> SpanContext {
         let root = SpanContext::root(decision);
@@ -88,7 +86,7 @@ impl SpanContext {
         SpanContext { trace_id: TraceId::from_number(wide).unwrap_or(root.trace_id), ..root }
     }
 
-    /// Of a new span that this one causes.
+    /// The context of a new span that this one causes.
     #[inline(always)]
     pub fn child(&self) -> SpanContext {
         SpanContext { span_id: make_for_span(), parent_span_id: Some(self.span_id), ..*self }
@@ -96,7 +94,7 @@ impl SpanContext {
 }
 
 impl Incoming {
-    /// Whether the request is followed.
+    /// The decision about the request.
     #[inline]
     pub const fn decision(&self) -> Decision {
         match self {
@@ -105,7 +103,7 @@ impl Incoming {
         }
     }
 
-    /// The context, if there is one.
+    /// The context, if one was received.
     #[inline]
     pub const fn context(&self) -> Option<&SpanContext> {
         match self {

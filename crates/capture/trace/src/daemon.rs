@@ -1,176 +1,139 @@
-//! The program's end of the conversation with the node daemon, which finds out by it which programs can
-//! be traced, and tells them what to record where. What is said is in [`blkkin_control`].
+//! The program's side of the connection to the agent, the daemon of the node. The agent finds
+//! programs that can be traced, and sends them the rules of what to record. The protocol is in
+//! [`blkkin_control`].
 //!
 //! # The thread
 //!
-//! It exists if a daemon accepted when the program started, or later. It is called `blkkin`, has all signals
-//! blocked and a small stack, and sleeps until a daemon says something.
-//! When a daemon goes, the thread looks for another one every 0.5 s, and its channels are kept for that one
-//! for some seconds. While there is somebody to talk to, others that may come are not looked for: the
-//! kernel tells when something comes where they would be. No panic leaves the thread.
+//! The thread exists once an agent has accepted the program, at its start or later. It is called
+//! `blkkin`, blocks all signals, has a small stack, and sleeps until an agent sends something. When
+//! an agent is gone, the thread looks for another one every 0.5 s, and keeps the channels for the
+//! next agent for some seconds. While it has a connection it does not poll for further agents: the
+//! kernel notifies it of files that appear at their paths. No panic leaves the thread.
 //!
-//! It is begun before `main`, by the module `start`; so `main` finds nothing changed but that thread. The
-//! start waits until the thread runs, because a program may then forbid itself what threads do at first, and
-//! until the daemon has said what to record: not long, see `Patience`.
+//! The module `start` starts the thread before `main`, so that `main` finds nothing changed but
+//! that thread. The start waits until the thread runs, because the program may then forbid itself
+//! system calls that threads make at first; and it waits until the agent has sent the rules, within
+//! the limits of `WaitLimits`.
 //!
-//! A daemon that comes later rings the program's bell, and the next event begins the thread. Events can
-//! come in signal handlers, where no thread can be made: those leave it to the next one. So nothing is needed
-//! for a daemon that never comes but the look at one word.
+//! An agent that comes later rings the program's bell, and the next event starts the thread. An
+//! event in a signal handler cannot start a thread and leaves that to the next event. So waiting
+//! for an agent costs only the load of one word per event.
 //!
 //! # Life of a process
 //!
-//! - **fork**: the child writes to none of its parent's rings ([`channels`](crate::channels)) and closes its
-//!   descriptors. If the parent had the thread, the child's first event begins one, for which the daemon takes
-//!   it for what it is: another process. Where the parent had something to record, that event waits as the
-//!   start does. A child of the bare system call gets a thread from [`start`].
-//! - **vfork**, **exec**: all descriptors are closed by `exec`, and the new program begins anew.
-//! - **closefrom** and the like: descriptors have high numbers, and one that the program has closed is not
-//!   used; see [`blkkin_sys::descriptor`]. The connection is then begun anew, as soon as that is noticed:
-//!   shortly after it was begun, and whenever the daemon says something. A program without a connection is
-//!   not found by daemons that come after that.
-//! - **exit**: the daemon is told, if its socket has room.
+//! - **fork**: the child does not write to its parent's rings ([`channels`](crate::channels)) and
+//!   closes the inherited descriptors. If the parent had the thread, the child's first event starts
+//!   one, and the agent treats the child as another process. If the parent had rules, that event
+//!   waits like the start. A child of the bare system call gets a thread from [`start`].
+//! - **vfork**, **exec**: `exec` closes all descriptors, and the new program starts from scratch.
+//! - **closefrom** and the like: descriptors have high numbers, and one that the program has closed
+//!   is not used; see [`blkkin_sys::descriptor`]. The connection is made again as soon as that is
+//!   noticed: shortly after it was made, and whenever the agent sends something. Agents that start
+//!   later do not find a program without a connection.
+//! - **exit**: a `Goodbye` is sent to the agent, if the socket has room.
 //! - **Set-user-id programs** are not traced, and read none of the variables.
 //!
 //! # Environment
 //!
 //! Variables are read once, before `main`.
 //!
-//! | variable | what it says |
+//! | variable | meaning |
 //! | --- | --- |
 //! | `BLKKIN_DISABLE` | 1: do nothing at all |
-//! | `BLKKIN_SOCKET` | the one socket where a daemon may listen |
-//! | `BLKKIN_WAIT` | so many milliseconds a daemon may have before `main` |
+//! | `BLKKIN_SOCKET` | the only socket where an agent may listen |
+//! | `BLKKIN_WAIT` | milliseconds to wait for the agent before `main` |
 //! | `BLKKIN_PROGRAM` | the program's name, as users see it |
 //! | `BLKKIN_SAMPLE` | which requests are followed: [`sample`](crate::sample) |
-//! | `BLKKIN_DEBUG` | 1: tell mistakes on standard error |
+//! | `BLKKIN_DEBUG` | 1: report mistakes on standard error |
 
 pub(crate) mod bell;
 pub(crate) mod catalog;
+mod catalog_file;
 mod connection;
+mod connections;
+mod purpose;
 mod settings;
-mod thread;
+pub(crate) mod state;
 
-use crate::registry;
+use crate::registry::decision;
 use blkkin_control::{FromApplication, encode};
 use blkkin_sys::descriptor::{close_inherited, each_held};
 use blkkin_sys::socket::send_now;
-use blkkin_sys::{WipedOnFork, monotonic_ns, process};
+use blkkin_sys::{monotonic_ns, process};
+use connections::Connections;
+use settings::WaitLimits;
+use state::{ATTACHING, DECIDING, FIRST_EVENT, HAD_RULES, STATE};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use thread::Talk;
-
-/// Three words, all 0 in a forked child: 1 once this process has begun its thread; the child's state, a
-/// combination of the bits below; and the number of seccomp filters it had at the fork.
-static STATE: WipedOnFork = WipedOnFork::new();
-/// The child's first event is to begin the thread.
-const FIRST_EVENT: u64 = 1;
-/// The thread runs, and receives what to record from the daemon.
-const ATTACHES: u64 = 2;
-/// The rules have been received, and are being applied to all event types.
-const DECIDES: u64 = 8;
-/// Set besides: the parent had rules, so the child's events wait until its own are applied.
-const HAD_RULES: u64 = 4;
 
 /// Set once there was a thread in this process or in one that it was forked from.
 static EVER_RAN: AtomicBool = AtomicBool::new(false);
-/// Set by [`hold`]: the start is put off until [`let_go`].
-static HELD: AtomicBool = AtomicBool::new(false);
+/// Set by [`hold`]: the start is postponed until [`let_go`].
+static IS_HELD: AtomicBool = AtomicBool::new(false);
 /// Set by [`begin_children_at_once`].
-static IS_EAGER: AtomicBool = AtomicBool::new(false);
+static STARTS_AT_FORK: AtomicBool = AtomicBool::new(false);
 
-/// How long a program waits for a daemon: before `main`, and at a child's first event.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Patience {
-    /// Until the daemon has let the program in.
-    greeting: Duration,
-    /// Until it has said what to record, if it has let the program in. Both count from the start.
-    orders: Duration,
-}
-
-impl Patience {
-    /// Without `BLKKIN_WAIT`. A stopped daemon costs the first, a busy one the second.
-    const DEFAULT: Patience =
-        Patience { greeting: Duration::from_millis(500), orders: Duration::from_secs(2) };
-    const NONE: Patience = Patience { greeting: Duration::ZERO, orders: Duration::ZERO };
-
-    /// The same limit for both.
-    fn of(wait: Duration) -> Patience {
-        Patience { greeting: wait, orders: wait }
-    }
-}
-
-/// Looks for a daemon, if there is none yet and nobody has looked within the last second, and begins to
-/// talk to it. What it wants is recorded a moment later. Programs need not call this: a daemon that is started
-/// after them is found by their next event. Not to be called in a signal handler.
+/// Looks for an agent and connects to it, at most once a second and unless there is a connection.
+/// The agent's rules apply a moment later. Programs need not call this: an agent that starts later
+/// is found by their next event. Must not be called in a signal handler.
 pub fn start() {
     const PAUSE_NS: u64 = 1_000_000_000;
     static LAST: AtomicU64 = AtomicU64::new(0);
-    quietly(|| {
+    catch_panics(|| {
         let (now, last) = (monotonic_ns(), LAST.load(Ordering::Relaxed));
         let is_due = last == 0 || now.saturating_sub(last) >= PAUSE_NS;
         let relaxed = Ordering::Relaxed;
         if is_due && LAST.compare_exchange(last, now, relaxed, relaxed).is_ok() {
-            begin(Patience::NONE);
+            start_thread(WaitLimits::NONE);
         }
     });
 }
 
-/// Has this program look for no daemon until [`let_go`]: it is a traced one only in some of its forms. That counts before
-/// `main` alone, ahead of what this library does there: in a function of `.init_array.00100`.
+/// Postpones the search for an agent until [`let_go`], for a program that is traced only in some of
+/// its modes. Works only before `main` and before this library's own start: in a function of
+/// `.init_array.00100`.
 pub fn hold() {
-    HELD.store(true, Ordering::Relaxed);
+    IS_HELD.store(true, Ordering::Relaxed);
 }
 
-/// Does what was held back, if it was.
+/// Starts what [`hold`] has postponed.
 pub fn let_go() {
-    if HELD.swap(false, Ordering::Relaxed) {
+    if IS_HELD.swap(false, Ordering::Relaxed) {
         before_main();
     }
 }
 
-/// What happens before `main`.
+/// Called before `main`.
 pub(crate) fn before_main() {
-    quietly(|| {
+    catch_panics(|| {
         let settings = settings::get();
         if settings.is_inert {
             bell::listen();
-            registry::decide_all();
-        } else if !HELD.load(Ordering::Relaxed) {
-            begin(settings.patience);
+            decision::decide_all();
+        } else if !IS_HELD.load(Ordering::Relaxed) {
+            start_thread(settings.wait_limits);
         }
     });
 }
 
-/// What happens at a regular end.
+/// Called at exit.
 pub(crate) fn after_main() {
-    quietly(|| {
+    catch_panics(|| {
         let [runs] = STATE.words();
         let mut goodbye = Vec::new();
         let is_written = encode(&FromApplication::Goodbye, &mut goodbye).is_ok();
         if is_written && runs.load(Ordering::Acquire) != 0 {
-            each_held(connection::GREETED, |socket| send_now(socket, &goodbye));
+            each_held(purpose::GREETED, |socket| send_now(socket, &goodbye));
         }
-        bell::take_in();
+        bell::withdraw_page();
     });
 }
 
-/// True if event types cannot be decided now: there is no connection, or this is a child whose thread has not
-/// received its rules.
-pub(crate) fn is_undecided() -> bool {
-    let [_, child] = STATE.words();
-    !bell::is_listening() || child.load(Ordering::SeqCst) & (FIRST_EVENT | ATTACHES) != 0
-}
-
-/// True in a child until its thread has applied the rules to all event types.
-pub(crate) fn is_deciding() -> bool {
-    let [_, child] = STATE.words();
-    child.load(Ordering::SeqCst) != 0
-}
-
-/// Reserves the right to begin the process's one thread. False if there is a thread, or may be none.
-fn claim() -> bool {
+/// Claims the right to start the process's only thread. Returns false if there is a thread, or must
+/// not be one.
+fn claim_thread() -> bool {
     let [runs] = STATE.words();
     let (acquire, relaxed) = (Ordering::AcqRel, Ordering::Relaxed);
     !settings::get().is_inert
@@ -178,61 +141,62 @@ fn claim() -> bool {
         && runs.compare_exchange(0, 1, acquire, relaxed).is_ok()
 }
 
-fn give_back() {
+fn release_thread() {
     let [runs] = STATE.words();
     runs.store(0, Ordering::Release);
 }
 
-/// Begins to talk, if a daemon listens, and waits for what it says.
-fn begin(patience: Patience) {
+/// Starts the thread if an agent listens, and waits for its rules.
+fn start_thread(limits: WaitLimits) {
     let [_, child] = STATE.words();
     if child.load(Ordering::Acquire) != 0 {
-        begin_in_child();
-    } else if claim() && begin_first(patience).is_none() {
-        give_back();
+        start_thread_in_child();
+    } else if claim_thread() && start_first_thread(limits).is_none() {
+        release_thread();
     }
 }
 
-fn begin_first(patience: Patience) -> Option<()> {
+fn start_first_thread(limits: WaitLimits) -> Option<()> {
     if EVER_RAN.load(Ordering::Acquire) {
-        // A parent's, that is: a thread of this process would have dropped its own.
-        bell::take_in();
+        // The parent's page: a thread of this process would have dropped its own.
+        bell::withdraw_page();
         close_inherited();
     }
-    let mut talk = Talk::new();
-    if !talk.connect() {
-        // A daemon that has started between the two attempts has not seen the page.
-        bell::hang_out();
-        talk = Talk::new();
-        if !talk.connect() {
+    let mut connections = Connections::new();
+    if !connections.connect() {
+        // An agent that started between the two attempts has not seen the page.
+        bell::publish_page();
+        connections = Connections::new();
+        if !connections.connect() {
             return None;
         }
     }
-    bell::take_in();
-    (crate::channels::prepare() && hear_of_forks()).then_some(())?;
-    let begun = Arc::new(Begun::default());
-    let told = Arc::clone(&begun);
-    run(move || {
-        told.runs.store(true, Ordering::Release);
-        talk_for(&mut talk, patience);
-        told.knows.store(true, Ordering::Release);
-        go_on(talk);
+    bell::withdraw_page();
+    (crate::channels::prepare() && register_fork_handler()).then_some(())?;
+    let progress = Arc::new(StartProgress::default());
+    let shared = Arc::clone(&progress);
+    spawn_thread(move || {
+        shared.is_running.store(true, Ordering::Release);
+        run_for(&mut connections, limits);
+        shared.has_rules.store(true, Ordering::Release);
+        run_to_end(connections);
     })?;
-    // A seccomp filter that the program installs while the C library sets the thread up could end the program.
-    wait_until(Duration::from_secs(1), || begun.runs.load(Ordering::Acquire));
-    wait_until(patience.orders, || begun.knows.load(Ordering::Acquire));
+    // If the program installs a seccomp filter while the C library still initialises the thread,
+    // the filter could end the program.
+    wait_until(Duration::from_secs(1), || progress.is_running.load(Ordering::Acquire));
+    wait_until(limits.rules, || progress.has_rules.load(Ordering::Acquire));
     Some(())
 }
 
 /// Progress of a new thread.
 #[derive(Debug, Default)]
-struct Begun {
-    runs: AtomicBool,
-    /// The daemon has said what to record, or has taken too long.
-    knows: AtomicBool,
+struct StartProgress {
+    is_running: AtomicBool,
+    /// The agent has sent its rules, or a time limit has passed.
+    has_rules: AtomicBool,
 }
 
-/// Polls a condition that another thread is about to make true, up to a limit.
+/// Polls a condition that another thread will make true, up to a time limit.
 fn wait_until(most: Duration, is_done: impl Fn() -> bool) {
     let end = Instant::now() + most;
     let mut pause = Duration::from_micros(20);
@@ -242,19 +206,20 @@ fn wait_until(most: Duration, is_done: impl Fn() -> bool) {
     }
 }
 
-/// Slow path of an event whose type is undecided because a daemon has called, or because this is a child: begins
-/// the thread, and in a child waits for the rules.
+/// Slow path of an event whose type is undecided, because an agent has called or because this is a
+/// forked child: starts the thread, and in a child waits for the rules.
 #[cold]
 #[inline(never)]
-pub(crate) fn heed() {
-    /// Pause after an attempt on a thread that cannot begin another one, for example in a signal handler.
+pub(crate) fn start_for_event() {
+    /// Pause after an attempt on a thread that cannot start another one, for example in a signal
+    /// handler.
     const PAUSE_NS: u64 = 1_000_000;
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let [runs, child, filters] = STATE.words();
-    // Another event may have begun the thread meanwhile.
-    let is_heeded = bell::is_quiet() || bell::is_listening() || runs.load(Ordering::Acquire) != 0;
+    // Another event may have started the thread meanwhile.
+    let is_served = bell::is_quiet() || bell::is_listening() || runs.load(Ordering::Acquire) != 0;
     let now = monotonic_ns();
-    if is_heeded && child.load(Ordering::Acquire) == 0 || now < NEXT.load(Ordering::Relaxed) {
+    if is_served && child.load(Ordering::Acquire) == 0 || now < NEXT.load(Ordering::Relaxed) {
         return;
     }
     let is_child = child.load(Ordering::Acquire) != 0;
@@ -264,19 +229,19 @@ pub(crate) fn heed() {
         return;
     }
     if !is_child {
-        return quietly(begin_by_bell);
+        return catch_panics(start_thread_on_call);
     }
-    quietly(begin_in_child);
+    catch_panics(start_thread_in_child);
     if child.load(Ordering::Acquire) & HAD_RULES != 0 {
-        // The thread gives up before.
-        let most = settings::get().patience.orders * 2;
+        // The thread gives up earlier.
+        let most = settings::get().wait_limits.rules * 2;
         wait_until(most, || child.load(Ordering::Acquire) == 0);
     }
 }
 
-/// Whether this thread can begin another one, and is permitted what that takes, as far as is known:
-/// it has as many seccomp filters as the process had before. A filter of its own may kill it for
-/// more than the one question.
+/// Returns true if this thread can start another one, and is probably permitted the system calls
+/// for that: it has as many seccomp filters as the process had before. A further filter may kill
+/// the process for a forbidden call, so that trying is no option.
 fn may_begin(filters: u64) -> bool {
     let has_seccomp = process::has_seccomp();
     if has_seccomp && filters == 0 || !process::may_start_thread() {
@@ -285,121 +250,128 @@ fn may_begin(filters: u64) -> bool {
     !has_seccomp || process::seccomp_filters() == Some(filters)
 }
 
-/// Begins the thread because of a call, which need not come from a daemon: any process that may open the page
-/// can write to it.
+/// Starts the thread because the bell was rung. The caller need not be an agent: any process that
+/// may open the page can write to it.
 #[inline(never)]
-fn begin_by_bell() {
+fn start_thread_on_call() {
     let body = || {
-        let mut talk = Talk::new();
-        if !talk.connect() || !crate::channels::prepare() || !hear_of_forks() {
-            bell::rest();
-            return give_back();
+        let mut connections = Connections::new();
+        if !connections.connect() || !crate::channels::prepare() || !register_fork_handler() {
+            bell::clear_call();
+            return release_thread();
         }
-        bell::take_in();
-        go_on(talk);
+        bell::withdraw_page();
+        run_to_end(connections);
     };
     process::without_signals(|| {
-        if claim() && run(body).is_none() {
-            bell::rest();
-            give_back();
+        if claim_thread() && spawn_thread(body).is_none() {
+            bell::clear_call();
+            release_thread();
         }
     });
 }
 
-/// Begins the thread of a child, unless it has one.
+/// Starts the thread of a forked child, unless it has one.
 #[inline(never)]
-fn begin_in_child() {
+fn start_thread_in_child() {
     let body = || {
-        let mut talk = Talk::new();
-        let is_met = talk.connect();
-        let patience = settings::get().patience;
-        talk_for(&mut talk, if is_met { patience } else { Patience::NONE });
+        let mut connections = Connections::new();
+        let is_met = connections.connect();
+        let limits = settings::get().wait_limits;
+        run_for(&mut connections, if is_met { limits } else { WaitLimits::NONE });
         let [_, child] = STATE.words();
-        // The waiting event may continue only after `decide_all`, whose last step updates the levels that C's
-        // macros read.
-        child.store(DECIDES | child.load(Ordering::Relaxed) & HAD_RULES, Ordering::SeqCst);
-        registry::decide_all();
+        // The waiting event may continue only after `decide_all`, whose last step updates the
+        // levels that C's macros read.
+        child.store(DECIDING | child.load(Ordering::Relaxed) & HAD_RULES, Ordering::SeqCst);
+        decision::decide_all();
         child.store(0, Ordering::SeqCst);
-        go_on(talk);
+        run_to_end(connections);
     };
     process::without_signals(|| {
-        if !claim() {
+        if !claim_thread() {
             return;
         }
         let [_, child] = STATE.words();
         let before = child.load(Ordering::Acquire);
-        child.store(ATTACHES | before & HAD_RULES, Ordering::Release);
-        if run(body).is_none() {
+        child.store(ATTACHING | before & HAD_RULES, Ordering::Release);
+        if spawn_thread(body).is_none() {
             child.store(before, Ordering::Release);
-            give_back();
+            release_thread();
         }
     });
 }
 
-/// Talks as long as the program waits at most, or until the daemons have said what to record.
-fn talk_for(talk: &mut Talk, patience: Patience) {
+/// Serves the connections until the agents have sent their rules, or a time limit has passed.
+fn run_for(connections: &mut Connections, limits: WaitLimits) {
     let begin = Instant::now();
-    let (greeting, orders) = (begin + patience.greeting, begin + patience.orders);
-    talk.until(|talk| talk.is_greeted() || Instant::now() >= greeting, Some(greeting));
-    if talk.is_greeted() {
-        talk.until(|talk| talk.has_answered() || Instant::now() >= orders, Some(orders));
+    let (greeting, orders) = (begin + limits.greeting, begin + limits.rules);
+    connections.run_until(
+        |connections| connections.is_greeted() || Instant::now() >= greeting,
+        Some(greeting),
+    );
+    if connections.is_greeted() {
+        connections.run_until(
+            |connections| connections.has_answered() || Instant::now() >= orders,
+            Some(orders),
+        );
     }
 }
 
-/// Talks to the end.
-fn go_on(mut talk: Talk) {
-    // Where it ends, no daemon will ever want to talk to this program, or there was a panic. So no other
-    // thread is begun.
-    quietly(|| talk.until(|talk| talk.is_over(), None));
-    quietly(|| drop(talk));
+/// Serves the connections until no agent will accept this program.
+fn run_to_end(mut connections: Connections) {
+    // After the end, all agents have refused this program for good, or there was a panic; so no
+    // other thread is started.
+    catch_panics(|| connections.run_until(|connections| connections.is_over(), None));
+    catch_panics(|| drop(connections));
 }
 
-/// Begins the thread.
-fn run(body: impl FnOnce() + Send + 'static) -> Option<()> {
+/// Starts the thread.
+fn spawn_thread(body: impl FnOnce() + Send + 'static) -> Option<()> {
     process::keep_loaded(after_main);
     EVER_RAN.store(true, Ordering::Release);
     let thread = std::thread::Builder::new().name("blkkin".to_owned()).stack_size(STACK_SIZE);
-    process::without_signals(|| thread.spawn(move || quietly(body))).ok().map(drop)
+    process::without_signals(|| thread.spawn(move || catch_panics(body))).ok().map(drop)
 }
 
-/// Room for filters of the deepest nesting, and for what the C library puts there.
+/// Bytes of stack: enough for filters of the deepest nesting, and for the C library's data.
 const STACK_SIZE: usize = 256 << 10;
 
-/// False if the C library cannot tell of forks.
-fn hear_of_forks() -> bool {
-    static HEARS: AtomicBool = AtomicBool::new(false);
-    let is_new = !HEARS.swap(true, Ordering::AcqRel);
-    !is_new || process::in_forked_children(in_child)
+/// Has the C library call `after_fork` after forks. Returns false if it cannot.
+fn register_fork_handler() -> bool {
+    static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
+    let is_new = !IS_REGISTERED.swap(true, Ordering::AcqRel);
+    !is_new || process::in_forked_children(after_fork)
 }
 
-/// Has children begin their thread at the fork instead of with their first event. For callers that cache that an
-/// event is not wanted, and so would never have a first event in a child.
+/// Starts the thread of children at the fork instead of at their first event. For callers that
+/// cache that an event is not wanted, and so would never have a first event in a child.
 pub fn begin_children_at_once() {
-    IS_EAGER.store(true, Ordering::Relaxed);
+    STARTS_AT_FORK.store(true, Ordering::Relaxed);
 }
 
-/// On the only thread of a child. Its parent may have been anywhere, so no lock of the parent's is taken.
-extern "C" fn in_child() {
-    quietly(|| {
+/// Fork handler, on the only thread of a child. The fork may have interrupted any code of the
+/// parent, so no lock is taken.
+extern "C" fn after_fork() {
+    catch_panics(|| {
         let [runs, child, filters] = STATE.words();
         if !EVER_RAN.load(Ordering::Acquire) || runs.load(Ordering::Acquire) != 0 {
             return;
         }
         close_inherited();
         filters.store(process::seccomp_filters().unwrap_or(u64::MAX), Ordering::Relaxed);
-        let had_rules = if registry::has_rules() { HAD_RULES } else { 0 };
+        let had_rules = if decision::has_rules() { HAD_RULES } else { 0 };
         child.store(FIRST_EVENT | had_rules, Ordering::SeqCst);
-        registry::undecide_all();
-        if IS_EAGER.load(Ordering::Relaxed) {
-            begin_in_child();
+        decision::undecide_all();
+        if STARTS_AT_FORK.load(Ordering::Relaxed) {
+            start_thread_in_child();
         }
     });
 }
 
-/// Keeps panics from the program.
-fn quietly(work: impl FnOnce()) {
+/// Runs `work` and drops a panic.
+fn catch_panics(work: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(work)) {
-        // Dropping what somebody panicked with could panic again.
+        // Dropping the panic's payload could panic again.
         std::mem::forget(payload);
     }
 }

@@ -1,15 +1,16 @@
-//! What annotations and spans are recorded as. A level belongs to a kind of events, so each is a
-//! family of them: one [`EventType`] for each level, all of one name. C, C++ and Rust record through
-//! the same families, so that a process with all of them still has each type once.
+//! The event types of annotations and spans. An event type has one level, so annotations of one
+//! name form a family: one [`EventType`] for each level. C, C++ and Rust record through the same
+//! families, so a process that uses all three still has each type once.
 //!
-//! Names and fields of annotations are those of blkin, which tools know from LTTng's traces. Their
-//! trace ids have 64 bits; what an id has beyond is said once by a [`WIDE_TRACE_ID`] event.
+//! Annotations have the names and fields of blkin, which existing tools know from LTTng's traces.
+//! Their trace ids have 64 bits; a [`WIDE_TRACE_ID`] event records the upper half of a longer id
+//! once.
 
 use crate::event::Payload;
 use crate::{EventType, Kind, Level};
 use blkkin_ring::{BriefRoom, Encoder, Pen};
 
-/// How many levels there are.
+/// Number of levels.
 const LEVELS: usize = 15;
 
 /// Event types of one name, one for each level.
@@ -19,7 +20,7 @@ pub struct Family {
     kinds: &'static [Kind],
 }
 
-/// The level of what is recorded without one. blkin has no other.
+/// Level of annotations and spans that are recorded without one. blkin has no other level.
 pub const DEFAULT_LEVEL: Level = Level::Warning;
 
 macro_rules! family {
@@ -29,7 +30,8 @@ macro_rules! family {
     };
     ($name:literal, $names:expr, $kinds:expr; $($level:ident)*) => {
         Family {
-            // They are recorded at any place of the program, and none of this one's says where.
+            // Without source file and line: annotations are recorded at many places of the program,
+            // and this place in the library would be wrong.
             types: [$(EventType::new($name, Level::$level, $names, ("", 0))),*],
             kinds: $kinds,
         }
@@ -38,7 +40,7 @@ macro_rules! family {
 
 use Kind::{I32, I64, String as Text, U8, U64};
 
-/// Something happened.
+/// Annotation with an event: something happened.
 pub static TIMESTAMP: Family = family!(
     "zipkin:timestamp",
     &[
@@ -54,11 +56,11 @@ pub static TIMESTAMP: Family = family!(
     &[Text, Text, I32, Text, I64, I64, I64, Text]
 );
 
-/// Something is the case, told as a string.
+/// Annotation with a key and a string.
 pub static KEYVAL_STRING: Family =
     family!("zipkin:keyval_string", &KEYVAL, &[Text, Text, I32, Text, I64, I64, I64, Text, Text]);
 
-/// Something is the case, told as an integer.
+/// Annotation with a key and an integer.
 pub static KEYVAL_INTEGER: Family =
     family!("zipkin:keyval_integer", &KEYVAL, &[Text, Text, I32, Text, I64, I64, I64, Text, I64]);
 
@@ -74,7 +76,7 @@ const KEYVAL: [&str; 9] = [
     "val",
 ];
 
-/// The end of a span, with all that was known at its start. The event's time is the end; `start` and
+/// A span, recorded at its end with all its data. The event's time is the end; `start` and
 /// `duration` are in units of the same clock.
 pub static SPAN: Family = family!(
     "blkkin:span",
@@ -95,30 +97,30 @@ pub static SPAN: Family = family!(
     &[I64, I64, I64, I64, U64, U64, U8, U8, I32, Text, Text, Text]
 );
 
-/// The upper half of a trace id of 128 bits, beside the lower one. Recorded by each process in which a
+/// The upper half of a 128-bit trace id, with the lower half. Recorded by each process in which a
 /// request with such an id starts or arrives.
 pub static WIDE_TRACE_ID: EventType =
     EventType::new("blkkin:wide_trace_id", DEFAULT_LEVEL, &["trace_id", "trace_id_high"], ("", 0));
 
 impl Family {
-    /// The type of a level.
+    /// Returns the type of a level.
     #[inline(always)]
     pub fn at(&'static self, level: Level) -> &'static EventType {
         // There are as many types as levels.
         &self.types[level as usize]
     }
 
-    /// All types, from the most severe level on.
+    /// All types, the most severe level first.
     pub fn types(&'static self) -> &'static [EventType; LEVELS] {
         &self.types
     }
 
-    /// Makes the type of blkin's level known, before any event of it.
+    /// Registers the type of blkin's level before any event of it.
     pub fn introduce(&'static self) {
         self.at(DEFAULT_LEVEL).make_known(self.kinds);
     }
 
-    /// Records an event of this family, if somebody wants it.
+    /// Records an event of this family, if a channel wants it.
     #[inline(always)]
     pub(crate) fn record<P: Payload>(&'static self, level: Level, payload: P) {
         let event = self.at(level);
@@ -128,7 +130,7 @@ impl Family {
         }
     }
 
-    /// As above, whatever there is to do.
+    /// Slow path of [`record`](Self::record): registers the type, and records events of any size.
     #[inline(never)]
     fn record_any<P: Payload>(
         &'static self,
@@ -138,15 +140,15 @@ impl Family {
     ) {
         P::guard(|| {
             let encode = |encoder: &mut Encoder<'_>| {
-                // It takes everything.
+                // An `Encoder` accepts everything.
                 let _ = payload.encode(encoder);
             };
-            event.record_carefully(self.kinds, &encode, room);
+            event.record_slowly(self.kinds, &encode, room);
         });
     }
 }
 
-/// Records the upper half of a trace id, if it has one and somebody wants it.
+/// Records the upper half of a trace id, if it is not 0 and a channel wants the event.
 #[inline]
 pub fn record_wide_trace_id(low: u64, high: u64) {
     if high != 0 && WIDE_TRACE_ID.is_enabled() {
@@ -154,19 +156,20 @@ pub fn record_wide_trace_id(low: u64, high: u64) {
     }
 }
 
-/// Not inlined: the memory for an event would be the caller's, for as long as it goes on.
+/// Not inlined: the memory for an event would become part of the caller's stack frame.
 #[inline(never)]
 fn record_wide(low: u64, high: u64) {
     WIDE_TRACE_ID.record((low.cast_signed(), high.cast_signed()));
 }
 
-/// A string of an annotation: Rust's, or, from another crate, C's.
+/// A string of an annotation: a Rust string, or a C string of the crate `capi`.
 pub trait PutString: Copy {
-    /// Appends it to an event, with its NUL, if the pen takes it.
+    /// Appends the string and its NUL to an event, if the pen accepts it.
     fn put(self, pen: &mut impl Pen) -> Option<()>;
 
-    /// Does what could panic, if something is wrong with the tracer itself: all but the quick way of a brief
-    /// annotation of which the type is known. Strings of C come from callers that know no panics.
+    /// Runs code that could panic if the tracer itself has a fault: everything but the fast path of
+    /// a short annotation whose type is registered. C strings come from callers that cannot handle
+    /// panics, so their implementation catches them.
     fn guard(work: impl FnOnce()) {
         work();
     }
@@ -179,7 +182,7 @@ impl PutString for &str {
     }
 }
 
-/// What an annotation says.
+/// Content of an annotation.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Said<S> {
@@ -188,7 +191,7 @@ pub enum Said<S> {
     Integer { key: S, val: i64 },
 }
 
-/// An annotation, as it is recorded.
+/// An annotation as it is recorded.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "the names are those of the events' fields")]
 pub struct Annotation<S> {
@@ -203,13 +206,13 @@ pub struct Annotation<S> {
 }
 
 impl<S: PutString> Annotation<S> {
-    /// Records it, if somebody wants it.
+    /// Records the annotation, if a channel wants it.
     #[inline(always)]
     pub fn record(self, level: Level) {
         self.family().record(level, self);
     }
 
-    /// The events that it belongs to.
+    /// Returns the family that the annotation belongs to.
     #[inline(always)]
     pub fn family(&self) -> &'static Family {
         match self.said {

@@ -1,33 +1,32 @@
-//! Decides which requests are followed: one of so many, and at most so many a second. Only roots
-//! are decided on; all other spans do as their request does, so that it is followed whole or not at
-//! all.
+//! Sampling: decides which requests are followed, by a ratio and a rate limit. Only roots are sampled.
+//! All other spans follow the decision of their request, so that a request is followed as a whole or
+//! not at all.
 //!
-//! A decision neither waits nor makes system calls, and can be made in signal handlers. The rules
-//! can be changed at any time; decisions that are being made meanwhile follow old rules, new ones,
-//! or one of each.
+//! A decision neither waits nor makes system calls, and can be made in signal handlers. Rules can be
+//! changed at any time; a concurrent decision uses the old rules, the new ones, or one of each.
 
 mod global;
-mod limit;
 #[cfg(test)]
 mod tests;
+mod token_bucket;
 
 pub use blkkin_control::sampling::{Limit, Sampling, SamplingError, SamplingReason, VARIABLE};
-pub(crate) use global::overrule;
+pub(crate) use global::set_override;
 pub use global::{global, set_default};
 
 use crate::context::{Decision, Incoming};
 use crate::id;
-use limit::Bucket;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use token_bucket::TokenBucket;
 
-/// Makes decisions by [`Sampling`], which all threads share.
+/// Samples by the rules of [`Sampling`]; shared by all threads.
 #[derive(Debug)]
 pub struct Sampler {
     one_of: AtomicU64,
-    /// A number of 64 random bits that is at most this is chosen: none, all, or one of `one_of`.
+    /// Random numbers of 64 bits up to this one are chosen: none, all, or one in `one_of`.
     chosen_max: AtomicU64,
-    bucket: Bucket,
+    bucket: TokenBucket,
 }
 
 impl Default for Sampler {
@@ -37,29 +36,29 @@ impl Default for Sampler {
 }
 
 impl Sampler {
-    /// Follows every request.
+    /// Returns a sampler that follows every request.
     pub const fn new() -> Sampler {
         Sampler {
             one_of: AtomicU64::new(1),
             chosen_max: AtomicU64::new(chosen_max(1)),
-            bucket: Bucket::new(),
+            bucket: TokenBucket::new(),
         }
     }
 
-    /// Changes the rules.
+    /// Replaces the rules.
     pub fn set(&self, rules: Sampling) {
         self.one_of.store(rules.one_of, Relaxed);
         self.chosen_max.store(chosen_max(rules.one_of), Relaxed);
         self.bucket.set(rules.limit);
     }
 
-    /// What the rules are.
+    /// The current rules.
     pub fn rules(&self) -> Sampling {
         Sampling { one_of: self.one_of.load(Relaxed), limit: self.bucket.limit() }
     }
 
-    /// Whether to follow a request that came with this: as whoever sent it has decided, or else as a
-    /// root. `now_ns` is as for [`root`](Self::root).
+    /// Decides about a received request: by its sender's decision, or else as for a root. `now_ns`
+    /// is as for [`root`](Self::root).
     #[inline]
     pub fn decide(&self, incoming: Option<&Incoming>, now_ns: impl FnOnce() -> u64) -> Decision {
         match incoming.map(Incoming::decision) {
@@ -71,9 +70,8 @@ impl Sampler {
         }
     }
 
-    /// Whether to follow a request that starts here. `now_ns` gives the time of a clock that does
-    /// not go back, in nanoseconds since whenever; it is called only if there is a limit, for a
-    /// request that was chosen.
+    /// Decides about a request that starts here. `now_ns` returns the time of a monotonic clock in
+    /// nanoseconds; it is called only if there is a limit, for a request that was chosen.
     #[inline]
     pub fn root(&self, now_ns: impl FnOnce() -> u64) -> bool {
         self.root_by(id::make, now_ns)
@@ -85,14 +83,15 @@ impl Sampler {
         let chosen = match self.chosen_max.load(Relaxed) {
             0 => false,
             u64::MAX => true,
-            // Not by the trace id, of which a part would then be the same for all that are followed.
+            // The trace id is not used: a part of it would then be the same in all requests that
+            // are followed.
             chosen_max => draw().get() <= chosen_max,
         };
         chosen && self.bucket.take(now_ns)
     }
 }
 
-/// So many of the numbers from 1 to 2⁶⁴-1 are one of `one_of`.
+/// Upper bound of the chosen numbers among 1 to 2⁶⁴-1, for one in `one_of`.
 const fn chosen_max(one_of: u64) -> u64 {
     match one_of {
         0 => 0,

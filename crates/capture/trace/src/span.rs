@@ -1,10 +1,10 @@
-//! Dapper's spans: the steps of a request, what caused them, and what is said of them.
+//! Dapper's spans: the steps of a request, their causes, and annotations on them.
 //!
-//! There are two styles. A [`Trace`] is a small value that says which span one is in. It can be copied,
-//! handed to any thread, kept in a future or forgotten; one annotates on it, and makes children of it.
-//! A [`Span`] is a `Trace` with a beginning and an end: it ends when it is dropped, and is recorded
-//! then, as one event that holds all that was known. Neither is bound to a thread, and there is no
-//! current span: who causes a span hands its own on.
+//! There are two styles. A [`Trace`] is a small value that identifies a span. It can be copied,
+//! passed to any thread, kept in a future or forgotten; it takes annotations, and makes children. A
+//! [`Span`] is a `Trace` with a start and an end: it ends when it is dropped, and is then recorded
+//! as one event with all its data. Neither is bound to a thread, and there is no current span: code
+//! that causes a span passes its own span on.
 //!
 //! ```
 //! use blkkin_trace::{Endpoint, Trace, sample};
@@ -38,17 +38,15 @@
 //!
 //! # Cost
 //!
-//! A request that is not followed costs the decision, and its spans and annotations a branch each. An
-//! annotation that nobody wants costs a load and a branch. Nothing is allocated.
+//! A request that is not followed costs the sampling decision, and one branch for each span or
+//! annotation. An annotation that no channel wants costs a load and a branch. Nothing is allocated.
 
-mod annotate;
+mod annotations;
 mod endpoint;
-mod moment;
 
-pub use annotate::{CoreAnnotation, KeyValue};
+pub use crate::moment::Moment;
+pub use annotations::{CoreAnnotation, KeyValue};
 pub use endpoint::Endpoint;
-pub use moment::Moment;
-pub(crate) use moment::follow;
 
 use crate::Level;
 use crate::context::{Decision, Incoming, SpanContext, Text, b3, packed, w3c};
@@ -60,8 +58,8 @@ use blkkin_ring::Pen;
 use blkkin_sys::monotonic_ns;
 use std::ops::Deref;
 
-/// A span as one refers to it: its name, where it happens, and its context. Names and endpoints are
-/// borrowed; with static ones it can go anywhere.
+/// Identifies a span: its name, its endpoint and its context. Names and endpoints are borrowed;
+/// with static ones a `Trace` has no lifetime limit.
 #[derive(Clone, Copy, Debug)]
 pub struct Trace<'a> {
     name: &'a str,
@@ -71,34 +69,35 @@ pub struct Trace<'a> {
     random_trace_id: bool,
 }
 
-/// A context's ids, in words that are copied one by one. A request that is not followed may have none:
-/// then all are 0.
+/// Ids of a context, in words that are copied one by one. A request that is not followed may have
+/// no ids; then all are 0.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ids {
-    /// The lower half and the upper one.
+    /// The lower half and the upper half.
     trace: [u64; 2],
     span: u64,
     parent: u64,
 }
 
 impl<'a> Trace<'a> {
-    /// The root of a new request, if `sampler` follows it. The trace id has 64 bits.
+    /// Starts a new request and returns its root span; `sampler` decides whether it is followed.
+    /// The trace id has 64 bits.
     #[inline(always)]
     pub fn root(name: &'a str, endpoint: &'a Endpoint<'a>, sampler: &Sampler) -> Trace<'a> {
         let decision = sampler.decide(None, monotonic_ns);
         Trace::begin(name, endpoint, decision, false)
     }
 
-    /// The same with a trace id of 128 bits.
+    /// Like [`root`](Self::root), with a trace id of 128 bits.
     #[inline(always)]
     pub fn root_wide(name: &'a str, endpoint: &'a Endpoint<'a>, sampler: &Sampler) -> Trace<'a> {
         let decision = sampler.decide(None, monotonic_ns);
-        Trace::begin(name, endpoint, decision, true).arrived()
+        Trace::begin(name, endpoint, decision, true).record_wide_id()
     }
 
-    /// A child of the span that `incoming` is of. Whether the request is followed is decided as
-    /// [`Sampler::decide`] does: by whoever sent it, or by `sampler`, which is also asked for a request
-    /// with which nothing came.
+    /// Returns a child of the span in `incoming`. [`Sampler::decide`] decides whether the request
+    /// is followed: by the sender's decision, or by `sampler` if there is no decision or no
+    /// context.
     #[inline(always)]
     pub fn receive(
         name: &'a str,
@@ -110,14 +109,14 @@ impl<'a> Trace<'a> {
         match incoming.and_then(Incoming::context) {
             Some(cause) => {
                 let cause = SpanContext { decision, ..*cause };
-                Trace::with_context(name, endpoint, &cause).arrived().child(name)
+                Trace::with_context(name, endpoint, &cause).record_wide_id().child(name)
             }
             None => Trace::begin(name, endpoint, decision, false),
         }
     }
 
-    /// As [`receive`](Self::receive), with the 24 bytes of [`packed`]. A request with a trace id of 0 is
-    /// not followed.
+    /// Like [`receive`](Self::receive), with the 24 bytes of [`packed`]. A request with a trace id
+    /// of 0 is not followed.
     pub fn receive_packed(
         name: &'a str,
         endpoint: &'a Endpoint<'a>,
@@ -131,8 +130,8 @@ impl<'a> Trace<'a> {
         Trace::receive(name, endpoint, incoming.as_ref(), sampler)
     }
 
-    /// As [`receive`](Self::receive), with the value of the header `traceparent`. One that cannot be read
-    /// counts as none.
+    /// Like [`receive`](Self::receive), with the value of the header `traceparent`. An invalid
+    /// value counts as absent.
     pub fn receive_traceparent(
         name: &'a str,
         endpoint: &'a Endpoint<'a>,
@@ -143,8 +142,8 @@ impl<'a> Trace<'a> {
         Trace::receive(name, endpoint, incoming.as_ref(), sampler)
     }
 
-    /// As [`receive`](Self::receive), with the value of the header `b3`. One that cannot be read counts as
-    /// none.
+    /// Like [`receive`](Self::receive), with the value of the header `b3`. An invalid value counts
+    /// as absent.
     pub fn receive_b3(
         name: &'a str,
         endpoint: &'a Endpoint<'a>,
@@ -154,8 +153,8 @@ impl<'a> Trace<'a> {
         Trace::receive(name, endpoint, b3::read(header).ok().as_ref(), sampler)
     }
 
-    /// The span that has this context, which somebody else made. `context` is of the span itself, as
-    /// [`Trace::context`] gives it.
+    /// Returns the span that has this context, which was made elsewhere. `context` is the span's
+    /// own, as returned by [`Trace::context`].
     pub fn with_context(
         name: &'a str,
         endpoint: &'a Endpoint<'a>,
@@ -185,11 +184,11 @@ impl<'a> Trace<'a> {
         Trace { name, endpoint, ids, decision, random_trace_id: true }
     }
 
-    /// A span that this one causes, at the same endpoint.
+    /// Returns a child of this span at the same endpoint.
     #[inline(always)]
     pub fn child(&self, name: &'a str) -> Trace<'a> {
         let mut ids = self.ids;
-        // Nobody would ever see the new id of one that is not followed.
+        // A span that is not followed is not recorded, so it needs no id.
         if self.is_followed() {
             ids.span = make().get();
             ids.parent = self.ids.span;
@@ -197,19 +196,20 @@ impl<'a> Trace<'a> {
         Trace { name, ids, ..*self }
     }
 
-    /// A span that this one causes, at another endpoint.
+    /// Returns a child of this span at another endpoint.
     #[inline(always)]
     pub fn child_at(&self, name: &'a str, endpoint: &'a Endpoint<'a>) -> Trace<'a> {
         Trace { endpoint, ..self.child(name) }
     }
 
-    /// The same span seen from another endpoint, as for what a client knows of its server.
+    /// Returns the same span at another endpoint, for instance for data that a client has about its
+    /// server.
     #[inline]
     pub fn at(&self, endpoint: &'a Endpoint<'a>) -> Trace<'a> {
         Trace { endpoint, ..*self }
     }
 
-    /// Starts the span now, at the level that annotations have if they are given none.
+    /// Starts the span now, at [`DEFAULT_LEVEL`].
     #[inline(always)]
     pub fn span(self) -> Span<'a> {
         self.span_of(SpanKind::Internal, DEFAULT_LEVEL)
@@ -227,15 +227,16 @@ impl<'a> Trace<'a> {
         self.span_of(SpanKind::Server, DEFAULT_LEVEL)
     }
 
-    /// Starts the span now. If nobody wants spans of this level now, it is not recorded.
+    /// Starts the span now. The span is not recorded if no channel wants spans of this level at
+    /// this time.
     #[inline(always)]
     pub fn span_of(self, kind: SpanKind, level: Level) -> Span<'a> {
         let is_wanted = self.is_followed() && family::SPAN.at(level).is_enabled();
         let start = if is_wanted { Moment::now() } else { Moment::NONE };
-        Span(Open { trace: self, start, kind, level })
+        Span(OpenSpan { trace: self, start, kind, level })
     }
 
-    /// Whether the request is followed. If not, nothing of it is recorded.
+    /// Returns true if the request is followed. Otherwise nothing of it is recorded.
     #[inline(always)]
     pub fn is_followed(&self) -> bool {
         self.decision.is_followed()
@@ -246,13 +247,13 @@ impl<'a> Trace<'a> {
         self.name
     }
 
-    /// Where it happens.
+    /// The span's endpoint.
     pub fn endpoint(&self) -> &'a Endpoint<'a> {
         self.endpoint
     }
 
-    /// Its context, to be sent along with what it causes. None if the request is not followed and came
-    /// without ids.
+    /// Returns the context, to be sent along with messages of this span. None if the request is not
+    /// followed and arrived without ids.
     pub fn context(&self) -> Option<SpanContext> {
         let Ids { trace: [low, high], span, parent } = self.ids;
         Some(SpanContext {
@@ -264,13 +265,13 @@ impl<'a> Trace<'a> {
         })
     }
 
-    /// The 24 bytes of [`packed`], for what this span causes elsewhere.
+    /// Returns the 24 bytes of [`packed`], to be sent to servers that this span calls.
     pub fn packed(&self) -> [u8; packed::SIZE] {
         self.context().as_ref().map_or([0; packed::SIZE], packed::write)
     }
 
-    /// The header `traceparent`, for what this span causes elsewhere. It needs ids also where a request
-    /// is not followed: they are made for it, if there are none.
+    /// Returns the header `traceparent`, to be sent to servers that this span calls. The header
+    /// always has ids; for a request that is not followed they are made if there are none.
     pub fn traceparent(&self) -> Text<55> {
         match self.context() {
             Some(context) => w3c::write(&context),
@@ -278,7 +279,7 @@ impl<'a> Trace<'a> {
         }
     }
 
-    /// The header `b3`, for what this span causes elsewhere.
+    /// Returns the header `b3`, to be sent to servers that this span calls.
     pub fn b3(&self) -> Text<68> {
         match self.context() {
             Some(context) => b3::write(&context),
@@ -286,9 +287,9 @@ impl<'a> Trace<'a> {
         }
     }
 
-    /// Records what the annotations' trace ids have no room for, once in a process.
+    /// Records the upper half of a 128-bit trace id, which annotations have no room for.
     #[inline(always)]
-    fn arrived(self) -> Trace<'a> {
+    fn record_wide_id(self) -> Trace<'a> {
         let [low, high] = self.ids.trace;
         if high != 0 && self.is_followed() {
             family::record_wide_trace_id(low, high);
@@ -297,83 +298,84 @@ impl<'a> Trace<'a> {
     }
 }
 
-/// What a span is in the talk between services. The numbers are those of Zipkin's version 2.
+/// Role of a span in the communication between services. The numbers are those of Zipkin's version
+/// 2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum SpanKind {
-    /// Within a service.
+    /// An operation within a service.
     #[default]
     Internal = 0,
-    /// A client's view of a call.
+    /// A client's side of a call.
     Client = 1,
-    /// A server's view of a call.
+    /// A server's side of a call.
     Server = 2,
-    /// A message is sent, for whom and when it may concern.
+    /// Sends a message without waiting for an answer.
     Producer = 3,
-    /// Such a message is received.
+    /// Receives such a message.
     Consumer = 4,
 }
 
 /// Bits of the field `flags` of [`family::SPAN`].
 pub mod flags {
-    /// The request is followed whatever later stations would drop.
+    /// The request is followed whatever other samplers decide.
     pub const DEBUG: u8 = 1;
     /// The trace id is known to be random.
     pub const RANDOM_TRACE_ID: u8 = 2;
 }
 
-/// A span that has started, and ends when it is dropped. All that a [`Trace`] can do can be done with it,
-/// too.
+/// A span that has started, and ends when it is dropped. It dereferences to its [`Trace`].
 #[derive(Debug)]
 #[must_use = "a span ends when it is dropped"]
-pub struct Span<'a>(Open<'a>);
+pub struct Span<'a>(OpenSpan<'a>);
 
 #[derive(Clone, Copy, Debug)]
-struct Open<'a> {
+struct OpenSpan<'a> {
     trace: Trace<'a>,
-    /// None if it is not to be recorded.
+    /// [`Moment::NONE`] if the span is not to be recorded.
     start: Moment,
     kind: SpanKind,
     level: Level,
 }
 
 impl<'a> Span<'a> {
-    /// Ends it now.
+    /// Ends the span now.
     #[inline]
     pub fn end(self) {}
 
-    /// The span without its end: it will not be recorded as an event of its own.
+    /// Returns the `Trace` without recording the span as an event of its own.
     #[inline]
     pub fn release(mut self) -> Trace<'a> {
         self.0.start = Moment::NONE;
         self.0.trace
     }
 
-    /// As one refers to it, wherever that may be.
+    /// Returns the `Trace` of this span, which may outlive it.
     #[inline]
     pub fn trace(&self) -> Trace<'a> {
         self.0.trace
     }
 }
 
-impl Open<'_> {
-    // By value: passed on by reference, a span would have to be in memory also where it is not followed.
+impl OpenSpan<'_> {
+    // Passed by value: by reference, the span would be spilled to memory even where it is not
+    // followed.
     #[inline(never)]
     fn record(self) {
         let Some((start, duration)) = self.start.elapsed() else { return };
-        let ended = Ended { span: &self, start, duration };
+        let ended = EndedSpan { span: &self, start, duration };
         family::SPAN.record(self.level, ended);
     }
 }
 
 /// A span that ends, as it is recorded.
-struct Ended<'s> {
-    span: &'s Open<'s>,
+struct EndedSpan<'s> {
+    span: &'s OpenSpan<'s>,
     start: u64,
     duration: u64,
 }
 
-impl Payload for Ended<'_> {
+impl Payload for EndedSpan<'_> {
     #[inline(always)]
     fn encode(&self, pen: &mut impl Pen) -> Option<()> {
         let Trace { name, endpoint, ids, decision, random_trace_id } = &self.span.trace;

@@ -1,24 +1,24 @@
-//! What fields can be made of.
+//! Rust types that fields can have.
 
-use crate::event::Kind;
+use crate::kind::Kind;
 use blkkin_control::Scalar;
 use blkkin_ring::Encoder;
 
-/// A field's value.
+/// A type that a field can have.
 pub trait Value {
-    /// What the field holds.
+    /// Kind of the field.
     const KIND: Kind;
 
-    /// Appends it to an event.
+    /// Appends the value to an event.
     fn encode(&self, encoder: &mut Encoder<'_>);
 }
 
 /// The fields of an event: a tuple of values.
 pub trait Fields {
-    /// What they hold.
+    /// Kinds of the fields.
     const KINDS: &'static [Kind];
 
-    /// Appends them to an event.
+    /// Appends the fields to an event.
     fn encode(&self, encoder: &mut Encoder<'_>);
 }
 
@@ -41,9 +41,9 @@ numbers!(
     f32: F32, f64: F64,
 );
 
-/// A number of which arrays and slices can be fields.
+/// A number type that arrays and slices can have as elements.
 pub trait Number: Value {
-    /// What it is.
+    /// The type in terms of [`Scalar`].
     const SCALAR: Scalar = match Self::KIND.scalar() {
         Some(scalar) => scalar,
         None => panic!("a number"),
@@ -73,7 +73,7 @@ impl<N: Number> Value for [N] {
 
     #[inline]
     fn encode(&self, encoder: &mut Encoder<'_>) {
-        // More than 32 bits can count fit no event.
+        // A sequence whose length exceeds 32 bits fits no event.
         encoder.put((self.len() as u32).to_le_bytes());
         self.iter().for_each(|number| number.encode(encoder));
     }
@@ -88,8 +88,8 @@ impl<N: Number> Value for Vec<N> {
     }
 }
 
-/// Makes an enumeration one that events can have as a field, with labels for these of its variants, which have no
-/// fields: `event_enum!(State as u8 { Idle, Busy })`. Values are recorded as that type of integer.
+/// Lets a fieldless enumeration be a field, with labels for the listed variants: `event_enum!(State
+/// as u8 { Idle, Busy })`. Values are recorded as integers of the given type.
 #[macro_export]
 macro_rules! event_enum {
     ($name:ident as $repr:ty { $($variant:ident),+ $(,)? }) => {

@@ -1,8 +1,9 @@
-//! The conversation with a daemon, seen from the daemon: programs are found, tell their types before
-//! their events, record what they are told to, and survive what processes do to themselves.
+//! The connection between programs and an agent, seen from the agent: programs are found, describe
+//! their types before their events, follow the rules, and survive forks, sandboxes and closed
+//! descriptors.
 //!
-//! Programs are tests of this file that are ignored, run as processes of their own; they do one step
-//! for each line that they get.
+//! Programs are ignored tests of this file, run as processes of their own; they do one step for
+//! each line of input.
 
 #[path = "support/daemon.rs"]
 mod support;
@@ -23,16 +24,16 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
-use support::{Daemon, LONG, Program, Said, add, filtered, rule};
+use support::{Daemon, LONG, Program, ProgramMessage, add, filtered, rule};
 
-/// A program that runs.
+/// A running program.
 struct Running {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<std::process::ChildStdout>,
 }
 
-/// What lines of programs begin with, among those of the test harness.
+/// Prefix of a program's lines, among those of the test harness.
 const MARK: &str = "program: ";
 
 impl Running {
@@ -54,14 +55,14 @@ impl Running {
         Running { child, input, output: BufReader::new(output) }
     }
 
-    /// Has it do a step, and waits until it is done.
+    /// Makes the program do a step, and waits for its answer.
     #[track_caller]
     fn step(&mut self) -> String {
         self.input.as_mut().unwrap().write_all(b"\n").unwrap();
         self.heard()
     }
 
-    /// What it says next.
+    /// Returns the program's next line.
     #[track_caller]
     fn heard(&mut self) -> String {
         loop {
@@ -73,7 +74,7 @@ impl Running {
         }
     }
 
-    /// Has it end.
+    /// Ends the program.
     #[track_caller]
     fn end(mut self) {
         self.input = None;
@@ -91,20 +92,20 @@ impl Drop for Running {
     }
 }
 
-/// In a program: says something.
+/// In a program: prints a line.
 fn say(what: &str) {
     let mut output = std::io::stdout().lock();
     writeln!(output, "{MARK}{what}").unwrap();
     output.flush().unwrap();
 }
 
-/// In a program: waits for the next step. False if there is none.
+/// In a program: waits for the next step. Returns false if there is none.
 fn next() -> bool {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).unwrap() > 0
 }
 
-/// Records an event for each step, each of a type of its own but for the first field.
+/// Records an event for each step. The first field differs, and each step's type is its own.
 #[test]
 #[ignore = "a program of other tests"]
 fn counts() {
@@ -145,7 +146,7 @@ fn a_program_is_found_and_records_what_it_is_told_to() {
     assert_eq!(types.len(), 1);
     assert!(types[&0].file.ends_with("daemon.rs") && types[&0].line > 0);
     assert_eq!(types[&0].fields[1].kind, control::FieldKind::String);
-    // What is disabled is recorded no more once that is answered.
+    // After the answer, disabled events are no longer recorded.
     program.enable(3, &[]);
     program.ping();
     running.step();
@@ -154,7 +155,7 @@ fn a_program_is_found_and_records_what_it_is_told_to() {
     running.step();
     let [event] = &program.wait_for(3, 1)[..] else { panic!("one event") };
     assert_eq!(event.fields[0], [2, 0, 0, 0]);
-    // A channel that goes is let go: the memory, too.
+    // Removing a channel unmaps its memory.
     let maps = format!("/proc/{}/maps", running.child.id());
     assert!(std::fs::read_to_string(&maps).unwrap().contains("memfd:rings"));
     program.remove(3);
@@ -166,10 +167,10 @@ fn a_program_is_found_and_records_what_it_is_told_to() {
     program.ping();
     running.step();
     assert_eq!(program.wait_for(3, 1)[0].fields[0], [4, 0, 0, 0]);
-    // At its end it says goodbye.
+    // The program sends `Goodbye` at its end.
     running.end();
-    assert_eq!(program.hear(LONG).0, Said::Message(FromApplication::Goodbye));
-    assert_eq!(program.hear(LONG).0, Said::End);
+    assert_eq!(program.next_message(LONG).0, ProgramMessage::Message(FromApplication::Goodbye));
+    assert_eq!(program.next_message(LONG).0, ProgramMessage::End);
 }
 
 #[test]
@@ -212,7 +213,7 @@ fn what_is_enabled_from_the_start_counts_from_the_first_line_on() {
     running.end();
 }
 
-/// Nobody has said how long it waits.
+/// With the default waiting time.
 #[test]
 fn l10_a_short_program_records_its_first_event() {
     let daemon = Daemon::new("short");
@@ -243,7 +244,7 @@ fn a_daemon_that_does_not_answer_delays_a_program_no_longer_than_it_waits() {
     assert!(waited < LONG && at_once < LONG, "{at_once:?} {waited:?}");
 }
 
-/// Says how many threads it has, and looks for a daemon.
+/// Prints the number of its threads, and looks for an agent.
 #[test]
 #[ignore = "a program of other tests"]
 fn looks() {
@@ -268,19 +269,19 @@ fn without_a_daemon_there_is_no_thread_until_one_is_looked_for() {
     assert_eq!(running.step(), "none");
     daemon.listen();
     std::thread::sleep(Duration::from_millis(1100));
-    // The thread gives itself its name.
+    // The thread sets its own name.
     let start = Instant::now();
     while running.step() != "thread" {
         assert!(start.elapsed() < LONG);
     }
     let mut program = daemon.program();
-    // The type was known before there was a catalog.
+    // The type was registered before there was a catalog.
     program.ping();
     assert_eq!(program.types().len(), 1);
     running.end();
 }
 
-/// Calls a program, as a daemon does that comes after it.
+/// Calls a program, like an agent that starts later.
 fn ring(pid: u32, number: u64) {
     let start = Instant::now();
     while !try_ring(pid, number) {
@@ -289,7 +290,7 @@ fn ring(pid: u32, number: u64) {
     }
 }
 
-/// False as long as it has not come so far.
+/// Returns false until the program is ready to be called.
 fn try_ring(pid: u32, number: u64) -> bool {
     use std::os::unix::fs::FileExt;
     for entry in std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap() {
@@ -312,7 +313,8 @@ fn threads(pid: u32) -> usize {
     std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().count()
 }
 
-/// A program that nobody listened to is called, and talks from its next event on; no thread was there before.
+/// A program without an agent is called, and connects at its next event; there was no thread
+/// before.
 #[test]
 fn l10_a_program_older_than_the_daemon_is_attached_by_its_next_event() {
     let mut daemon = Daemon::new("older");
@@ -321,7 +323,7 @@ fn l10_a_program_older_than_the_daemon_is_attached_by_its_next_event() {
     running.step();
     let pid = running.child.id();
     let before = threads(pid);
-    // Called in vain, as by a daemon that it does not reach.
+    // Called in vain, as by an agent that the program cannot reach.
     ring(pid, 1);
     running.step();
     let start = Instant::now();
@@ -342,14 +344,14 @@ fn l10_a_program_older_than_the_daemon_is_attached_by_its_next_event() {
     program.ping();
     running.step();
     assert_eq!(program.wait_for(0, 1)[0].name, "count:step");
-    // It holds nothing any more by which it could be called.
+    // The program has no page any more through which it could be called.
     let links = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
     let links = links.map(|entry| std::fs::read_link(entry.unwrap().path()).unwrap_or_default());
     assert!(!links.into_iter().any(|link| link.to_string_lossy().contains("blkkin-bell")));
     running.end();
 }
 
-/// Records in signal handlers alone, until it is told to record outside of them, too.
+/// Records in signal handlers alone, until it is told to record outside of them too.
 #[test]
 #[ignore = "a program of other tests"]
 fn only_handles() {
@@ -374,13 +376,13 @@ fn only_handles() {
     next();
 }
 
-/// No thread is made in a signal handler: the next event outside of one does that.
+/// No thread is started in a signal handler: the next event outside of one starts it.
 #[test]
 fn l10_signal_handlers_leave_it_to_others_to_attach() {
     let mut daemon = Daemon::new("handles");
     daemon.close();
     let mut running = Running::start("only_handles", &daemon);
-    // It has looked for a daemon and found none.
+    // The program has looked for an agent and found none.
     assert_eq!(running.step(), "ready");
     daemon.listen();
     ring(running.child.id(), 1);
@@ -427,7 +429,7 @@ fn a_program_is_called_as_is_said() {
     running.end();
 }
 
-/// Records events of many kinds, and of all types of fields.
+/// Records events of many kinds, with all types of fields.
 #[test]
 #[ignore = "a program of other tests"]
 fn filters() {
@@ -485,7 +487,7 @@ fn filters_decide_for_each_event() {
     check("!(missing == 1) && signed == 2", &[2]);
     check(&format!("{}signed == 1{}", "(".repeat(60), ")".repeat(60)), &[1]);
     check(&format!("{}(signed == 1)", "!".repeat(60)), &[1]);
-    // What this program does not understand is never true.
+    // A filter that this program cannot parse is never true.
     check("signed <", &[]);
 }
 
@@ -574,7 +576,7 @@ fn contexts_stand_before_the_fields() {
             assert_eq!(*bytes, expected, "{context:?}");
         }
     }
-    // Channels that come and go, with and without contexts, do not get into each other's places.
+    // Channels that come and go, with and without contexts, do not reuse each other's numbers.
     for turn in 0..40u32 {
         program.remove(2);
         let contexts = [Context::Pid, Context::Tid];
@@ -597,7 +599,7 @@ fn a_daemon_that_comes_back_finds_its_programs_again() {
         program.add(0, &[]);
         program.enable(0, &[rule("*")]);
         program.ping();
-        // What was left, and nobody has replaced, is let go.
+        // Rings that nobody has replaced are released.
         assert_eq!(program.orphans, if turn == 0 { vec![] } else { vec![0] });
         let rings = blkkin_sys::testing::mapped_files(running.child.id(), "memfd:rings");
         assert_eq!(rings.unwrap(), 1);
@@ -605,7 +607,7 @@ fn a_daemon_that_comes_back_finds_its_programs_again() {
         assert_eq!(program.wait_for(0, 1)[0].name, "count:step");
         daemon.close();
         drop(program);
-        // Without a daemon it goes on as before.
+        // Without an agent the program continues.
         std::thread::sleep(Duration::from_millis(100));
         running.step();
         daemon.listen();
@@ -613,7 +615,7 @@ fn a_daemon_that_comes_back_finds_its_programs_again() {
     running.end();
 }
 
-/// A connection that is lost costs no rings, and no events.
+/// A lost connection costs no rings, and no events.
 #[test]
 fn a_daemon_that_is_found_again_keeps_the_rings() {
     let daemon = Daemon::new("keeps");
@@ -633,7 +635,7 @@ fn a_daemon_that_is_found_again_keeps_the_rings() {
     drop(before);
     let mut program = daemon.program();
     assert_eq!(program.orphans, [0]);
-    // Which has another number for them now.
+    // The agent uses another number for the channel now.
     let keep = KeepChannel { channel: 8, orphan: 0 };
     program.say(&ToApplication::KeepChannel(keep), &[]);
     program.channels.insert(8, channel);
@@ -651,9 +653,9 @@ fn a_daemon_that_is_found_again_keeps_the_rings() {
     program.remove(8);
     program.ping();
     assert_eq!(rings(), None);
-    // They can be kept only once.
+    // The rings can be kept only once.
     program.say(&ToApplication::KeepChannel(keep), &[]);
-    assert_eq!(program.hear(LONG).0, Said::End);
+    assert_eq!(program.next_message(LONG).0, ProgramMessage::End);
     running.end();
 }
 
@@ -685,12 +687,12 @@ fn nonsense_ends_the_conversation_and_it_is_begun_anew() {
     for say in say_all {
         let mut program = daemon.program();
         say(&mut program);
-        assert_eq!(program.hear(LONG).0, Said::End);
+        assert_eq!(program.next_message(LONG).0, ProgramMessage::End);
     }
-    // The pauses get longer, to a second each.
+    // The pauses grow to a second each.
     let took = start.elapsed();
     assert!(took > Duration::from_secs(2) && took < Duration::from_secs(15), "{took:?}");
-    // Memory that cannot be used is the daemon's misfortune, and costs the channel.
+    // Unusable memory costs the agent only that channel.
     let mut program = daemon.program();
     let (reads, writes) = std::io::pipe().unwrap();
     program.say(&add(1, &[]), &[reads.as_fd(), writes.as_fd()]);
@@ -707,7 +709,7 @@ fn who_is_refused_for_good_is_silent() {
     let mut running = Running::start("looks", &daemon);
     let refuse = |try_again| {
         let mut program = Program::new(daemon.connected(LONG).unwrap());
-        program.hear_hello();
+        program.receive_hello();
         let reason = "because".to_owned();
         let refused = Refused { version: Version::OURS, try_again, reason };
         program.say(&Answer::Refused(refused), &[]);
@@ -716,13 +718,13 @@ fn who_is_refused_for_good_is_silent() {
     refuse(true);
     refuse(false);
     assert!(daemon.connected(Duration::from_millis(1500)).is_none());
-    // Also if it looks for one by itself.
+    // Also if the program looks for an agent by itself.
     assert_eq!(running.step(), "none");
     assert!(daemon.connected(Duration::from_millis(100)).is_none());
     running.end();
 }
 
-/// Says what the process's sampler goes by.
+/// Prints the rules of the process's sampler.
 #[test]
 #[ignore = "a program of other tests"]
 fn samples() {
@@ -752,7 +754,7 @@ fn a_daemon_overrules_sampling() {
     running.end();
 }
 
-/// Makes types known on several threads as fast as it can, for as long as it is told to.
+/// Registers types on several threads as fast as it can, until it is told to stop.
 #[test]
 #[ignore = "a program of other tests"]
 fn races() {
@@ -778,8 +780,9 @@ fn races() {
     next();
 }
 
-/// While types come to be known, a daemon comes, goes, and comes again, and another one beside it: none is
-/// missed by any, and all that was recorded can be read, because its type was told before.
+/// While types are being registered, an agent comes, goes, and comes again, and another one joins.
+/// No agent misses a type, and all recorded events can be decoded, because their types were
+/// described before.
 #[test]
 fn no_type_is_missed_while_daemons_come_and_go() {
     let mut daemon = Daemon::new("race");
@@ -791,7 +794,7 @@ fn no_type_is_missed_while_daemons_come_and_go() {
         program.add(0, &[]);
         program.enable(0, &[rule("race:*")]);
         program.ping();
-        // Panics if a type was not told.
+        // Panics if a type was not described.
         program.events(0);
         if turn < 4 {
             daemon.close();
@@ -814,7 +817,7 @@ fn no_type_is_missed_while_daemons_come_and_go() {
     running.end();
 }
 
-/// Types that cannot be told.
+/// Types that cannot be described.
 #[test]
 #[ignore = "a program of other tests"]
 fn oversized() {
@@ -849,7 +852,7 @@ fn types_that_cannot_be_told_are_refused() {
     running.end();
 }
 
-/// The thread sleeps as long as nobody says anything.
+/// The thread sleeps as long as no agent sends anything.
 #[test]
 fn an_idle_thread_does_not_wake() {
     let daemon = Daemon::new("idle");
@@ -858,7 +861,7 @@ fn an_idle_thread_does_not_wake() {
     program.add(0, &[]);
     program.enable(0, &[rule("*")]);
     program.ping();
-    // It looks after itself for the first seconds.
+    // In the first seconds it checks whether its connection was closed.
     std::thread::sleep(Duration::from_millis(5500));
     let switches = || {
         let tasks = format!("/proc/{}/task", running.child.id());
@@ -894,7 +897,7 @@ fn forks() {
     while next() {
         event!(Level::Info, "fork:parent");
         let ended = in_child(fork, |_: &[AtomicU64; 1]| {
-            // A type that the parent knows, and one that it does not.
+            // A type that the parent has registered, and one that it has not.
             event!(Level::Info, "fork:parent");
             event!(Level::Info, "fork:child", step = 0);
             say("forked");
@@ -947,7 +950,8 @@ fn a_forked_child_is_a_process_of_its_own() {
     assert_eq!(events[1].name, "fork:child");
     assert_eq!(events[1].fields, [[1, 0, 0, 0]]);
     assert_eq!(events[1].contexts, [pid.to_le_bytes(), pid.to_le_bytes()]);
-    // Its first events came before it was attached; and none came to its parent.
+    // The child's first events came before it was attached, and none of them reached its parent's
+    // rings.
     assert_eq!(parent.names(0), ["fork:parent"]);
     let named = |program: &Program, name| {
         program.types().values().filter(|event| event.name == name).count()
@@ -955,15 +959,15 @@ fn a_forked_child_is_a_process_of_its_own() {
     assert_eq!((named(&parent, "fork:parent"), named(&parent, "fork:child")), (1, 0));
     assert_eq!((named(&child, "fork:parent"), named(&child, "fork:child")), (3, 2));
     assert_eq!(running.step_with("end"), "Ok([0])");
-    assert_eq!(child.hear(LONG).0, Said::End);
-    // The parent is as before.
+    assert_eq!(child.next_message(LONG).0, ProgramMessage::End);
+    // The parent is unchanged.
     assert_eq!(running.step(), "forked");
     let _second = daemon.program();
     assert_eq!(parent.names(0), ["fork:parent"]);
     parent.ping();
-    // A child keeps no connection of its parent's open.
+    // A child keeps no connection of its parent open.
     running.child.kill().unwrap();
-    assert_eq!(parent.hear(LONG).0, Said::End);
+    assert_eq!(parent.next_message(LONG).0, ProgramMessage::End);
 }
 
 #[test]
@@ -971,7 +975,7 @@ fn a_child_that_waits_records_from_its_first_line_on() {
     check_child(&[("BLKKIN_WAIT", "20000")]);
 }
 
-/// Also where nobody has said how long it waits.
+/// Also with the default waiting time.
 #[test]
 fn l10_a_child_records_from_its_first_line_on() {
     check_child(&[]);
@@ -1024,7 +1028,7 @@ fn a_child_that_nobody_was_told_of_leaves_its_parents_rings_alone() {
     running.end();
 }
 
-/// Forks for each step; the child gets a filter of its own first, if the line says so.
+/// Forks for each step; the child first installs a seccomp filter, if the line says so.
 #[test]
 #[ignore = "a program of other tests"]
 fn forks_into_sandboxes() {
@@ -1043,8 +1047,8 @@ fn forks_into_sandboxes() {
     }
 }
 
-/// A filter may kill a thread for what it takes to attach. One that was there at the fork does not
-/// matter.
+/// A filter may kill a thread for the system calls of attaching. A filter that was there at the
+/// fork does no harm.
 #[test]
 fn children_that_sandbox_themselves_are_left_alone() {
     let daemon = Daemon::new("sandboxes");
@@ -1067,7 +1071,7 @@ fn children_that_sandbox_themselves_are_left_alone() {
     running.end();
 }
 
-/// Forks again and again, as the thread does what a daemon tells it.
+/// Forks again and again, while the thread follows an agent's messages.
 #[test]
 #[ignore = "a program of other tests"]
 fn forks_often() {
@@ -1091,8 +1095,8 @@ fn forks_often() {
     next();
 }
 
-/// Whatever lock the parent's thread has at that moment, children do not wait for it: they end in time, and
-/// so does their parent.
+/// Whatever lock the parent's thread holds at that moment, children do not wait for it: they end in
+/// time, and so does their parent.
 #[test]
 fn forks_while_rules_change() {
     let daemon = Daemon::new("often");
@@ -1122,14 +1126,14 @@ fn forks_while_rules_change() {
                 parent.remove(1);
             }
         });
-        // Also if it fails.
-        struct Done<'d>(&'d AtomicBool);
-        impl Drop for Done<'_> {
+        // Also if the test fails.
+        struct StopGuard<'d>(&'d AtomicBool);
+        impl Drop for StopGuard<'_> {
             fn drop(&mut self) {
                 self.0.store(true, SeqCst);
             }
         }
-        let _done = Done(&is_done);
+        let _done = StopGuard(&is_done);
         assert_eq!(running.heard(), "done");
     });
     assert!(parents > 0);
@@ -1137,7 +1141,7 @@ fn forks_while_rules_change() {
     running.end();
 }
 
-/// Records in handlers of signals that come all the time.
+/// Records in handlers of frequent signals.
 #[test]
 #[ignore = "a program of other tests"]
 fn is_interrupted() {
@@ -1266,7 +1270,8 @@ fn arrays_sequences_and_enumerations_are_recorded() {
     running.end();
 }
 
-/// Records all kinds of events in a signal handler on a small stack, the first ones of their types among them.
+/// Records all kinds of events in a signal handler on a small stack, the first ones of their types
+/// among them.
 #[test]
 #[ignore = "a program of other tests"]
 fn has_little_stack() {
@@ -1331,8 +1336,7 @@ fn has_little_stack() {
     }
 }
 
-/// The size of alternate stacks of signal handlers for which programs were written once; newer kernels put more than
-/// half of that on it.
+/// Bytes of an alternate signal stack in old programs; newer kernels use more than half of that.
 const LITTLE_STACK: usize = 8192;
 /// Promise L9.
 const STACK_USED_MAX: usize = 4096;
@@ -1389,7 +1393,7 @@ fn l9_recording_needs_little_stack() {
     running.end();
 }
 
-/// Gives up the right to all system calls but a few on one thread, which goes on recording.
+/// Gives up the right to all system calls but a few on one thread, which continues to record.
 #[test]
 #[ignore = "a program of other tests"]
 fn is_confined() {
@@ -1444,7 +1448,7 @@ fn a_confined_thread_makes_no_system_call() {
     running.end();
 }
 
-/// Threads that come, record and go.
+/// Threads that start, record and end.
 #[test]
 #[ignore = "a program of other tests"]
 fn has_threads() {
@@ -1475,7 +1479,8 @@ fn threads_come_and_go() {
     running.end();
 }
 
-/// A program has room for so many channels; those with contexts do not take the places of others.
+/// A program has a maximum number of channels; those with contexts do not reuse the numbers of
+/// others.
 #[test]
 fn channels_beyond_the_most_are_left_out() {
     let daemon = Daemon::new("two");

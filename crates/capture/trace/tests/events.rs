@@ -1,5 +1,5 @@
-//! Events from the macro to the ring: what is recorded, who gets it, and that what nobody wants is
-//! not even evaluated.
+//! Events from the macro to the ring: which are recorded, in which channels, and that unwanted
+//! events are not even evaluated.
 
 mod support;
 
@@ -57,7 +57,7 @@ fn the_first_event_of_a_type_counts() {
     let _alone = alone();
     let mut channel = Channel::new(0);
     registry::set_rules(0, &[all("first:*")]);
-    // Nobody has come by here before.
+    // The first event at this place.
     event!(Level::Info, "first:time");
     assert_eq!(channel.names(), ["first:time"]);
 }
@@ -78,7 +78,7 @@ fn what_nobody_wants_is_not_evaluated() {
             }
         );
     };
-    // The first time makes the type known, which takes its fields' kinds.
+    // The first pass registers the type with the kinds of its fields.
     pass();
     pass();
     pass();
@@ -123,7 +123,7 @@ fn types_that_come_while_rules_change_are_decided() {
                 registry::set_rules(0, &[all("race:*")]);
             }
         });
-        // A type of its own for each, of memory that lives for ever.
+        // Leaked memory, so that each has a type of its own.
         for _ in 0..200 {
             let place = (file!(), line!());
             let event = Box::leak(Box::new(EventType::new("race:event", Level::Info, &[], place)));
@@ -141,7 +141,7 @@ fn types_that_come_while_rules_change_are_decided() {
     assert_eq!(channel.names().len(), 200);
 }
 
-/// Of threads that come by a new type at the same time, each one's event counts.
+/// When several threads reach a new type at the same time, each one's event is recorded.
 #[test]
 fn the_first_events_of_several_threads_count() {
     const THREADS: usize = 4;

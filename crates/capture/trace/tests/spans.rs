@@ -1,4 +1,4 @@
-//! Spans and annotations from their calls to the ring, and out of it by the decoder.
+//! Spans and annotations from their calls to the ring, and out of it through the decoder.
 
 mod support;
 
@@ -14,13 +14,13 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
-use support::{Channel, Found, all, alone, rule};
+use support::{Channel, DecodedEvent, all, alone, rule};
 
 static ALL: Sampler = Sampler::new();
 static OSD: Endpoint<'static> = Endpoint::new("osd.3", "10.0.0.7", 50_000);
 static STORE: Endpoint<'static> = Endpoint::named("store");
 
-/// What can be sent and shared; none of it is bound to a thread.
+/// Types that are `Send` and `Sync`; none is bound to a thread.
 const _: () = {
     const fn goes_anywhere<T: Send + Sync + 'static>() {}
     goes_anywhere::<Trace<'static>>();
@@ -35,7 +35,7 @@ fn ids(context: &SpanContext) -> [String; 3] {
 }
 
 #[track_caller]
-fn check_place(found: &Found, trace: &Trace<'_>) {
+fn check_place(found: &DecodedEvent, trace: &Trace<'_>) {
     let expected = ids(&trace.context().unwrap());
     assert_eq!(
         found.fields(["trace_id", "span_id", "parent_span_id"]),
@@ -60,7 +60,7 @@ fn annotations_say_what_and_of_which_span() {
     child.keyval_at(Level::Info, "offset", -7i8);
     child.event_at(Level::Emergency, CoreAnnotation::WireSend);
     root.server_address(&STORE);
-    let check = |found: &Found, name: &str, level, trace: &Trace<'_>, said: &[&str]| {
+    let check = |found: &DecodedEvent, name: &str, level, trace: &Trace<'_>, said: &[&str]| {
         assert_eq!((found.name, found.level), (name, level));
         assert_eq!(found.field("trace_name"), trace.name());
         check_place(found, trace);
@@ -98,7 +98,7 @@ fn spans_are_one_event_at_their_end() {
     let found = channel.decoded();
     let [before, write, middle, request] = &found[..] else { panic!("{found:?}") };
     let (before, middle) = (before.time, middle.time);
-    let check = |found: &Found, level, trace: &Trace<'_>, kind: SpanKind| {
+    let check = |found: &DecodedEvent, level, trace: &Trace<'_>, kind: SpanKind| {
         assert_eq!((found.name, found.level), ("blkkin:span", level));
         check_place(found, trace);
         let kind = (kind as u8).to_string();
@@ -118,8 +118,8 @@ fn spans_are_one_event_at_their_end() {
     }
 }
 
-/// A span that nobody wanted at its start has no start to tell; one that nobody wants at its end is not
-/// recorded either.
+/// A span that is unwanted at its start has no start time; a span that is unwanted at its end is
+/// not recorded either.
 #[test]
 fn spans_are_recorded_from_start_to_end() {
     let _alone = alone();
@@ -139,7 +139,7 @@ fn spans_are_recorded_from_start_to_end() {
     assert_eq!(names, ["within"]);
 }
 
-/// Where the clock is another one at the end, nobody could say how long a span was.
+/// If the clock changes before the end, the span's duration is unknown.
 #[test]
 fn spans_do_not_mix_clocks() {
     let _alone = alone();
@@ -192,7 +192,7 @@ fn levels_and_names_choose() {
     check("zipkin:timestamp", 0, [""; 4]);
 }
 
-/// What is not followed records nothing at all, nor do its children, here or elsewhere.
+/// A request that is not followed records nothing, nor do its children, here or in other processes.
 #[test]
 fn what_is_not_followed_is_silent() {
     let _alone = alone();
@@ -227,7 +227,7 @@ fn what_is_not_followed_is_silent() {
     let denied = Incoming::Decision(Decision::No);
     check(Trace::receive("request", &OSD, Some(&denied), &ALL), [zeros, "0", "-02"]);
     check(Trace::receive_packed("request", &OSD, &[0; 24], &ALL), [zeros, "0", "-02"]);
-    // Ids that it came with are passed on.
+    // The ids that it arrived with are passed on.
     let id = "00f067aa0ba902b7";
     let header = format!("00-{}-{id}-00", id.repeat(2));
     let request = Trace::receive_traceparent("request", &OSD, header.as_bytes(), &ALL);
@@ -237,7 +237,7 @@ fn what_is_not_followed_is_silent() {
     check(request, [zeros, &format!("{id}-{id}-0"), &format!("-{id}-00")]);
 }
 
-/// Each form of a context leads to a child of the span that it came from.
+/// Each format of a context leads to a child of the span that it came from.
 #[test]
 fn children_of_what_was_received() {
     let _alone = alone();
@@ -255,7 +255,7 @@ fn children_of_what_was_received() {
         child.event("here");
         let found = channel.decoded();
         check_place(found.last().unwrap(), &child);
-        // What has no room in the annotation is there beside it.
+        // The upper half of the trace id is recorded as an event of its own.
         let beside: Vec<_> = found[..found.len() - 1]
             .iter()
             .map(|found| (found.name, found.field("trace_id_high").to_owned()))
@@ -277,7 +277,7 @@ fn children_of_what_was_received() {
     check(Trace::receive_b3("child", &STORE, b3.as_bytes(), &none), &wide, true);
     check(cause.child("child"), &cause, false);
     check(cause.child_at("child", &STORE), &cause, false);
-    // What cannot be read begins a request, if one is to begin.
+    // An invalid context begins a new request, if the sampler chooses it.
     for broken in [&b""[..], b"00-", &[b'0'; 55]] {
         let [traceparent, b3, bytes] =
             [Trace::receive_traceparent, Trace::receive_b3, Trace::receive_packed]
@@ -288,7 +288,7 @@ fn children_of_what_was_received() {
     let debug = Trace::receive_b3("root", &OSD, b"d", &none);
     assert_eq!(debug.context().unwrap().decision, Decision::Debug);
     debug.span().end();
-    // Debugged, and of a random id.
+    // With debugging, and a random trace id.
     assert_eq!(channel.decoded()[0].field("flags"), "3");
     assert_eq!(
         packed::read(&cause.packed()).unwrap().unwrap().span_id,
@@ -296,7 +296,7 @@ fn children_of_what_was_received() {
     );
 }
 
-/// The upper half is with each span, and beside the annotations.
+/// The upper half is in each span, and next to the annotations.
 #[test]
 fn wide_trace_ids_are_recorded_whole() {
     let _alone = alone();
@@ -312,12 +312,12 @@ fn wide_trace_ids_are_recorded_whole() {
         let halves = [found.number("trace_id_high"), found.number("trace_id")];
         assert_eq!(halves, [id.high(), id.low()], "{found:?}");
     }
-    // One of 64 bits has nothing to add.
+    // A trace id of 64 bits has no upper half.
     Trace::root("root", &OSD, &ALL);
     assert_eq!(channel.decoded(), []);
 }
 
-/// Wherever a trace is copied to and a span is moved to, what is said belongs to the same request, and
+/// Wherever a trace is copied and a span is moved, its annotations belong to the same request, and
 /// each child's parent is the span that caused it.
 #[test]
 fn requests_hold_together_across_threads() {
@@ -325,7 +325,7 @@ fn requests_hold_together_across_threads() {
     const THREADS: usize = 8;
     const DEPTH: usize = 10;
     let mut channel = Channel::wanting("*");
-    // Two threads that come by a type that nobody knows may both lose their event.
+    // Registers the type before the threads start.
     go_down(Trace::root("first", &OSD, &ALL).span(), 1);
     channel.decoded();
     let roots: Vec<Trace<'_>> = (0..4).map(|_| Trace::root_wide("root", &OSD, &ALL)).collect();
@@ -348,7 +348,7 @@ fn requests_hold_together_across_threads() {
             Some(cause) => {
                 assert_eq!([cause.field("trace_id"), cause.field("trace_id_high")], trace);
                 let (start, end) = (span.number("start"), span.time);
-                // Counters of two processors may differ by a little.
+                // Time stamp counters of two processors may differ a little.
                 assert!(cause.number("start") <= start + 10_000 && end <= cause.time + 10_000);
             }
             None => {
@@ -379,7 +379,7 @@ fn go_down(span: Span<'static>, depth: usize) {
     }
 }
 
-/// A span can live in a future that each time runs on another thread.
+/// A span can live in a future that runs on another thread each time.
 #[test]
 fn spans_live_in_futures() {
     let _alone = alone();
@@ -423,7 +423,7 @@ impl Future for Yield {
     }
 }
 
-/// Names of any length and content neither harm the fields behind them nor anybody else.
+/// Names of any length and content harm neither later fields nor other events.
 #[test]
 fn strings_of_any_kind() {
     let _alone = alone();
@@ -460,7 +460,7 @@ fn strings_of_any_kind() {
 }
 
 #[track_caller]
-fn check_place_ids(found: &Found, trace: &Trace<'_>) {
+fn check_place_ids(found: &DecodedEvent, trace: &Trace<'_>) {
     let expected = ids(&trace.context().unwrap());
     assert_eq!(
         found.fields(["trace_id", "span_id", "parent_span_id"]),
@@ -468,7 +468,7 @@ fn check_place_ids(found: &Found, trace: &Trace<'_>) {
     );
 }
 
-/// Without a channel all of it does nothing, however often.
+/// Without a channel nothing happens, however often.
 #[test]
 fn without_channels() {
     let _alone = alone();

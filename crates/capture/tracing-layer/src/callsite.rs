@@ -1,28 +1,28 @@
-//! Places of a program that tell `tracing` something: what is known of each, and how they are found.
+//! Callsites: places of the program that send spans or events to `tracing`.
 //!
-//! A place lives as long as the program, and so does what is known of it, which is why there is a limit
-//! on how many there are. They are found by their metadata's address, in a table that is only added to.
+//! A callsite and its data live as long as the program, which is why their number is limited.
+//! Callsites are found by the address of their metadata, in a hash table without removal.
 
-use crate::fields::{FIELDS_MAX, Form, Values};
+use crate::fields::{FIELDS_MAX, FieldKinds, FieldValues};
 use crate::names;
 use blkkin_trace::{Endpoint, EventType, Kind, Level, registry};
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use tracing_core::Metadata;
 
-/// A power of two, twice as many as there may be callsites.
+/// A power of two, twice the maximum number of callsites.
 const TABLE_SIZE: usize = 8192;
 const CALLSITES_MAX: usize = TABLE_SIZE / 2;
-/// What is known of whether somebody wants such events.
-const UNASKED: u8 = 0;
+/// Values of `Callsite::interest`: whether such events are wanted.
+const UNDECIDED: u8 = 0;
 const UNWANTED: u8 = 1;
 const WANTED: u8 = 2;
-/// Kinds of events that a callsite can have before all its fields are made strings.
-const FORMS_MAX: usize = 7;
+/// Variants of a callsite's event type, before all further events have all fields as strings.
+const VARIANTS_MAX: usize = 7;
 
 static TABLE: [OnceLock<(usize, &'static Callsite)>; TABLE_SIZE] =
     [const { OnceLock::new() }; TABLE_SIZE];
-/// How many there are; held while one is added.
+/// Number of callsites; locked while one is added.
 static COUNT: Mutex<usize> = Mutex::new(0);
 static REFUSED: AtomicUsize = AtomicUsize::new(0);
 
@@ -31,24 +31,25 @@ pub(crate) struct Callsite {
     level: Level,
     place: (&'static str, u32),
     metadata: &'static Metadata<'static>,
-    /// Asked whether such events are wanted; never recorded itself.
+    /// Used to ask whether such events are wanted; never recorded itself.
     probe: EventType,
-    answer: AtomicU8,
-    /// As values may be of other types each time, or missing.
-    forms: Forms,
-    /// The same with fields for a service, of layers that have one.
-    of_service: OnceLock<Box<Forms>>,
+    interest: AtomicU8,
+    /// Event types, one for each combination of field kinds: values may have other types each time,
+    /// or be missing.
+    variants: EventVariants,
+    /// Event types with the fields of a service, for layers that have one.
+    with_service: OnceLock<Box<EventVariants>>,
 }
 
-/// Values of a callsite by their forms.
-struct Forms {
-    recorded: [OnceLock<&'static Recorded>; FORMS_MAX],
-    loose: OnceLock<&'static Recorded>,
+/// Event types of a callsite, by the kinds of their fields.
+struct EventVariants {
+    by_kinds: [OnceLock<&'static EventVariant>; VARIANTS_MAX],
+    all_strings: OnceLock<&'static EventVariant>,
 }
 
-/// Values of one form, as events.
-struct Recorded {
-    form: Form,
+/// Event type of one combination of field kinds.
+struct EventVariant {
+    field_kinds: FieldKinds,
     event: EventType,
     kinds: &'static [Kind],
 }
@@ -60,12 +61,12 @@ const EVENT_FIELDS: usize = 3;
 const SERVICE_NAMES: [&str; 3] = ["service_name", "port_no", "ip"];
 const SERVICE_KINDS: [Kind; 3] = [Kind::String, Kind::I32, Kind::String];
 
-/// How many places were refused, because there are too many: nothing of them is recorded.
+/// Number of callsites refused because there are too many. Nothing of them is recorded.
 pub fn refused() -> usize {
     REFUSED.load(Relaxed)
 }
 
-/// Where in the table to look, one after the other.
+/// Returns the hash key of a callsite, and the indexes to probe, in order.
 fn places(metadata: &Metadata<'_>) -> (usize, impl Iterator<Item = usize>) {
     let key = std::ptr::from_ref(metadata).addr();
     // Fibonacci hashing: the upper bits of the product depend on all of the key's.
@@ -73,7 +74,7 @@ fn places(metadata: &Metadata<'_>) -> (usize, impl Iterator<Item = usize>) {
     (key, (0..TABLE_SIZE).map(move |step| (hash as usize + step) % TABLE_SIZE))
 }
 
-/// The callsite that has this metadata.
+/// Returns the callsite of this metadata.
 #[inline]
 pub(crate) fn find(metadata: &Metadata<'_>) -> Option<&'static Callsite> {
     let (key, places) = places(metadata);
@@ -86,31 +87,31 @@ pub(crate) fn find(metadata: &Metadata<'_>) -> Option<&'static Callsite> {
     None
 }
 
-/// The same if somebody wants its events. It may be one that we were not told of: while the first thread
-/// that came by still makes it known, `tracing` lets others through, and what the `log` crate was told
-/// comes without ever being made known.
+/// Returns the callsite of this metadata if its events are wanted. A callsite may be unknown here:
+/// `tracing` lets other threads through while the first one still registers it, and callsites of
+/// the `log` crate are never registered.
 #[inline]
 pub(crate) fn find_wanted(metadata: &'static Metadata<'static>) -> Option<&'static Callsite> {
-    find(metadata).or_else(|| add_untold(metadata)).filter(|callsite| callsite.is_wanted())
+    find(metadata).or_else(|| add_unregistered(metadata)).filter(|callsite| callsite.is_wanted())
 }
 
 #[cold]
-fn add_untold(metadata: &'static Metadata<'static>) -> Option<&'static Callsite> {
-    // Of the refused ones each event comes by here, and the lock would hold up all threads.
+fn add_unregistered(metadata: &'static Metadata<'static>) -> Option<&'static Callsite> {
+    // Each event of a refused callsite comes here, and the lock would stall all threads.
     if REFUSED.load(Relaxed) > 0 {
         return None;
     }
     add(metadata)
 }
 
-/// Asks again of all whether somebody wants their events.
+/// Decides again which callsites are wanted.
 pub(crate) fn decide_all() {
     for (_, callsite) in TABLE.iter().filter_map(OnceLock::get) {
         callsite.decide();
     }
 }
 
-/// The same, which is made if there is none yet; none if there are too many.
+/// Returns the callsite of this metadata, added if necessary; `None` if there are too many.
 pub(crate) fn add(metadata: &'static Metadata<'static>) -> Option<&'static Callsite> {
     if let Some(callsite) = find(metadata) {
         return Some(callsite);
@@ -125,7 +126,7 @@ pub(crate) fn add(metadata: &'static Metadata<'static>) -> Option<&'static Calls
     }
     let callsite: &'static Callsite = Box::leak(Box::new(Callsite::new(metadata)));
     let (key, mut places) = places(metadata);
-    // Nobody else sets any meanwhile, and half of them are free.
+    // Nobody else adds one meanwhile, and half of the table is free.
     places.find(|place| TABLE[*place].set((key, callsite)).is_ok())?;
     *count += 1;
     Some(callsite)
@@ -133,7 +134,7 @@ pub(crate) fn add(metadata: &'static Metadata<'static>) -> Option<&'static Calls
 
 impl Callsite {
     fn new(metadata: &'static Metadata<'static>) -> Callsite {
-        let name: &'static str = names::of(metadata).leak();
+        let name: &'static str = names::event_name(metadata).leak();
         let level = names::level(metadata.level());
         let place = (metadata.file().unwrap_or_default(), metadata.line().unwrap_or_default());
         Callsite {
@@ -142,30 +143,30 @@ impl Callsite {
             place,
             metadata,
             probe: EventType::new(name, level, &[], place),
-            answer: AtomicU8::new(UNASKED),
-            forms: Forms::new(),
-            of_service: OnceLock::new(),
+            interest: AtomicU8::new(UNDECIDED),
+            variants: EventVariants::new(),
+            with_service: OnceLock::new(),
         }
     }
 
-    /// Asks whether somebody wants such events, and keeps the answer. `None`, and it is to be asked again, as long
-    /// as nobody has decided.
+    /// Decides whether such events are wanted, and caches the decision. `None`, without caching,
+    /// while the tracer is undecided.
     pub(crate) fn decide(&self) -> Option<bool> {
         if registry::is_undecided() {
-            self.answer.store(UNASKED, Relaxed);
+            self.interest.store(UNDECIDED, Relaxed);
             return None;
         }
         let is_wanted = registry::is_wanted(&self.probe);
-        self.answer.store(if is_wanted { WANTED } else { UNWANTED }, Relaxed);
+        self.interest.store(if is_wanted { WANTED } else { UNWANTED }, Relaxed);
         Some(is_wanted)
     }
 
-    /// Whether somebody wanted such events when that was last asked.
+    /// Returns the cached decision, or decides.
     #[inline]
     pub(crate) fn is_wanted(&self) -> bool {
-        match self.answer.load(Relaxed) {
-            UNASKED => !registry::stays_undecided() && self.decide() == Some(true),
-            answer => answer == WANTED,
+        match self.interest.load(Relaxed) {
+            UNDECIDED => !registry::stays_undecided() && self.decide() == Some(true),
+            interest => interest == WANTED,
         }
     }
 
@@ -173,82 +174,91 @@ impl Callsite {
         self.metadata.fields().len()
     }
 
-    /// Records an event with our own fields, of which there are as many as spans or events have, and
-    /// those of the program.
+    /// Records an event with our own fields (as many as a span or an event has) and those of the
+    /// program.
     #[inline]
     pub(crate) fn record<const N: usize>(
         &'static self,
-        values: &Values,
+        values: &FieldValues,
         own: [u64; N],
         service: Option<&Endpoint<'_>>,
     ) {
         if let Some(service) = service {
-            return self.record_of(values, own, service);
+            return self.record_with_service(values, own, service);
         }
-        let recorded = self.forms.find(values.form(), self, false);
-        recorded.event.record_with(recorded.kinds, |encoder| {
+        let variant = self.variants.find(values.kinds(), self, false);
+        variant.event.record_with(variant.kinds, |encoder| {
             encoder.put_words(own);
-            values.encode(&recorded.form, encoder);
+            values.encode(&variant.field_kinds, encoder);
         });
     }
 
-    /// The same with a service behind our fields.
+    /// Records an event with the fields of a service after our own.
     #[inline(never)]
-    fn record_of<const N: usize>(
+    fn record_with_service<const N: usize>(
         &'static self,
-        values: &Values,
+        values: &FieldValues,
         own: [u64; N],
         service: &Endpoint<'_>,
     ) {
-        let forms = self.of_service.get_or_init(|| Box::new(Forms::new()));
-        let recorded = forms.find(values.form(), self, true);
-        recorded.event.record_with(recorded.kinds, |encoder| {
+        let variants = self.with_service.get_or_init(|| Box::new(EventVariants::new()));
+        let variant = variants.find(values.kinds(), self, true);
+        variant.event.record_with(variant.kinds, |encoder| {
             encoder.put_words(own);
             encoder.put_string(service.service_name());
             encoder.put(service.port().to_le_bytes());
             encoder.put_string(service.ip());
-            values.encode(&recorded.form, encoder);
+            values.encode(&variant.field_kinds, encoder);
         });
     }
 
     #[cold]
-    fn make_recorded(&self, form: Form, is_of_service: bool) -> &'static Recorded {
+    fn make_variant(&self, field_kinds: FieldKinds, has_service: bool) -> &'static EventVariant {
         let own = if self.metadata.is_span() { SPAN_NAMES.len() } else { EVENT_FIELDS };
         let mut names = SPAN_NAMES[..own].to_vec();
         let mut kinds = SPAN_KINDS[..own].to_vec();
-        if is_of_service {
+        if has_service {
             names.extend(SERVICE_NAMES);
             kinds.extend(SERVICE_KINDS);
         }
         let fields: Vec<_> = self.metadata.fields().iter().take(FIELDS_MAX).collect();
-        for (index, kind) in form.fields() {
+        for (index, kind) in field_kinds.fields() {
             let name = fields.get(index).map_or("_", |field| field.name());
-            names.push(names::of_field(name, &names).leak());
+            names.push(names::field_name(name, &names).leak());
             kinds.push(kind);
         }
         let event = EventType::new(self.name, self.level, names.leak(), self.place);
-        let recorded: &'static Recorded =
-            Box::leak(Box::new(Recorded { form, event, kinds: kinds.leak() }));
-        // Now, while other threads that come by wait: an event of theirs would else be missing.
-        recorded.event.make_known(recorded.kinds);
-        recorded
+        let variant: &'static EventVariant =
+            Box::leak(Box::new(EventVariant { field_kinds, event, kinds: kinds.leak() }));
+        // Registered now, while other threads at this callsite wait: otherwise one of their events
+        // would be lost.
+        variant.event.make_known(variant.kinds);
+        variant
     }
 }
 
-impl Forms {
-    const fn new() -> Forms {
-        Forms { recorded: [const { OnceLock::new() }; FORMS_MAX], loose: OnceLock::new() }
+impl EventVariants {
+    const fn new() -> EventVariants {
+        EventVariants {
+            by_kinds: [const { OnceLock::new() }; VARIANTS_MAX],
+            all_strings: OnceLock::new(),
+        }
     }
 
     #[inline]
-    fn find(&self, form: &Form, callsite: &Callsite, is_of_service: bool) -> &'static Recorded {
-        for place in &self.recorded {
-            let recorded = place.get_or_init(|| callsite.make_recorded(*form, is_of_service));
-            if recorded.form == *form {
-                return recorded;
+    fn find(
+        &self,
+        field_kinds: &FieldKinds,
+        callsite: &Callsite,
+        has_service: bool,
+    ) -> &'static EventVariant {
+        for place in &self.by_kinds {
+            let variant = place.get_or_init(|| callsite.make_variant(*field_kinds, has_service));
+            if variant.field_kinds == *field_kinds {
+                return variant;
             }
         }
-        let loose = || Form::loose(callsite.fields_count());
-        self.loose.get_or_init(|| callsite.make_recorded(loose(), is_of_service))
+        let kinds = || FieldKinds::all_strings(callsite.fields_count());
+        self.all_strings.get_or_init(|| callsite.make_variant(kinds(), has_service))
     }
 }

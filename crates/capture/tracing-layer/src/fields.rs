@@ -1,4 +1,4 @@
-//! Values of a span or event, from the visits of `tracing` until they are recorded.
+//! Values of a span's or event's fields, collected from the visits of `tracing` and then recorded.
 
 use blkkin_ring::Encoder;
 use blkkin_trace::Kind;
@@ -6,22 +6,22 @@ use std::fmt;
 use tracing_core::Field;
 use tracing_core::field::Visit;
 
-/// As many as `tracing` has at most.
+/// Maximum number of fields; `tracing` has the same limit.
 pub(crate) const FIELDS_MAX: usize = 32;
 
-/// Bytes for all values of a span or event. Longer strings are cut; numbers always fit.
+/// Bytes for all values of a span or event. Long strings are truncated; numbers always fit.
 const SIZE: usize = 512;
 /// Bytes of a number.
 const NUMBER_SIZE: usize = 8;
-/// Bytes that say how long a string is.
+/// Bytes of a string's length.
 const LENGTH_SIZE: usize = 2;
-/// Bytes for a field that has no value yet, so that numbers always fit.
+/// Bytes reserved for a field without a value, so that numbers always fit.
 const RESERVE: usize = NUMBER_SIZE;
 const _: () = assert!(FIELDS_MAX * RESERVE <= SIZE && SIZE <= 1 << 16);
 
-/// Which fields have values, and of what kind: four bits for each field, 0 for none.
+/// Kinds of the fields that have values: four bits for each field, 0 for none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Form(u128);
+pub(crate) struct FieldKinds(u128);
 
 const KIND_BITS: usize = 4;
 const _: () = assert!(FIELDS_MAX * KIND_BITS == 128);
@@ -37,7 +37,7 @@ const fn bits_of(kind: Kind) -> u128 {
     }
 }
 
-/// Fields have no other kinds.
+/// All other bits are `U64`; fields have no other kinds.
 const fn kind_of(bits: u128) -> Option<Kind> {
     match bits {
         0 => None,
@@ -49,14 +49,14 @@ const fn kind_of(bits: u128) -> Option<Kind> {
     }
 }
 
-impl Form {
-    const NONE: Form = Form(0);
+impl FieldKinds {
+    const NONE: FieldKinds = FieldKinds(0);
 
-    /// All fields, as strings.
-    pub(crate) fn loose(fields_count: usize) -> Form {
-        let mut form = Form::NONE;
-        (0..fields_count.min(FIELDS_MAX)).for_each(|index| form.set(index, Kind::String));
-        form
+    /// The kinds if all fields are strings.
+    pub(crate) fn all_strings(fields_count: usize) -> FieldKinds {
+        let mut kinds = FieldKinds::NONE;
+        (0..fields_count.min(FIELDS_MAX)).for_each(|index| kinds.set(index, Kind::String));
+        kinds
     }
 
     fn set(&mut self, index: usize, kind: Kind) {
@@ -68,12 +68,12 @@ impl Form {
         self.0 &= !(KIND_MASK << (index * KIND_BITS));
     }
 
-    /// The kind of a field's value, if it has one.
+    /// The kind of a field's value; `None` if it has no value.
     fn kind(&self, index: usize) -> Option<Kind> {
         kind_of(self.0 >> (index * KIND_BITS) & KIND_MASK)
     }
 
-    /// The fields that have values, in order.
+    /// Returns the fields that have values, in order.
     pub(crate) fn fields(&self) -> impl Iterator<Item = (usize, Kind)> {
         let mut left = self.0;
         std::iter::from_fn(move || {
@@ -85,25 +85,25 @@ impl Form {
     }
 }
 
-/// Values in the order in which they came.
-pub(crate) struct Values {
-    form: Form,
-    /// Where each value starts.
-    places: [u16; FIELDS_MAX],
+/// Values in order of arrival.
+pub(crate) struct FieldValues {
+    kinds: FieldKinds,
+    /// Offset of each value.
+    starts: [u16; FIELDS_MAX],
     used: usize,
-    /// A bit for each field that has had a value, and bytes to be left for the others.
+    /// Bitmap of the fields that have had a value, and bytes reserved for the others.
     seen: u32,
     reserved: usize,
-    /// Of which those that are used have been written.
+    /// The first `used` bytes are written.
     bytes: [u8; SIZE],
 }
 
-impl Values {
-    /// None.
-    pub(crate) const fn new() -> Values {
-        Values {
-            form: Form::NONE,
-            places: [0; FIELDS_MAX],
+impl FieldValues {
+    /// Makes an empty set of values.
+    pub(crate) const fn new() -> FieldValues {
+        FieldValues {
+            kinds: FieldKinds::NONE,
+            starts: [0; FIELDS_MAX],
             used: 0,
             seen: 0,
             reserved: 0,
@@ -111,49 +111,49 @@ impl Values {
         }
     }
 
-    /// Forgets all, and makes room for values of at most so many fields.
-    pub(crate) fn restart(&mut self, fields_count: usize) {
-        self.form = Form::NONE;
+    /// Removes all values, and reserves room for up to `fields_count` fields.
+    pub(crate) fn clear(&mut self, fields_count: usize) {
+        self.kinds = FieldKinds::NONE;
         self.used = 0;
         self.seen = 0;
         self.reserved = fields_count.min(FIELDS_MAX) * RESERVE;
     }
 
-    pub(crate) fn form(&self) -> &Form {
-        &self.form
+    pub(crate) fn kinds(&self) -> &FieldKinds {
+        &self.kinds
     }
 
-    /// Takes over the values that are in `others`.
-    pub(crate) fn merge(&mut self, others: &Values) {
-        for (index, kind) in others.form.fields() {
+    /// Copies the values of `others`.
+    pub(crate) fn merge(&mut self, others: &FieldValues) {
+        for (index, kind) in others.kinds.fields() {
             match kind {
                 Kind::String => {
-                    if let Some(mut text) = self.text(index) {
-                        // What was cut at a character's end is still a string.
+                    if let Some(mut text) = self.begin_string(index) {
+                        // The string was truncated at a character boundary, so it is still UTF-8.
                         text.push(str::from_utf8(others.string(index)).unwrap_or_default());
                     }
                 }
-                _ => self.number(index, kind, others.word(index)),
+                _ => self.set_number(index, kind, others.word(index)),
             }
         }
     }
 
-    fn number(&mut self, index: usize, kind: Kind, number: u64) {
+    fn set_number(&mut self, index: usize, kind: Kind, number: u64) {
         if index >= FIELDS_MAX {
             return;
         }
         let at = match self.size_at(index) >= NUMBER_SIZE {
-            true => Some(usize::from(self.places[index])),
-            false => self.place(index, NUMBER_SIZE),
+            true => Some(usize::from(self.starts[index])),
+            false => self.reserve(index, NUMBER_SIZE),
         };
         if let Some(at) = at {
             self.bytes[at..at + NUMBER_SIZE].copy_from_slice(&number.to_le_bytes());
-            self.form.set(index, kind);
+            self.kinds.set(index, kind);
         }
     }
 
-    /// A place for a value behind all others, if there is room.
-    fn place(&mut self, index: usize, size: usize) -> Option<usize> {
+    /// Reserves room for a value after all others, if there is enough.
+    fn reserve(&mut self, index: usize, size: usize) -> Option<usize> {
         if self.seen & 1 << index == 0 {
             self.seen |= 1 << index;
             self.reserved = self.reserved.saturating_sub(RESERVE);
@@ -163,13 +163,13 @@ impl Values {
         }
         let at = self.used;
         self.used += size;
-        self.places[index] = at as u16;
+        self.starts[index] = at as u16;
         Some(at)
     }
 
     /// Bytes of a value; 0 if there is none.
     fn size_at(&self, index: usize) -> usize {
-        match self.form.kind(index) {
+        match self.kinds.kind(index) {
             None => 0,
             Some(Kind::String) => LENGTH_SIZE + self.string(index).len(),
             Some(_) => NUMBER_SIZE,
@@ -177,36 +177,36 @@ impl Values {
     }
 
     fn string(&self, index: usize) -> &[u8] {
-        let at = usize::from(self.places[index]);
+        let at = usize::from(self.starts[index]);
         let length = u16::from_le_bytes([self.bytes[at], self.bytes[at + 1]]);
         &self.bytes[at + LENGTH_SIZE..at + LENGTH_SIZE + usize::from(length)]
     }
 
-    /// Begins a string of any length; none if there is no room for any.
-    fn text(&mut self, index: usize) -> Option<Text<'_>> {
+    /// Begins a string of any length; `None` if there is no room.
+    fn begin_string(&mut self, index: usize) -> Option<StringWriter<'_>> {
         if index >= FIELDS_MAX {
             return None;
         }
-        if self.form.kind(index).is_some() {
-            // What was there makes room if it is the last one.
-            let old = usize::from(self.places[index]);
+        if self.kinds.kind(index).is_some() {
+            // The former value is freed if it is the last one.
+            let old = usize::from(self.starts[index]);
             if old + self.size_at(index) == self.used {
                 self.used = old;
             }
-            self.form.remove(index);
+            self.kinds.remove(index);
         }
-        let at = self.place(index, LENGTH_SIZE)?;
-        self.form.set(index, Kind::String);
+        let at = self.reserve(index, LENGTH_SIZE)?;
+        self.kinds.set(index, Kind::String);
         self.bytes[at..at + LENGTH_SIZE].fill(0);
-        Some(Text { values: self, at, is_full: false })
+        Some(StringWriter { values: self, at, is_full: false })
     }
 
-    /// Appends the values to an event, as a form has them: their own, or the loose one.
-    pub(crate) fn encode(&self, form: &Form, encoder: &mut Encoder<'_>) {
-        for (index, kind) in form.fields() {
-            match self.form.kind(index) {
+    /// Appends the values to an event with these field kinds: their own, or all strings.
+    pub(crate) fn encode(&self, kinds: &FieldKinds, encoder: &mut Encoder<'_>) {
+        for (index, kind) in kinds.fields() {
+            match self.kinds.kind(index) {
                 Some(own) if own == kind => self.encode_own(index, kind, encoder),
-                Some(own) => encoder.put_string(&self.shown(index, own)),
+                Some(own) => encoder.put_string(&self.to_text(index, own)),
                 None => encoder.put_string(""),
             }
         }
@@ -222,13 +222,13 @@ impl Values {
     }
 
     fn word(&self, index: usize) -> u64 {
-        let at = usize::from(self.places[index]);
+        let at = usize::from(self.starts[index]);
         let bytes = self.bytes[at..].first_chunk().copied().unwrap_or_default();
         u64::from_le_bytes(bytes)
     }
 
     #[cold]
-    fn shown(&self, index: usize, kind: Kind) -> String {
+    fn to_text(&self, index: usize, kind: Kind) -> String {
         let word = self.word(index);
         match kind {
             Kind::I64 => word.cast_signed().to_string(),
@@ -240,46 +240,46 @@ impl Values {
     }
 }
 
-impl Visit for Values {
+impl Visit for FieldValues {
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.number(field.index(), Kind::I64, value.cast_unsigned());
+        self.set_number(field.index(), Kind::I64, value.cast_unsigned());
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.number(field.index(), Kind::U64, value);
+        self.set_number(field.index(), Kind::U64, value);
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
-        self.number(field.index(), Kind::F64, value.to_bits());
+        self.set_number(field.index(), Kind::F64, value.to_bits());
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.number(field.index(), Kind::Bool, value.into());
+        self.set_number(field.index(), Kind::Bool, value.into());
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        if let Some(mut text) = self.text(field.index()) {
+        if let Some(mut text) = self.begin_string(field.index()) {
             text.push(value);
         }
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        if let Some(mut text) = self.text(field.index()) {
-            // It takes all, as far as there is room.
+        if let Some(mut text) = self.begin_string(field.index()) {
+            // Accepts everything; what does not fit is dropped.
             let _ = fmt::write(&mut text, format_args!("{value:?}"));
         }
     }
 }
 
 /// A string that grows at the end of the values.
-struct Text<'v> {
-    values: &'v mut Values,
-    /// Where it starts, with its length.
+struct StringWriter<'v> {
+    values: &'v mut FieldValues,
+    /// Offset of the string's length.
     at: usize,
     is_full: bool,
 }
 
-impl Text<'_> {
+impl StringWriter<'_> {
     fn push(&mut self, string: &str) {
         let values = &mut *self.values;
         let room = SIZE.saturating_sub(values.used + values.reserved);
@@ -296,8 +296,8 @@ impl Text<'_> {
     }
 }
 
-impl fmt::Write for Text<'_> {
-    /// Never fails, as those who show themselves may rely on it.
+impl fmt::Write for StringWriter<'_> {
+    /// Never fails, as `Debug` implementations may rely on that.
     fn write_str(&mut self, string: &str) -> fmt::Result {
         if !self.is_full {
             self.push(string);

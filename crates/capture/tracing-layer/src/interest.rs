@@ -1,11 +1,11 @@
-//! Has `tracing` ask again which callsites are enabled when somebody wants other events than before.
+//! Makes `tracing` ask again which callsites are enabled, after the rules have changed.
 
 use crate::callsite;
 use blkkin_trace::{daemon, registry};
 use std::sync::{Mutex, Once, PoisonError};
 use tracing_core::dispatcher::{self, Dispatch, WeakDispatch};
 
-/// The subscribers that have our layer.
+/// Subscribers that have our layer.
 static DISPATCHES: Mutex<Vec<WeakDispatch>> = Mutex::new(Vec::new());
 
 pub(crate) fn follow_rules(dispatch: &Dispatch) {
@@ -16,14 +16,15 @@ pub(crate) fn follow_rules(dispatch: &Dispatch) {
     drop(dispatches);
     ONCE.call_once(|| {
         registry::on_change(ask_again);
-        // `tracing` caches which callsites are off, also for children, and never calls the Layer for them.
+        // `tracing` caches disabled callsites, also in forked children, and never calls the layer
+        // for them.
         daemon::begin_children_at_once();
     });
 }
 
-/// As long as there was only one subscriber, `tracing` asks none but this thread's, and takes it that
-/// there is none if the only one is another thread's: so it has to be this thread's, too. Where there
-/// are several, all are asked.
+/// Makes `tracing` rebuild its cache. With only one subscriber so far, `tracing` asks this thread's
+/// subscriber alone, and assumes none if the subscriber belongs to another thread: so the
+/// subscriber is set for this thread meanwhile. With several subscribers, all are asked.
 fn ask_again() {
     let dispatches = DISPATCHES.lock().unwrap_or_else(PoisonError::into_inner);
     let one = dispatches.iter().find_map(WeakDispatch::upgrade);
@@ -31,6 +32,6 @@ fn ask_again() {
     if let Some(one) = one {
         dispatcher::with_default(&one, tracing_core::callsite::rebuild_interest_cache);
     }
-    // Also of those that `tracing` does not know.
+    // This covers callsites that `tracing` does not know, too.
     callsite::decide_all();
 }

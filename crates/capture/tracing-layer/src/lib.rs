@@ -1,5 +1,5 @@
-//! Records what programs tell the `tracing` crate: they add a [`layer`] to their subscriber, and
-//! nothing else changes.
+//! Records the spans and events of the `tracing` crate: a program adds a [`layer`] to its
+//! subscriber, and nothing else changes.
 //!
 //! ```
 //! use tracing_subscriber::layer::SubscriberExt;
@@ -11,14 +11,13 @@
 //! });
 //! ```
 //!
-//! Each place in the program where there is a span or an event becomes a kind of events, called
-//! `PROVIDER:NAME`: the provider is the target, with `.` for `::`, and the name is the span's, or the
-//! source file and line of an event that has none of its own. They are chosen by name and level like
-//! all others, and cost what `tracing` takes to find out that they are disabled as long as nobody
-//! wants them.
+//! Each callsite of a span or an event becomes an event type `PROVIDER:NAME`. The provider is the
+//! target, with `.` for `::`. The name is the span's, or the source file and line of an event
+//! without a name of its own. Rules select these types by name and level like all others. While no
+//! channel wants an event, it costs only the check of `tracing` whether the callsite is enabled.
 //!
-//! A span is recorded as one event when it closes, an event at once. First come our own fields, then
-//! those of the program, of which those that have no value are left out:
+//! A span is recorded as one event when it closes, an event at once. Our own fields come first,
+//! then those of the program; fields without a value are omitted:
 //!
 //! ```text
 //! span    trace_id trace_id_high span_id parent_span_id start duration
@@ -26,17 +25,17 @@
 //! both    service_name port_no ip               next, of a [`layer_of`] a service
 //! ```
 //!
-//! A request that comes from another process goes on in a span that [`with_parent`] makes a child of the sender's,
-//! and [`traceparent`] is the header for what a span causes elsewhere.
+//! A request from another process continues in a span that [`with_parent`] makes a child of the
+//! sender's span. [`traceparent`] is the header for requests to other processes.
 //!
-//! A `Cargo.toml` names the crate where it is, as it is on no registry yet:
+//! The crate is not on a registry yet, so `Cargo.toml` gives its path:
 //!
 //! ```toml
 //! blkkin-tracing = { path = "../blkkin/crates/capture/tracing-layer" }
 //! ```
 //!
-//! What the program tells the `log` crate comes too, as `log:log event`, if it makes `tracing-log` hand
-//! it on, as `tracing-subscriber` does where it is asked to be the global one.
+//! Messages of the `log` crate are recorded as `log:log event`, if the program installs
+//! `tracing-log`, as `tracing-subscriber` does for a global subscriber.
 //!
 //! Levels become: `ERROR` err, `WARN` warning, `INFO` info, `DEBUG` debug_line, `TRACE` debug.
 
@@ -54,7 +53,7 @@ pub use remote::{context_of, current_context, parse_traceparent, traceparent, wi
 use blkkin_sys::monotonic_ns;
 use blkkin_trace::{Incoming, Moment, SpanContext, SpanId, sample};
 use callsite::Callsite;
-use spans::{Open, Spans, Within};
+use spans::{EnclosingSpan, OpenSpans, SpanData};
 use tracing_core::span::{Attributes, Id, Record};
 use tracing_core::subscriber::Interest;
 use tracing_core::{Dispatch, Event, Metadata, Subscriber};
@@ -63,44 +62,44 @@ use tracing_subscriber::filter::Filtered;
 use tracing_subscriber::layer::{Context, Filter};
 use tracing_subscriber::registry::LookupSpan;
 
-/// The layer, with the filter that keeps it from seeing what nobody wants, and nobody else. Which
-/// requests are followed, the process's [sampler](sample::global) decides, where a span has no parent.
+/// Returns the layer, with a filter that hides unwanted spans and events from this layer alone. A
+/// request is sampled by the process's [sampler](sample::global) if its span has no parent.
 pub fn layer<S>() -> Filtered<Layer, Wanted, S>
 where
     S: Subscriber + for<'lookup> LookupSpan<'lookup>,
 {
-    Layer { spans: Spans::new(), service: None }.with_filter(Wanted(()))
+    Layer { spans: OpenSpans::new(), service: None }.with_filter(Wanted(()))
 }
 
-/// The layer of a service: its spans and events say the service and its address. Those of [`layer`]
-/// count as the program's.
+/// Returns a layer for a service: its spans and events carry the service's name and address. Those
+/// of [`layer`] count as the program's.
 pub fn layer_of<S>(service: Endpoint<'static>) -> Filtered<Layer, Wanted, S>
 where
     S: Subscriber + for<'lookup> LookupSpan<'lookup>,
 {
-    Layer { spans: Spans::new(), service: Some(service) }.with_filter(Wanted(()))
+    Layer { spans: OpenSpans::new(), service: Some(service) }.with_filter(Wanted(()))
 }
 
 /// Records spans and events; made by [`layer`] and [`layer_of`].
 #[derive(Debug)]
 pub struct Layer {
-    spans: Spans,
+    spans: OpenSpans,
     service: Option<Endpoint<'static>>,
 }
 
 impl Layer {
-    /// What is within the span with this id, or else within the span of which `find` finds the id: an
-    /// id can be that of a span that nobody wants.
-    fn within(&self, id: Option<&Id>, find: impl FnOnce() -> Option<Id>) -> Within {
-        let Some(id) = id else { return Within::Nothing };
+    /// Returns the recorded span that encloses the span of this id: that span itself, or else the
+    /// one of the id returned by `find`, as the first may be of a callsite that is not wanted.
+    fn enclosing(&self, id: Option<&Id>, find: impl FnOnce() -> Option<Id>) -> EnclosingSpan {
+        let Some(id) = id else { return EnclosingSpan::None };
         self.spans
-            .within(id)
-            .or_else(|| find().and_then(|id| self.spans.within(&id)))
-            .unwrap_or(Within::Nothing)
+            .enclosing(id)
+            .or_else(|| find().and_then(|id| self.spans.enclosing(&id)))
+            .unwrap_or(EnclosingSpan::None)
     }
 }
 
-/// The context of a span without a parent here, if its request is followed.
+/// Returns the context of a span without a parent in this process, if its request is followed.
 fn root() -> Option<SpanContext> {
     let parent = remote::parent();
     let decision = sample::global().decide(parent.as_ref(), monotonic_ns);
@@ -110,20 +109,20 @@ fn root() -> Option<SpanContext> {
     })
 }
 
-/// Lets through what somebody wants.
+/// Filter that passes only wanted spans and events.
 #[derive(Debug)]
 pub struct Wanted(());
 
 impl<S> Filter<S> for Wanted {
     fn enabled(&self, metadata: &Metadata<'_>, _: &Context<'_, S>) -> bool {
-        // An unknown one is looked at when it comes.
+        // An unknown callsite is checked when its first event comes.
         callsite::find(metadata).is_none_or(Callsite::is_wanted)
     }
 
     fn callsite_enabled(&self, metadata: &'static Metadata<'static>) -> Interest {
         match callsite::add(metadata).map(Callsite::decide) {
             Some(Some(true)) => Interest::always(),
-            // No agent has been there yet.
+            // No agent has connected yet.
             Some(None) => Interest::sometimes(),
             _ => Interest::never(),
         }
@@ -141,67 +140,67 @@ where
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         let Some(callsite) = callsite::find_wanted(attributes.metadata()) else { return };
         let find = || Some(context.span(id)?.parent()?.id());
-        let within = match attributes.parent() {
-            Some(parent) => self.within(Some(parent), find),
-            None if attributes.is_root() => Within::Nothing,
-            None => self.within(context.current_span().id(), find),
+        let enclosing = match attributes.parent() {
+            Some(parent) => self.enclosing(Some(parent), find),
+            None if attributes.is_root() => EnclosingSpan::None,
+            None => self.enclosing(context.current_span().id(), find),
         };
-        let context = match within {
-            Within::Span(parent) => parent.child(),
-            Within::Nothing => match root() {
+        let context = match enclosing {
+            EnclosingSpan::Span(parent) => parent.child(),
+            EnclosingSpan::None => match root() {
                 Some(context) => context,
-                None => return self.spans.put(id, None),
+                None => return self.spans.insert(id, None),
             },
-            Within::NotFollowed => return self.spans.put(id, None),
+            EnclosingSpan::NotFollowed => return self.spans.insert(id, None),
         };
-        let mut open = Open::new(callsite.fields_count());
-        open.context = Some(context);
-        open.callsite = Some(callsite);
-        attributes.record(&mut open.values);
-        // The time of recording it is not the span's.
-        open.start = Moment::now();
-        self.spans.put(id, Some(open));
+        let mut span = SpanData::new(callsite.fields_count());
+        span.context = Some(context);
+        span.callsite = Some(callsite);
+        attributes.record(&mut span.values);
+        // Taken last, so that the time to record the values is not part of the span.
+        span.start = Moment::now();
+        self.spans.insert(id, Some(span));
     }
 
     fn on_record(&self, id: &Id, record: &Record<'_>, _: Context<'_, S>) {
-        let mut late = Open::new(record.len());
+        let mut late = SpanData::new(record.len());
         record.record(&mut late.values);
         self.spans.record(id, &late.values);
-        late.give_back();
+        late.recycle();
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         let Some(callsite) = callsite::find_wanted(event.metadata()) else { return };
         let find = || Some(context.event_span(event)?.id());
-        let within = match event.parent() {
-            Some(parent) => self.within(Some(parent), find),
-            None if event.is_root() => Within::Nothing,
-            None => self.within(context.current_span().id(), find),
+        let enclosing = match event.parent() {
+            Some(parent) => self.enclosing(Some(parent), find),
+            None if event.is_root() => EnclosingSpan::None,
+            None => self.enclosing(context.current_span().id(), find),
         };
-        let ids = match within {
-            Within::NotFollowed => return,
-            Within::Nothing => [0; 3],
-            Within::Span(SpanContext { trace_id, span_id, .. }) => {
+        let ids = match enclosing {
+            EnclosingSpan::NotFollowed => return,
+            EnclosingSpan::None => [0; 3],
+            EnclosingSpan::Span(SpanContext { trace_id, span_id, .. }) => {
                 [trace_id.low(), trace_id.high(), span_id.number()]
             }
         };
-        let mut open = Open::new(callsite.fields_count());
-        event.record(&mut open.values);
-        callsite.record(&open.values, ids, self.service.as_ref());
-        open.give_back();
+        let mut span = SpanData::new(callsite.fields_count());
+        event.record(&mut span.values);
+        callsite.record(&span.values, ids, self.service.as_ref());
+        span.recycle();
     }
 
     fn on_close(&self, id: Id, _: Context<'_, S>) {
-        let Some(open) = self.spans.take(&id) else { return };
-        if let (Some(context), Some(callsite)) = (&open.context, open.callsite)
-            && let Some((start, duration)) = open.start.elapsed()
+        let Some(span) = self.spans.remove(&id) else { return };
+        if let (Some(context), Some(callsite)) = (&span.context, span.callsite)
+            && let Some((start, duration)) = span.start.elapsed()
         {
             let SpanContext { trace_id, span_id, parent_span_id, .. } = *context;
             let parent = parent_span_id.map_or(0, SpanId::number);
             let [low, high] = [trace_id.low(), trace_id.high()];
             let own = [low, high, span_id.number(), parent, start, duration];
-            callsite.record(&open.values, own, self.service.as_ref());
+            callsite.record(&span.values, own, self.service.as_ref());
         }
-        open.give_back();
+        span.recycle();
     }
 }

@@ -1,12 +1,12 @@
-//! What event types and their fields are called.
+//! Names of event types and their fields.
 
 use tracing_core::{Level, Metadata};
 
-/// Bytes of a name.
+/// Maximum bytes of a name.
 const SIZE_MAX: usize = 255;
 
-/// `PROVIDER:NAME`.
-pub(crate) fn of(metadata: &Metadata<'_>) -> String {
+/// Returns the name of a callsite's event type, `PROVIDER:NAME`.
+pub(crate) fn event_name(metadata: &Metadata<'_>) -> String {
     let target = metadata.target().replace("::", ".").replace(':', "_");
     let provider = if target.is_empty() { "tracing" } else { &target };
     // An event without a name of its own is called "event FILE:LINE" by `tracing`.
@@ -19,12 +19,12 @@ pub(crate) fn of(metadata: &Metadata<'_>) -> String {
     whole
 }
 
-/// What could be misunderstood in metadata or on a screen.
+/// Returns true for a character that could be misread in metadata or on a screen.
 fn is_special(char: char) -> bool {
     char.is_control() || matches!(char, '"' | '\\' | '*')
 }
 
-/// At most so many bytes of it, with other characters replaced.
+/// Returns at most `size_max` bytes of a text, with other characters replaced by `_`.
 fn clean(text: &str, size_max: usize, is_good: impl Fn(char) -> bool) -> String {
     let mut clean = String::new();
     for char in text.chars() {
@@ -37,8 +37,8 @@ fn clean(text: &str, size_max: usize, is_good: impl Fn(char) -> bool) -> String 
     clean
 }
 
-/// Names for fields that can stand in metadata, and that nobody among `names` has.
-pub(crate) fn of_field(name: &str, names: &[&str]) -> String {
+/// Returns a field name that is valid in metadata and is not among `names`.
+pub(crate) fn field_name(name: &str, names: &[&str]) -> String {
     let mut name = clean(name, SIZE_MAX - 32, |char| char.is_ascii_alphanumeric() || char == '_');
     if name.is_empty() || name.starts_with(|char: char| char.is_ascii_digit()) {
         name.insert(0, '_');
@@ -70,7 +70,7 @@ mod tests {
         {
             let known: Vec<&str> =
                 ["start"].into_iter().chain(names.iter().map(|name| &**name)).collect();
-            let name = of_field(name, &known);
+            let name = field_name(name, &known);
             names.push(name);
         }
         let expected =

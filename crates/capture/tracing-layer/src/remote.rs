@@ -1,7 +1,8 @@
-//! Requests that cross processes: a span's parent elsewhere, and the header that a span's children elsewhere get.
+//! Requests that cross processes: the parent of a span in another process, and the header for
+//! requests to other processes.
 
 use crate::Layer;
-use crate::spans::Within;
+use crate::spans::EnclosingSpan;
 use blkkin_trace::context::{Text, w3c};
 use blkkin_trace::{Decision, Incoming, SpanContext, SpanId, TraceId};
 use std::cell::Cell;
@@ -10,17 +11,18 @@ use tracing_subscriber::Registry;
 use tracing_subscriber::registry::LookupSpan as _;
 
 thread_local! {
-    /// What spans without a parent here are children of.
+    /// Parent of spans without a parent in this process.
     static REMOTE: Cell<Option<Incoming>> = const { Cell::new(None) };
 }
 
-/// The parent elsewhere of a span that is created now.
+/// Returns the remote parent of a span that is created now.
 pub(crate) fn parent() -> Option<Incoming> {
     REMOTE.try_with(Cell::get).ok().flatten()
 }
 
-/// Runs `work`, in which spans that have no parent here are children of the span that a request came from. Its sender
-/// has decided whether the request is followed; without a parent the process's sampler does.
+/// Runs `work`. Spans created in it without a parent in this process are children of the remote
+/// span `parent`. The remote sender has decided whether the request is followed; without a parent
+/// the process's sampler decides.
 ///
 /// ```
 /// # fn handle() {}
@@ -33,26 +35,26 @@ pub(crate) fn parent() -> Option<Incoming> {
 /// # serve(b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
 /// ```
 pub fn with_parent<R>(parent: Option<SpanContext>, work: impl FnOnce() -> R) -> R {
-    /// Puts back what was there, also after a panic.
-    struct Before(Option<Incoming>);
-    impl Drop for Before {
+    /// Restores the former parent, also after a panic.
+    struct RestoreParent(Option<Incoming>);
+    impl Drop for RestoreParent {
         fn drop(&mut self) {
             let _ = REMOTE.try_with(|remote| remote.set(self.0));
         }
     }
     let parent = parent.map(Incoming::Context);
-    let _before = Before(REMOTE.try_with(|remote| remote.replace(parent)).ok().flatten());
+    let _restore = RestoreParent(REMOTE.try_with(|remote| remote.replace(parent)).ok().flatten());
     work()
 }
 
-/// Reads the header `traceparent` of W3C's Trace Context. `None` if it is no such header: then a request begins
-/// here.
+/// Reads the header `traceparent` of W3C's Trace Context. `None` if it is invalid: then a request
+/// begins here.
 pub fn parse_traceparent(header: &[u8]) -> Option<SpanContext> {
     w3c::read(header).ok()
 }
 
-/// The context of another tracer, such as OpenTelemetry's, by its ids and flags, of which the lowest bit says whether the
-/// request is followed. `None` if an id is zero.
+/// Makes a context from the ids and flags of another tracer, such as OpenTelemetry's. The lowest
+/// flag bit says whether the request is followed. `None` if an id is zero.
 pub fn context_of(trace_id: [u8; 16], span_id: [u8; 8], flags: u8) -> Option<SpanContext> {
     Some(SpanContext {
         trace_id: TraceId::from_number(u128::from_be_bytes(trace_id))?,
@@ -63,8 +65,9 @@ pub fn context_of(trace_id: [u8; 16], span_id: [u8; 8], flags: u8) -> Option<Spa
     })
 }
 
-/// The context of the span that this thread is in, or of the next one around it that is recorded. `None` outside of
-/// all of them. A request that is not followed has new ids each time, and says so.
+/// Returns the context of this thread's current span, or of the innermost enclosing span that is
+/// recorded. `None` outside of all spans. In a request that is not followed, each call returns new
+/// ids with that decision.
 pub fn current_context() -> Option<SpanContext> {
     dispatcher::get_default(|dispatch| {
         let layer = dispatch.downcast_ref::<Layer>()?;
@@ -72,17 +75,18 @@ pub fn current_context() -> Option<SpanContext> {
         let id = current.id()?;
         let around = || {
             let registry = dispatch.downcast_ref::<Registry>()?;
-            registry.span(id)?.scope().skip(1).find_map(|span| layer.spans.within(&span.id()))
+            registry.span(id)?.scope().skip(1).find_map(|span| layer.spans.enclosing(&span.id()))
         };
-        match layer.spans.within(id).or_else(around)? {
-            Within::Span(context) => Some(context),
-            Within::NotFollowed => Some(SpanContext::root_wide(Decision::No)),
-            Within::Nothing => None,
+        match layer.spans.enclosing(id).or_else(around)? {
+            EnclosingSpan::Span(context) => Some(context),
+            EnclosingSpan::NotFollowed => Some(SpanContext::root_wide(Decision::No)),
+            EnclosingSpan::None => None,
         }
     })
 }
 
-/// The header `traceparent` for what the span that this thread is in causes elsewhere; see [`current_context`].
+/// Returns the header `traceparent` for requests that this thread's current span makes; see
+/// [`current_context`].
 pub fn traceparent() -> Option<Text<55>> {
     current_context().map(|context| w3c::write(&context))
 }

@@ -1,4 +1,4 @@
-//! From the macros of `tracing` to the ring, and out of it by the decoder.
+//! Events from the macros of `tracing` to the ring, and out of it through the decoder.
 
 #[path = "../../trace/tests/support/mod.rs"]
 mod support;
@@ -7,7 +7,7 @@ use blkkin_trace::registry::{self, Levels};
 use blkkin_trace::{Level, sample};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
-use support::{Channel, Found, all, alone, rule};
+use support::{Channel, DecodedEvent, all, alone, rule};
 use tracing::dispatcher::WeakDispatch;
 use tracing::field::Empty;
 use tracing::subscriber::Interest;
@@ -20,7 +20,7 @@ fn with_layer(work: impl FnOnce()) {
 }
 
 /// The program's own fields.
-fn own(found: &Found) -> Vec<(&str, &str)> {
+fn own(found: &DecodedEvent) -> Vec<(&str, &str)> {
     let ours = ["trace_id", "trace_id_high", "span_id", "parent_span_id", "start", "duration"];
     let own = found.fields.iter().map(|(name, value)| (&**name, &**value));
     own.filter(|(name, _)| !ours.contains(name)).collect()
@@ -62,22 +62,23 @@ fn spans_and_events_are_recorded() {
     assert_eq!((named.name, named.level), ("layer:named", Level::Error));
     assert_eq!(own(named), [("big", &*u128::MAX.to_string())]);
 
-    // Who is in whom, and when.
+    // Nesting and times.
     assert_eq!(outer.field("parent_span_id"), "0");
     assert_eq!(inner.field("parent_span_id"), outer.field("span_id"));
     assert_eq!(dequeued.field("span_id"), outer.field("span_id"));
     assert_eq!(named.field("span_id"), inner.field("span_id"));
     assert!(found.iter().all(|event| event.field("trace_id") == outer.field("span_id")));
-    let times =
-        |span: &Found| (span.number("start"), span.number("start") + span.number("duration"));
+    let times = |span: &DecodedEvent| {
+        (span.number("start"), span.number("start") + span.number("duration"))
+    };
     let (inner_times, outer_times) = (times(inner), times(outer));
     assert!(outer_times.0 < dequeued.time && dequeued.time < inner_times.0, "{found:?}");
     assert!(inner_times.0 < named.time && named.time < inner_times.1, "{found:?}");
     assert!(inner_times.1 <= inner.time && inner.time < outer_times.1, "{found:?}");
 }
 
-/// Spans and events of a service say it and its address; those of a plain layer in the same process
-/// do not.
+/// Spans and events of a service have its name and address; those of a plain layer in the same
+/// process do not.
 #[test]
 fn a_layer_of_a_service_says_it() {
     let _alone = alone();
@@ -95,14 +96,14 @@ fn a_layer_of_a_service_says_it() {
     let [paid, order, plain_paid, plain_order] = &found[..] else { panic!("{found:?}") };
     let said = [("service_name", "checkout"), ("port_no", "8080"), ("ip", "10.0.0.3")];
     assert_eq!(own(paid), [&said[..], &[("sum", "7")]].concat());
-    // The program's own field of that name has another one.
+    // The program's own field of that name gets another name.
     assert_eq!(own(order)[..3], said);
     assert_eq!((own(order).len(), own(order)[3].1), (4, "own"));
     assert_eq!(own(plain_paid), [("sum", "7")]);
     assert_eq!(own(plain_order), [("port_no", "own")]);
 }
 
-/// Rules are changed by another thread than the program's, for which there may be no subscriber.
+/// The rules are changed by another thread than the program's, which may have no subscriber.
 #[test]
 fn rules_change_on_any_thread() {
     let _alone = alone();
@@ -117,8 +118,8 @@ fn rules_change_on_any_thread() {
     });
 }
 
-/// What nobody wants is neither recorded nor evaluated, from the moment that they want it no more;
-/// other layers see it all the same.
+/// Unwanted events are neither recorded nor evaluated, from the moment that they become unwanted;
+/// other layers still get them.
 #[test]
 fn interest_follows_the_rules() {
     let _alone = alone();
@@ -156,13 +157,13 @@ fn interest_follows_the_rules() {
     let both = tracing_subscriber::registry().with(blkkin_tracing::layer()).with(counts.clone());
     pass(&Dispatch::new(both));
     assert_eq!((channel.names().len(), counts.0.load(Relaxed)), (0, 2));
-    // Only now does `tracing` notice that the other one is gone.
+    // Only now does `tracing` notice that the other subscriber is gone.
     registry::set_rules(0, &[]);
     pass(&alone_here);
     assert_eq!((channel.names().len(), evaluated.load(Relaxed)), (0, 2));
 }
 
-/// Fields that come late, or never, or are of another type each time.
+/// Fields that get a value late, or never, or with another type each time.
 #[test]
 fn fields_of_any_form() {
     let _alone = alone();
@@ -181,7 +182,7 @@ fn fields_of_any_form() {
         span(&|span| _ = span.record("third", "3").record("third", "a longer string"));
         span(&|span| _ = span.record("second", 1.5));
         span(&|span| _ = span.record("second", -2));
-        // More forms than a callsite may have: all of them become strings.
+        // More combinations of kinds than a callsite may have: all fields become strings.
         span(&|span| _ = span.record("third", -2).record("second", 1));
         span(&|span| _ = span.record("third", 0.25).record("first", false));
     });
@@ -202,7 +203,7 @@ fn fields_of_any_form() {
     assert_eq!(types, 8);
 }
 
-/// Long strings are cut, at a character's end, and leave numbers behind them whole.
+/// Long strings are truncated at a character boundary, and later numbers stay whole.
 #[test]
 fn long_strings_are_cut() {
     let _alone = alone();
@@ -210,7 +211,7 @@ fn long_strings_are_cut() {
     struct Endless;
     impl std::fmt::Debug for Endless {
         fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            // Whoever relies on it that this does not fail must not be harmed.
+            // Code that relies on successful writes must not be harmed.
             (0..100_000).for_each(|_| write!(f, "é").unwrap());
             Ok(())
         }
@@ -255,7 +256,7 @@ fn names_are_sound() {
     assert_eq!(event.field("start"), "1");
 }
 
-/// Requests are followed whole or not at all.
+/// Requests are followed as a whole or not at all.
 #[test]
 fn sampled_requests() {
     let _alone = alone();
@@ -273,7 +274,7 @@ fn sampled_requests() {
     }
 }
 
-/// Spans that are entered on many threads, and closed on another than they were made on.
+/// Spans that are entered on many threads, and closed on another one than they were created on.
 #[test]
 fn spans_across_threads() {
     let _alone = alone();
@@ -299,7 +300,7 @@ fn spans_across_threads() {
     let found = channel.decoded();
     let (steps, rest): (Vec<_>, Vec<_>) =
         found.iter().partition(|event| event.name == "layer:step");
-    let (requests, events): (Vec<&Found>, Vec<_>) =
+    let (requests, events): (Vec<&DecodedEvent>, Vec<_>) =
         rest.into_iter().partition(|event| event.name == "layer:request");
     let [request] = &requests[..] else { panic!("{requests:?}") };
     assert_eq!((steps.len(), events.len()), (4, 4));
@@ -308,7 +309,7 @@ fn spans_across_threads() {
     assert_eq!(blkkin_tracing::callsites_refused(), 0);
 }
 
-/// What a program tells the `log` crate comes by way of `tracing-log`.
+/// Messages of the `log` crate arrive through `tracing-log`.
 #[test]
 fn log_records() {
     let _alone = alone();
@@ -328,13 +329,14 @@ fn log_records() {
     });
 }
 
-/// An event of another thread, while the first thread at a place is still making it known to `tracing`.
+/// An event of another thread, while the first thread at a callsite is still registering it with
+/// `tracing`.
 #[test]
 fn events_while_their_place_is_made_known() {
     static DISPATCH: OnceLock<WeakDispatch> = OnceLock::new();
-    /// At the first place that it is told of, has another thread come by there.
-    struct Meanwhile(AtomicUsize);
-    impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for Meanwhile {
+    /// A layer that makes another thread reach the first callsite that it is told of.
+    struct ConcurrentEvent(AtomicUsize);
+    impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for ConcurrentEvent {
         fn register_callsite(&self, metadata: &'static tracing::Metadata<'static>) -> Interest {
             if metadata.target() == "meanwhile" && self.0.fetch_add(1, Relaxed) == 0 {
                 let dispatch = DISPATCH.get().and_then(WeakDispatch::upgrade).unwrap();
@@ -349,17 +351,18 @@ fn events_while_their_place_is_made_known() {
     }
     let _alone = alone();
     let mut channel = Channel::wanting("*");
-    // The layer that was added last is told first.
+    // The layer that was added last is called first.
     let layers = tracing_subscriber::registry()
         .with(blkkin_tracing::layer())
-        .with(Meanwhile(AtomicUsize::new(0)));
+        .with(ConcurrentEvent(AtomicUsize::new(0)));
     let dispatch = Dispatch::new(layers);
     DISPATCH.set(dispatch.downgrade()).unwrap();
     dispatcher::with_default(&dispatch, event);
     assert_eq!(channel.names().len(), 2);
 }
 
-/// A request goes on in the span of another process's child, and its header leads to the span that one is in.
+/// A request continues in a child of another process's span, and the header identifies the current
+/// span.
 #[test]
 fn requests_cross_processes() {
     let _alone = alone();
@@ -377,7 +380,7 @@ fn requests_cross_processes() {
         span.in_scope(|| {
             sent.push(text().expect("a header"));
             tracing::info_span!("within").in_scope(|| sent.push(text().expect("a header")));
-            // The span around one that nobody wants counts.
+            // The recorded span around an unwanted one counts.
             tracing::info_span!("unwanted").in_scope(|| sent.push(text().expect("a header")));
         });
         // Only spans that are created within are children.

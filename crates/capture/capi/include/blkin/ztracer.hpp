@@ -1,5 +1,5 @@
-// The C++ API of blkin, all generations of it, for programs that were written for it. New ones are
-// better off with <blkkin.hpp>.
+// The C++ API of blkin in all its generations, for programs that were written for it. New programs
+// should use <blkkin.hpp>.
 //
 // From the latest to the first:
 //   Endpoint, Trace                       values, which a program keeps in its own structures
@@ -56,7 +56,7 @@ inline int ztrace_init()
 
 class Trace;
 
-// Where something happens. Strings are borrowed, unless one of the copy_ functions took them.
+// An endpoint. Strings are borrowed, unless one of the copy_ functions copied them.
 class Endpoint : private blkin_endpoint {
 	friend class Trace;
 
@@ -126,7 +126,7 @@ public:
 	}
 };
 
-// A step of a request. The name is borrowed, unless copy_name took it. Copies are the same step:
+// A step of a request. The name is borrowed, unless copy_name copied it. Copies are the same step:
 // they have its ids. A trace without ids records nothing.
 class Trace : private blkin_trace {
 	string _name;
@@ -152,7 +152,7 @@ public:
 		init(span, ep, parent);
 	}
 
-	// A child of the span that `i` tells of; or that span itself, for which `ep` may be NULL.
+	// A child of the span with the ids `i`; or that span itself, for which `ep` may be NULL.
 	Trace(const char *span, const Endpoint *ep, const blkin_trace_info *i, bool child = false)
 	    : blkin_trace(), _name()
 	{
@@ -188,7 +188,7 @@ public:
 		return valid();
 	}
 
-	// As the constructors, with the C functions' results.
+	// Like the constructors; return the C functions' results.
 	int init(const char *span, const Endpoint *ep, const Trace *parent = nullptr)
 	{
 		if (parent && (parent->valid() || !blkkin_followed(parent)))
@@ -196,8 +196,8 @@ public:
 		return blkin_init_new_trace(this, span, ep);
 	}
 
-	// Without `child`, all three have to be there. An empty name leaves a name that copy_name took;
-	// the original did so with every name, so that what it was given here was never recorded.
+	// Without `child`, no argument may be NULL. An empty name leaves a name that copy_name copied;
+	// the original did so with every name, so that a name passed here was never recorded.
 	int init(const char *span, const Endpoint *ep, const blkin_trace_info *i,
 		 bool child = false)
 	{
@@ -262,7 +262,7 @@ class ZTrace;
 typedef shared_ptr<ZTraceEndpoint> ZTraceEndpointRef;
 typedef shared_ptr<ZTrace> ZTraceRef;
 
-// Copies of strings, for programs that want to free them; the first generations' way.
+// Copies of strings, for programs that free their own; in the style of the first generations.
 inline char *to_cstr(string &s)
 {
 	char *copy = new char[s.size() + 1];
@@ -276,7 +276,7 @@ inline char *ostr_to_cstr(std::ostringstream &stream)
 	return to_cstr(s);
 }
 
-// Where something happens, with strings of its own.
+// An endpoint with strings of its own.
 class ZTraceEndpoint {
 	friend class ZTrace;
 
@@ -309,7 +309,7 @@ class ZTrace {
 	blkin_trace_info _info;
 	ZTraceEndpointRef _ep;
 
-	// What the C API needs. It points into this object and into the two endpoints.
+	// The structure for the C API. It points into this object and into the two endpoints.
 	struct InC {
 		blkin_endpoint endpoint;
 		blkin_trace trace;
@@ -367,7 +367,7 @@ public:
 		begin(t);
 	}
 
-	// A child of the span that `i` tells of; or that span itself.
+	// A child of the span with the ids `i`; or that span itself.
 	ZTrace(const string &name, ZTraceEndpointRef ep, const struct blkin_trace_info *i,
 	       bool child = false)
 	    : _name(name), _info(), _ep(ep)
@@ -420,7 +420,7 @@ public:
 		return 0;
 	}
 
-	// Strings as they come, so that none is copied. Always 0, as in the first generation.
+	// Take strings by reference, so that none is copied. Return 0, as in the first generation.
 	int keyval(const char *key, const char *val) const
 	{
 		return keyval(key, val, _ep);

@@ -123,8 +123,8 @@ static void names()
 	const ZTracer::Endpoint client("client");
 	const blkin_trace_info info = {21, 22, 23};
 
-	// The name that init was given is the one that is recorded; one that was copied stays,
-	// where it was given none. Copies do not point into what they were copied from.
+	// The name passed to init is recorded; without one, a name that was copied before stays.
+	// Copies do not point into their originals.
 	ZTracer::Trace copy;
 	{
 		ZTracer::Trace given, kept;
@@ -168,7 +168,7 @@ int main()
 	if (ZTracer::ztrace_init() < 0)
 		return 1;
 
-	// Without ids nothing is said, and children are roots.
+	// Without ids nothing is recorded, and children are roots.
 	const ZTracer::Trace invalid;
 	std::printf("invalid: %d %d %d\n", invalid.valid(), bool(invalid),
 		    is_traced(invalid.get_info()));

@@ -1,4 +1,4 @@
-/* Records events with fields of its own, once for each line that it gets. Compiles as C and as C++. */
+/* Records events with fields of its own, once for each line of input. Compiles as C and as C++. */
 #include <blkkin.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@ static int count_up(void)
 	return ++evaluated;
 }
 
-/* The place of an event is that of its caller. */
+/* An event has the source line of its caller. */
 static void record_all(void)
 {
 	static const int32_t offsets[] = {-1, 2, 3};

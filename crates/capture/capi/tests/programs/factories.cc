@@ -18,7 +18,7 @@ using Held = std::shared_ptr<ZTrace>;
 static_assert(sizeof(::string) && sizeof(::ostringstream), "both are global");
 #endif
 
-// In the first generation, annotations are told by functions.
+// In the first generation, free functions record annotations.
 static void first()
 {
 	ZTraceEndpointRef here = create_ZTraceEndpoint(std::string("0.0.0.0"), 50000, "messenger");
@@ -73,7 +73,7 @@ static void second()
 		child->event("child start");
 	});
 	other.join();
-	// The endpoint lives on with those who use it.
+	// The endpoint lives as long as its users.
 	here.reset();
 	parent->keyval("size", 4096);
 	child->keyval("size", size_t(8192), parent->get_endpoint());
@@ -85,7 +85,7 @@ static void second()
 	parent->event("parent end");
 }
 
-// Objects without a pointer that counts.
+// Objects without a shared pointer.
 static void bare()
 {
 	struct blkin_trace_info info = {41, 42, 43};

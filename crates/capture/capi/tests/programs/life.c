@@ -1,5 +1,5 @@
-/* Does to itself what programs do, and records meanwhile: an annotation for each line that it gets. The
- * first argument says what it does. */
+/* Forks, sandboxes itself or closes descriptors, by its first argument, and records an annotation for
+ * each line of input meanwhile. */
 #define _GNU_SOURCE
 #include <blkkin.h>
 
@@ -56,7 +56,7 @@ static void counts(void)
 	}
 }
 
-/* Forbids all of its threads what a new thread does at first, at once. */
+/* Forbids all of its threads, at once, the system calls that a new thread makes at first. */
 static int sandboxes(void)
 {
 	struct sock_filter filter[] = {
@@ -74,7 +74,7 @@ static int sandboxes(void)
 	return 0;
 }
 
-/* Has a child for each line, which records ten annotations and nothing else. */
+/* Forks a child for each line, which records ten annotations and nothing else. */
 static void forks(void)
 {
 	int number = 0, status;
@@ -94,7 +94,7 @@ static void forks(void)
 	}
 }
 
-/* Makes a user namespace, in a child for each line, which no process can that has another thread. */
+/* Makes a user namespace, in a child for each line. Only a single-threaded process can do that. */
 static void unshares(void)
 {
 	int number = 0, status;
@@ -115,8 +115,8 @@ static void unshares(void)
 	}
 }
 
-/* Closes all files but the usual ones, has its own under all numbers, and looks whether they stay as they
- * are. */
+/* Closes all files but the standard ones, opens its own under all numbers, and checks that they stay
+ * unchanged. */
 static void closes(void)
 {
 	char path[] = "/tmp/blkkin-life-XXXXXX";
@@ -140,7 +140,7 @@ static void closes(void)
 		abort();
 }
 
-/* Replaces its standard streams, as daemons of old do, slowly. */
+/* Replaces its standard streams slowly, like an old daemon. */
 static void replaces(void)
 {
 	int input, number;
@@ -190,7 +190,7 @@ static void plugs(const char *library)
 			abort();
 		dlclose(plugin);
 		if (turn == 0) {
-			/* Until the daemon has taken it in. */
+			/* Until the agent has accepted the program. */
 			say("plugged");
 			next();
 			threads = count("/proc/self/task");

@@ -1,4 +1,5 @@
-//! What processes do to themselves, with the library in them and a daemon to talk to: `life.c` does it.
+//! Forks, sandboxes and closed descriptors in processes with the library and a connection to an
+//! agent; `life.c` performs them.
 
 #[path = "../../../trace/tests/support/daemon.rs"]
 mod support;
@@ -9,9 +10,9 @@ use blkkin_trace::control::{Context, FromApplication, ToApplication};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::Duration;
-use support::{Daemon, LONG, Program, Said, filtered, rule};
+use support::{Daemon, LONG, Program, ProgramMessage, filtered, rule};
 
-/// The built program, with the library or without.
+/// The built program, linked with the library or without.
 struct Life {
     scratch: Scratch,
     program: PathBuf,
@@ -40,7 +41,7 @@ fn build(name: &str, link: Link) -> Option<Life> {
         Link::Statically => {
             command.arg(folder.join("libblkkin.a")).args(["-lm", "-lgcc_s"]);
         }
-        // Only what it looks for in a plugin is there.
+        // Only the symbols that it looks up in a plugin are there.
         Link::Not => {
             let none = scratch.0.join("none.c");
             let text = "int blkkin_enabled_levels; int blkkin_set_context(void){return 0;}\n\
@@ -56,10 +57,10 @@ fn build(name: &str, link: Link) -> Option<Life> {
     Some(Life { scratch, program })
 }
 
-/// Has a program wait for the daemon, however long that takes.
+/// Makes a program wait for the agent, however long that takes.
 const PATIENT: [(&str, &str); 1] = [("BLKKIN_WAIT", "30000")];
 
-/// A program that runs.
+/// A running program.
 struct Running {
     child: Child,
     input: Option<ChildStdin>,
@@ -107,7 +108,7 @@ impl Running {
         self.heard()
     }
 
-    /// Has it end as it should.
+    /// Ends the program, which must succeed.
     #[track_caller]
     fn end(mut self) {
         self.input = None;
@@ -128,7 +129,7 @@ fn listens(program: &mut Program) {
     program.ping();
 }
 
-/// The numbers that were recorded.
+/// The recorded numbers.
 fn numbers(program: &mut Program) -> Vec<i64> {
     let number = |event: support::Event| {
         i64::from_le_bytes(event.fields.last().expect("a field")[..].try_into().expect("8 bytes"))
@@ -153,12 +154,12 @@ fn programs_in_c_are_found() {
         assert_eq!(event.fields.last().expect("a field"), b"from a macro");
         assert_eq!(event.contexts, [b"of C"]);
         running.end();
-        assert_eq!(program.hear(LONG).0, Said::Message(FromApplication::Goodbye));
+        assert_eq!(program.next_message(LONG).0, ProgramMessage::Message(FromApplication::Goodbye));
     }
 }
 
-/// As `lttng list -u` does for blkin: the types of annotations are known before the first one is
-/// recorded.
+/// Types of annotations are listed before the first one is recorded, like those of blkin with
+/// `lttng list -u`.
 #[test]
 fn d7_types_of_annotations_are_told_at_once() {
     for link in [Link::Dynamically, Link::Statically] {
@@ -178,7 +179,7 @@ fn d7_types_of_annotations_are_told_at_once() {
         ];
         assert_eq!(told, expected);
         assert_eq!(running.step(), "off");
-        // Nobody wants its event, so no type of another level has come.
+        // Its event is unwanted, so no type of another level is registered.
         assert_eq!(program.types().len(), 3);
         running.end();
     }
@@ -191,16 +192,16 @@ fn a_program_that_closes_all_files_is_found_again() {
     let mut running = life.start(&daemon, &["closes".as_ref()]);
     let mut program = daemon.program();
     listens(&mut program);
-    // Its thread has looked for the last time, and would not notice by itself.
+    // Its thread has checked the connection for the last time, and would not notice by itself.
     std::thread::sleep(Duration::from_millis(5200));
     assert_eq!(running.step(), "closed");
-    // Nobody can be woken through a number that is another file's now.
+    // Nobody can be woken through a descriptor that is another file's now.
     program.channels[&0].fall_asleep();
     assert_eq!(running.step(), "done");
     assert_eq!(program.channels[&0].wakes(), 0);
     assert_eq!(numbers(&mut program), [0]);
     program.say(&ToApplication::Ping(1), &[]);
-    assert_eq!(program.hear(LONG).0, Said::End);
+    assert_eq!(program.next_message(LONG).0, ProgramMessage::End);
     let mut program = daemon.program();
     listens(&mut program);
     assert_eq!(running.step(), "done");
@@ -216,9 +217,9 @@ fn a_program_that_becomes_a_daemon_is_found_again() {
     let mut parent = daemon.program();
     listens(&mut parent);
     assert_eq!(running.step(), "closed");
-    assert_eq!(parent.hear(LONG).0, Said::End);
+    assert_eq!(parent.next_message(LONG).0, ProgramMessage::End);
     let parents = parent.pid();
-    // The child connects with its first event, and that counts.
+    // The child connects at its first event, which is recorded.
     assert!(daemon.connected(Duration::from_millis(100)).is_none());
     running.go_on();
     let mut child = daemon.program();
@@ -228,10 +229,10 @@ fn a_program_that_becomes_a_daemon_is_found_again() {
     assert_eq!(numbers(&mut child), [0]);
     // The end of the child, whose parent is not this process.
     running.input = None;
-    assert_eq!(child.hear(LONG).0, Said::Message(FromApplication::Goodbye));
+    assert_eq!(child.next_message(LONG).0, ProgramMessage::Message(FromApplication::Goodbye));
 }
 
-/// No descriptor of the library's gets in the place of one that the program is about to open.
+/// No descriptor of the library takes the place of one that the program is about to open.
 #[test]
 fn a_program_may_replace_its_standard_streams() {
     let Some(life) = build("replaces", Link::Dynamically) else { return };
@@ -240,7 +241,7 @@ fn a_program_may_replace_its_standard_streams() {
     let mut program = daemon.program();
     listens(&mut program);
     running.go_on();
-    // The library has to connect anew just then.
+    // The library has to reconnect just then.
     std::thread::sleep(Duration::from_millis(100));
     daemon.close();
     drop(program);
@@ -276,17 +277,17 @@ fn what_is_recorded_at_the_very_end_counts() {
         let mut program = daemon.program();
         listens(&mut program);
         running.go_on();
-        assert_eq!(program.hear(LONG).0, Said::Message(FromApplication::Goodbye));
-        assert_eq!(program.hear(LONG).0, Said::End);
+        assert_eq!(program.next_message(LONG).0, ProgramMessage::Message(FromApplication::Goodbye));
+        assert_eq!(program.next_message(LONG).0, ProgramMessage::End);
         let numbers = numbers(&mut program);
-        // Where the ring is full the last ones may be lost; it has room for some thousands.
+        // If the ring is full, the last events may be lost; it has room for some thousands.
         let is_full = numbers.len() > 1000;
         assert!(is_full || numbers.contains(&98) && numbers.contains(&99), "{numbers:?}");
         running.end();
     }
 }
 
-/// The first event of a child waits until the rules hold for what C's macros look at, too.
+/// The first event of a child waits until the rules apply to the words that C's macros read, too.
 #[test]
 fn l10_children_record_all_that_they_have() {
     let Some(life) = build("forks", Link::Dynamically) else { return };
@@ -304,8 +305,8 @@ fn l10_children_record_all_that_they_have() {
     running.end();
 }
 
-/// A child has no thread before it records something, so it may do what only processes without threads may; and
-/// then its first event counts.
+/// A child has no thread before it records something, so it may make system calls that only
+/// single-threaded processes may make; afterwards its first event is recorded.
 #[test]
 fn l10_a_child_may_make_a_user_namespace_and_records_afterwards() {
     let Some(life) = build("unshares", Link::Dynamically) else { return };
@@ -329,7 +330,7 @@ fn l10_a_child_may_make_a_user_namespace_and_records_afterwards() {
     running.end();
 }
 
-/// The start waits until the thread has done what threads do at first.
+/// The start waits until the thread has made the system calls that threads make at first.
 #[test]
 fn l10_a_program_may_sandbox_itself_at_once() {
     let Some(life) = build("sandboxes", Link::Dynamically) else { return };
@@ -341,12 +342,12 @@ fn l10_a_program_may_sandbox_itself_at_once() {
     }
 }
 
-/// A limit on the size of files holds for memory too, and going beyond it ends a program.
+/// A limit on the size of files applies to memory files too, and exceeding it kills a program.
 #[test]
 fn l10_a_limit_on_the_size_of_files_ends_no_program() {
     let Some(life) = build("fsize", Link::Dynamically) else { return };
     for limit in ["0", "3", "64"] {
-        // It connects again and again.
+        // The program reconnects again and again.
         let daemon = Daemon::new(&format!("capi-fsize-{limit}"));
         let mut command = Command::new("sh");
         command.args(["-c", "ulimit -f $0 && exec \"$1\" counts", limit]).arg(&life.program);
@@ -355,7 +356,7 @@ fn l10_a_limit_on_the_size_of_files_ends_no_program() {
         command.stdin(Stdio::null()).stdout(Stdio::null());
         let mut child = command.spawn().expect("to start");
         let mut program = Program::new(daemon.connected(LONG).expect("a program"));
-        program.hear_hello();
+        program.receive_hello();
         let release = "test".to_owned();
         let version = blkkin_trace::control::Version::OURS;
         let welcome = blkkin_trace::control::Welcome { version, release };
@@ -390,7 +391,7 @@ fn a_program_that_executes_another_is_that_one() {
     let mut before = daemon.program();
     listens(&mut before);
     running.go_on();
-    assert_eq!(before.hear(LONG).0, Said::End);
+    assert_eq!(before.next_message(LONG).0, ProgramMessage::End);
     let mut program = daemon.program();
     assert_eq!(program.pid(), running.child.id());
     listens(&mut program);
@@ -425,7 +426,7 @@ fn programs_with_others_rights_are_not_traced() {
     running.end();
 }
 
-/// Builds one of the other programs that live as long as there are lines for them.
+/// Builds one of the other programs that run until their input ends.
 fn build_of(source: &str, language: Language, standard: &str, link: Link) -> Option<Life> {
     let compiler = compilers(source, language).into_iter().next()?;
     let scratch = Scratch::new(&format!("life-{}-{}", source.replace('.', "-"), link as u8));
@@ -444,7 +445,8 @@ fn build_of(source: &str, language: Language, standard: &str, link: Link) -> Opt
     Some(Life { scratch, program })
 }
 
-/// D2: rules of sampling hold for programs in C and C++, and requests are followed whole or not at all.
+/// D2: sampling rules apply to programs in C and C++, and requests are followed as a whole or not
+/// at all.
 #[test]
 fn sampling_decides_about_requests_of_programs_in_c() {
     for (source, language, standard) in
@@ -455,14 +457,14 @@ fn sampling_decides_about_requests_of_programs_in_c() {
         let mut running = life.start(&daemon, &[]);
         let mut program = daemon.program();
         listens(&mut program);
-        // What is recorded of 1000 requests, of all styles together.
+        // Recorded events of 1000 requests, of all styles together.
         let all: usize = if language == Language::C { 3000 } else { 6000 };
         let mut check = |rules: Option<&str>, low: usize, high: usize| {
             let rules = rules.map(str::to_owned);
             program.say(&ToApplication::Sampling(rules.clone()), &[]);
             program.ping();
             let (mut sampled, mut events) = (0, Vec::new());
-            // In rounds, of which each fits the rings.
+            // In rounds, each of which fits the rings.
             for _ in 0..10 {
                 sampled += running.step().parse::<usize>().expect("a number");
                 events.extend(program.events(0));
@@ -470,7 +472,7 @@ fn sampling_decides_about_requests_of_programs_in_c() {
             assert!((low..=high).contains(&sampled), "{source}: {rules:?}: {sampled} contexts");
             let recorded = events.len() * 1000 / all;
             assert!((low..=high).contains(&recorded), "{source}: {rules:?}: {recorded} of 1000");
-            // Each request with all of its three events.
+            // Each request has all of its three events.
             let mut of_request = std::collections::HashMap::new();
             for event in &events {
                 *of_request.entry(event.fields[4].clone()).or_insert(0) += 1;
@@ -485,7 +487,7 @@ fn sampling_decides_about_requests_of_programs_in_c() {
     }
 }
 
-/// The variable does the same.
+/// The variable has the same effect.
 #[test]
 fn the_variable_samples_programs_in_c() {
     let Some(life) = build_of("sampled.c", Language::C, "c99", Link::Statically) else { return };
@@ -556,7 +558,8 @@ fn l9_recording_in_c_needs_little_stack() {
     figure("L9", &format!("recording in C takes {most} bytes of stack at most"));
 }
 
-/// Events of a program's own are recorded, told with their places, and filtered, in C and in C++, with either library.
+/// Events with own fields are recorded, described with their source lines, and filtered, in C and
+/// in C++, with either library.
 #[test]
 fn events_of_ones_own_in_c() {
     for (language, standard, link) in [
@@ -636,7 +639,7 @@ fn events_of_ones_own_in_c() {
     }
 }
 
-/// Wrong uses are told by the compiler, in words that lead to them.
+/// Wrong uses are compile errors whose messages lead to the mistake.
 #[test]
 fn wrong_events_do_not_compile() {
     let scratch = Scratch::new("capi-wrong-events");

@@ -1,5 +1,5 @@
-/* Linked in front of the library, this hears what programs record through macros and in C++, and
- * prints it:
+/* Linked in front of the library, this prints what programs record through macros and in C++:
+ * one line for each annotation:
  *
  *     LEVEL TRACE/SPAN/PARENT name @ service ip:port, and the event or key=value
  *

@@ -1,4 +1,4 @@
-/* For programs that want `listener.c` to hear what they record. */
+/* For programs whose annotations `listener.c` prints. */
 #ifndef LISTENER_H
 #define LISTENER_H
 
@@ -6,7 +6,7 @@
 extern "C" {
 #endif
 
-/* A bit for each level; before the first call, nobody listens. */
+/* A bit for each level; before the first call, no level is recorded. */
 void listen_to(int levels);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
-/* Records from a signal handler on an alternate stack of 8 KiB, below which no memory can be touched. For
- * each line that it gets it prints how much of the stack each kind of event took, and "done". Compiles as C
+/* Records from a signal handler on an alternate stack of 8 KiB, with no accessible memory below it. For
+ * each line of input it prints how much of the stack each kind of event took, and "done". Compiles as C
  * and as C++. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

@@ -1,4 +1,4 @@
-/* The macros of blkin and of BlkKin: their forms, and how often they evaluate what they are given.
+/* The macros of blkin and of BlkKin: their forms, and how often they evaluate their arguments.
  * The statements are written as ganesha, fio and others write them. */
 #include <blkin/zipkin_c.h>
 

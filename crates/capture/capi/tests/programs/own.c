@@ -6,7 +6,7 @@
 
 #define SHOW(call) printf("%s = %d\n", #call, call)
 
-/* What is inlined and what the library does must be the same. */
+/* The inline function and the library's function must give the same result. */
 #define SHOW_BOTH(name, arguments)                                         \
 	(printf("%s%s = %d\n", #name, #arguments, name arguments),         \
 	 (name) arguments == name arguments ? 0 : printf("not as the library\n"))

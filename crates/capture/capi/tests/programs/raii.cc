@@ -14,7 +14,7 @@ using blkkin::Level;
 using blkkin::Span;
 using blkkin::Trace;
 
-// Nothing may be allocated by the header.
+// The header must not allocate.
 static bool allocations_counted = false;
 static int allocations = 0;
 
@@ -91,7 +91,7 @@ int main()
 	std::printf("allocations: %d\n", allocations);
 	nest("");
 
-	// What is not sampled, or is no request, says nothing; the decision is passed on.
+	// A trace that is not sampled, or is no request, records nothing; the decision is passed on.
 	const auto denied =
 		blkkin::parse_traceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00");
 	if (!denied)
@@ -118,7 +118,7 @@ int main()
 	std::printf("broken: %d %d\n", bool(blkkin::parse_traceparent("00-")),
 		    bool(blkkin::parse_b3({})));
 
-	// A mere decision begins a request that keeps to it.
+	// A context with only a decision begins a request with that decision.
 	const Trace decided = Trace::child_of("decided", osd, *blkkin::parse_b3("d"));
 	decided.event("debug");
 	const std::string b3 = decided.child("child").b3().c_str();

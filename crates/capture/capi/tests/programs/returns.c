@@ -1,4 +1,4 @@
-/* What each function of blkin returns and writes, and where the fields are. */
+/* Return values and results of each function of blkin, and offsets of the fields. */
 #include <zipkin_c.h>
 
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* Begins 100 requests, each with a child here and one in another process, for which only the 24
- * bytes travel; once for each line that it gets. Then it tells how many contexts were sampled. */
+ * bytes travel; once for each line of input. Then prints how many contexts were sampled. */
 #include <blkkin.h>
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-// The same in C++, with the classes of all generations.
+// sampled.c in C++, with the classes of all generations.
 #include <blkkin.hpp>
 #include <ztracer.hpp>
 

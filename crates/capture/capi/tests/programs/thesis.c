@@ -9,7 +9,7 @@ static void check(const char *what, int result)
 	printf("%s: %d\n", what, result);
 }
 
-/* What a message would carry. */
+/* Contents of a message. */
 static struct blkkin_trace_info receive(const struct blkkin_trace *from)
 {
 	struct blkkin_trace_info info;

@@ -1,4 +1,4 @@
-//! Sets of rings for tests, and events that say who wrote them and as which.
+//! Sets of rings for tests, and events that carry their writer and number.
 #![allow(dead_code, reason = "each test uses a part")]
 
 use blkkin_ring::{
@@ -8,7 +8,7 @@ use blkkin_sys::SharedMemory;
 use std::fs::File;
 use std::os::fd::AsFd;
 
-/// A set of rings, as a daemon has it.
+/// A set of rings, as an agent has it.
 pub(crate) struct Set {
     pub(crate) file: File,
     pub(crate) cells: Cells,
@@ -32,7 +32,7 @@ impl Set {
         Set { file, cells, shape }
     }
 
-    /// A writer with a mapping of its own, as in another process.
+    /// Makes a writer with a mapping of its own, as in another process.
     pub(crate) fn writer(&self, clock: Clock) -> Writer {
         let memory = SharedMemory::map(self.file.as_fd()).unwrap();
         Writer::new(Cells::new(memory), clock).unwrap()
@@ -42,19 +42,19 @@ impl Set {
         (0..self.shape.rings).map(|ring| Reader::new(&self.shape, ring, clock)).collect()
     }
 
-    /// Events lost so far, of all rings.
+    /// Events lost so far in all rings.
     pub(crate) fn lost(&self) -> u64 {
         (0..self.shape.rings).map(|ring| self.cells.lost(&self.shape, ring)).sum()
     }
 
-    /// Takes all that is there.
+    /// Takes all packets.
     pub(crate) fn take_all(&self, readers: &mut [Reader], part: bool, into: &mut Harvest) {
         for reader in readers {
             while self.take_one(reader, part, into) {}
         }
     }
 
-    /// Takes a packet, or finds that some were overwritten, if there is anything.
+    /// Takes a packet, or finds that some were overwritten. Returns false if there is nothing.
     pub(crate) fn take_one(&self, reader: &mut Reader, part: bool, into: &mut Harvest) -> bool {
         let mut buffer = Vec::new();
         match reader.take(&self.cells, &self.shape, part, &mut buffer) {
@@ -68,7 +68,8 @@ impl Set {
 }
 
 impl Set {
-    /// Ends the streams of readers that have taken all; how many last packets that took.
+    /// Finishes the streams of readers that have taken everything. Returns the number of final
+    /// packets.
     pub(crate) fn finish_all(&self, readers: &mut [Reader], into: &mut Harvest) -> usize {
         let mut packets = 0;
         for (ring, reader) in readers.iter_mut().enumerate() {
@@ -82,28 +83,28 @@ impl Set {
     }
 }
 
-/// Bytes of an event's fields: who, as which, then padding that depends on both.
+/// Minimum bytes of an event's fields: writer, number, then padding that depends on both.
 const FIELDS_MIN: usize = 16;
 
-/// What events can be recorded with.
-pub(crate) trait Records {
+/// A writer or a slot.
+pub(crate) trait Recorder {
     fn record(&self, event: &mut Event<'_>) -> Outcome;
 }
 
-impl Records for Writer {
+impl Recorder for Writer {
     fn record(&self, event: &mut Event<'_>) -> Outcome {
         Writer::record(self, event)
     }
 }
 
-impl Records for Slot {
+impl Recorder for Slot {
     fn record(&self, event: &mut Event<'_>) -> Outcome {
         Slot::record(self, event)
     }
 }
 
-/// Records the `number`th event of `who`; its size varies with the number.
-pub(crate) fn record(writer: &impl Records, who: u64, number: u64) -> Outcome {
+/// Recorder the `number`th event of writer `who`; its size varies with the number.
+pub(crate) fn record(writer: &impl Recorder, who: u64, number: u64) -> Outcome {
     let size = size_of(who, number);
     let mut bytes = [0u8; 160];
     bytes[HEADER_SIZE..HEADER_SIZE + 8].copy_from_slice(&who.to_le_bytes());
@@ -113,7 +114,7 @@ pub(crate) fn record(writer: &impl Records, who: u64, number: u64) -> Outcome {
     writer.record(&mut event)
 }
 
-pub(crate) fn is_recorded(writer: &impl Records, who: u64, number: u64) -> bool {
+pub(crate) fn is_recorded(writer: &impl Recorder, who: u64, number: u64) -> bool {
     record(writer, who, number) == Outcome::Recorded
 }
 
@@ -125,19 +126,19 @@ fn filling(who: u64, number: u64) -> u8 {
     (who ^ number.wrapping_mul(167)) as u8
 }
 
-/// What came out of rings.
+/// Contents taken from rings.
 #[derive(Default)]
 pub(crate) struct Harvest {
-    /// Who, number and time, by ring, in order.
+    /// Ring, writer, number and time of each event, in order for each ring.
     pub(crate) events: Vec<(usize, u64, u64, u64)>,
-    /// Bytes that were overwritten unread.
+    /// Bytes overwritten unread.
     pub(crate) overwritten: u64,
-    /// By ring: times of the last packet, and events discarded.
+    /// For each ring, the end time of the last packet, and its discarded events.
     last: std::collections::HashMap<usize, (u64, u64)>,
 }
 
 impl Harvest {
-    /// Checks a packet, and takes its events.
+    /// Checks a packet, and collects its events.
     fn add(&mut self, ring: usize, header: blkkin_ring::packet::Header, bytes: &[u8]) {
         use blkkin_ring::packet;
         assert_eq!(
@@ -167,13 +168,13 @@ impl Harvest {
         self.last.insert(ring, (header.last_time, header.discarded));
     }
 
-    /// Events discarded, as the last packet of each ring says.
+    /// Discarded events, as in the last packet of each ring.
     pub(crate) fn discarded(&self) -> u64 {
         self.last.values().map(|(_, discarded)| discarded).sum()
     }
 }
 
-/// Has this thread, or child, run on one processor.
+/// Pins this thread, or child, to one processor.
 pub(crate) fn move_to(processor: usize) {
     // SAFETY: sets bits of a set of its own, and passes it.
     #[expect(unsafe_code)]

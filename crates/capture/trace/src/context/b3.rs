@@ -6,17 +6,17 @@
 //!                                                       decision: 1, 0, or d for debug
 //! ```
 //!
-//! Both forms can also carry a decision and nothing else. What a host finds goes to [`Headers`]; or,
-//! where there is only one header, its value to [`read`].
+//! Both forms can also carry a decision alone. The headers of a request go to [`Headers`]; the
+//! value of a single `b3` header goes to [`read`].
 
 use super::hex::Cursor;
 use super::{ContextError, Decision, Incoming, Part, Reason, SpanContext, Text};
 use crate::id::{SpanId, TraceId};
 
-/// The values of B3's headers that a request came with.
+/// Values of B3's headers in a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Headers<'h> {
-    /// `b3`, which wins over the others.
+    /// `b3`, which takes precedence over the others.
     pub b3: Option<&'h [u8]>,
     /// `X-B3-TraceId`.
     pub trace_id: Option<&'h [u8]>,
@@ -31,8 +31,8 @@ pub struct Headers<'h> {
 }
 
 impl<'h> Headers<'h> {
-    /// Takes a header if it is one of B3's, whatever the case of its name. The first of a name
-    /// counts.
+    /// Stores a header if it is one of B3's, whatever the case of its name. The first header of a
+    /// name counts.
     pub fn take(&mut self, name: &[u8], value: &'h [u8]) {
         let place = match name.len() {
             2 if name.eq_ignore_ascii_case(b"b3") => &mut self.b3,
@@ -46,7 +46,7 @@ impl<'h> Headers<'h> {
         place.get_or_insert(value);
     }
 
-    /// Reads them; `None` if they say nothing. Where `b3` cannot be read, the others may be.
+    /// Reads the headers; `None` if they carry nothing. If `b3` is invalid, the others are tried.
     pub fn read(&self) -> Result<Option<Incoming>, ContextError> {
         match self.b3.map(read) {
             Some(Ok(incoming)) => Ok(Some(incoming)),
@@ -83,7 +83,7 @@ impl<'h> Headers<'h> {
     }
 
     fn read_decision(&self) -> Result<Option<Decision>, ContextError> {
-        // All flags but the one for debugging may be ignored.
+        // Only the flag for debugging has a meaning; the specification allows ignoring the others.
         if self.flags.is_some_and(|flags| flags.trim_ascii() == b"1") {
             return Ok(Some(Decision::Debug));
         }
@@ -92,7 +92,7 @@ impl<'h> Headers<'h> {
         match cursor.rest() {
             b"1" => Ok(Some(Decision::Yes)),
             b"0" => Ok(Some(Decision::No)),
-            // The words are from before there was a specification.
+            // Values from before there was a specification.
             word if word.eq_ignore_ascii_case(b"true") => Ok(Some(Decision::Yes)),
             word if word.eq_ignore_ascii_case(b"false") => Ok(Some(Decision::No)),
             _ => Err(cursor.unexpected("1 or 0, and nothing else,")),
@@ -100,7 +100,7 @@ impl<'h> Headers<'h> {
     }
 }
 
-/// What `read` finds in a value of which it reads all.
+/// Reads a value and requires that `read` consumes all of it.
 fn whole<'h, T>(
     part: Part,
     value: &'h [u8],
@@ -163,13 +163,13 @@ fn read_span_id(cursor: &mut Cursor<'_>) -> Result<SpanId, ContextError> {
     cursor.id(16, |number| SpanId::from_number(number as u64))
 }
 
-/// Some write a parent of 0 for a root, which does no harm.
+/// Some implementations write a parent of 0 for a root.
 fn read_parent_span_id(cursor: &mut Cursor<'_>) -> Result<Option<SpanId>, ContextError> {
     Ok(SpanId::from_number(cursor.hex(16)? as u64))
 }
 
-/// The value of the header `b3` for the requests that this span makes. The parent is left out where
-/// the decision is deferred, as there is no place for it then.
+/// Writes the header `b3` for requests that this span makes. A deferred decision leaves no position
+/// for the parent, which is omitted then.
 pub fn write(context: &SpanContext) -> Text<68> {
     let mut text = Text::new();
     push_trace_id(&mut text, context.trace_id);
@@ -186,8 +186,8 @@ pub fn write(context: &SpanContext) -> Text<68> {
     text
 }
 
-/// The value of the header `b3` for requests of which nothing but the decision is known; empty if it
-/// is deferred.
+/// Writes the header `b3` for a request whose context is unknown, with the decision alone; empty if
+/// the decision is deferred.
 pub fn write_decision(decision: Decision) -> Text<68> {
     let mut text = Text::new();
     if decision != Decision::Deferred {
@@ -221,7 +221,7 @@ pub struct Written {
 }
 
 impl Written {
-    /// The names, as written in the specification, and the values.
+    /// Returns names, spelled as in the specification, and values.
     pub fn headers(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let parent = self.parent_span_id.as_ref();
         let decision = match self.decision {
@@ -237,7 +237,7 @@ impl Written {
     }
 }
 
-/// The headers `X-B3-…` for the requests that this span makes.
+/// Writes the headers `X-B3-…` for requests that this span makes.
 pub fn write_parts(context: &SpanContext) -> Written {
     fn span_id(id: SpanId) -> Text<16> {
         let mut text = Text::new();

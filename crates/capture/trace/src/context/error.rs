@@ -1,19 +1,19 @@
-//! Why what came with a request cannot be used. Hosts should do as if nothing had come.
+//! Errors of received contexts. Hosts should act as if no context had been received.
 
 use std::fmt;
 
-/// Which part is wrong, from which byte on, and why.
+/// An invalid part of a context: which part, at which byte, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContextError {
-    /// The header, or whatever carried the context.
+    /// The header, or another carrier of the context.
     pub part: Part,
-    /// Where in it, from 0.
+    /// Offset of the fault in that part, from 0.
     pub offset: usize,
-    /// What is wrong there.
+    /// The fault.
     pub reason: Reason,
 }
 
-/// What carries a context or a part of it.
+/// Carrier of a context or of a part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Part {
@@ -26,39 +26,39 @@ pub enum Part {
     B3Sampled,
 }
 
-/// What is wrong.
+/// Fault of a context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// It is another number of bytes long.
+    /// The number of bytes is wrong.
     Size {
-        /// How many it should have.
+        /// Bytes that it should have.
         expected: usize,
-        /// How many it has.
+        /// Bytes that it has.
         actual: usize,
     },
-    /// It is missing, though what came with it makes no sense without it.
+    /// The part is missing, and the others have no meaning without it.
     Missing,
-    /// It ends where something else should be.
+    /// The value ends early.
     Ends {
-        /// What should be there.
+        /// The expected continuation.
         expected: &'static str,
     },
-    /// Something else should be there than this byte.
+    /// A byte is wrong.
     Byte {
-        /// What should be there.
+        /// The expected byte.
         expected: &'static str,
-        /// What is there.
+        /// The byte.
         found: u8,
     },
-    /// It goes on where it should end.
+    /// The value continues beyond its end.
     GoesOn,
-    /// The id is 0, which is none.
+    /// The id is 0, which is invalid.
     Zero,
-    /// `ff` is no version.
+    /// The version is `ff`, which is invalid.
     Version,
-    /// A trace id has 16 or 32 digits.
+    /// A trace id must have 16 or 32 digits.
     Digits {
-        /// How many it has.
+        /// Digits that it has.
         actual: usize,
     },
 }

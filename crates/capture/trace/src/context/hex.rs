@@ -1,8 +1,8 @@
-//! Reads hexadecimal digits and dashes, and says where they are not.
+//! Reads hexadecimal digits and dashes, with the position of errors.
 
 use super::{ContextError, Part, Reason};
 
-/// What is left of a header, and where that is.
+/// The unread rest of a header, and its position.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cursor<'h> {
     part: Part,
@@ -11,7 +11,7 @@ pub(super) struct Cursor<'h> {
 }
 
 impl<'h> Cursor<'h> {
-    /// Leaves out the blanks around the value, which belong to the header's line.
+    /// Skips the blanks around the value, which belong to the header line.
     pub(super) fn trimmed(part: Part, bytes: &'h [u8]) -> Cursor<'h> {
         let blank = |byte: &u8| matches!(byte, b' ' | b'\t');
         let offset = bytes.iter().take_while(|byte| blank(byte)).count();
@@ -28,7 +28,7 @@ impl<'h> Cursor<'h> {
         ContextError::new(self.part, self.offset, reason)
     }
 
-    /// That the next byte, or the end, is not what should be there.
+    /// Returns the error that something else is expected in place of the next byte or the end.
     pub(super) fn unexpected(&self, expected: &'static str) -> ContextError {
         self.error(match self.bytes.first() {
             Some(found) => Reason::Byte { expected, found: *found },
@@ -57,7 +57,7 @@ impl<'h> Cursor<'h> {
         if self.bytes.is_empty() { Ok(()) } else { Err(self.error(Reason::GoesOn)) }
     }
 
-    /// So many digits, in lower case.
+    /// Reads this many lower-case digits.
     pub(super) fn hex(&mut self, digits: usize) -> Result<u128, ContextError> {
         let mut number = 0;
         for _ in 0..digits {
@@ -72,7 +72,7 @@ impl<'h> Cursor<'h> {
         Ok(number)
     }
 
-    /// So many digits for an id, of which `make` accepts the number.
+    /// Reads this many digits as an id; `make` returns `None` for an invalid number.
     pub(super) fn id<T>(
         &mut self,
         digits: usize,
@@ -82,7 +82,7 @@ impl<'h> Cursor<'h> {
         make(self.hex(digits)?).ok_or(start.error(Reason::Zero))
     }
 
-    /// How many bytes there are before the next dash or the end.
+    /// Bytes before the next dash or the end.
     pub(super) fn word_size(&self) -> usize {
         self.bytes.iter().take_while(|byte| **byte != b'-').count()
     }

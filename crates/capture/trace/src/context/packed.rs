@@ -1,16 +1,16 @@
-//! The 24 bytes of blkin, for protocols of bytes: trace id, span id and parent span id, each with 64
-//! bits, the most significant byte first.
+//! The 24 bytes of blkin, for binary protocols: trace id, span id and parent span id, 64 bits each,
+//! big-endian.
 //!
-//! They have no room for a decision, nor for more than the lower half of a trace id. As in blkin, a
-//! trace id of 0 says that the request is not followed, and others that it is.
+//! They have no room for a decision, nor for the upper half of a trace id. As in blkin, a trace id
+//! of 0 means that the request is not followed, any other that it is.
 
 use super::{ContextError, Decision, Part, Reason, SpanContext};
 use crate::id::{SpanId, TraceId};
 
-/// How many bytes there are.
+/// Bytes of a packed context.
 pub const SIZE: usize = 24;
 
-/// Reads the bytes; `None` if there is no trace.
+/// Reads the bytes; `None` if the request has no trace.
 pub fn read(bytes: &[u8]) -> Result<Option<SpanContext>, ContextError> {
     let wrong_size = Reason::Size { expected: SIZE, actual: bytes.len() };
     let (words, rest) = bytes.as_chunks::<8>();
@@ -30,7 +30,7 @@ pub fn read(bytes: &[u8]) -> Result<Option<SpanContext>, ContextError> {
     }))
 }
 
-/// Writes the bytes for the requests that this span makes: all 0 if it is not followed.
+/// Writes the bytes for requests that this span makes; all 0 if the request is not followed.
 pub fn write(context: &SpanContext) -> [u8; SIZE] {
     let parent = context.parent_span_id.map_or(0, SpanId::number);
     let words = [context.trace_id.low(), context.span_id.number(), parent];

@@ -69,7 +69,7 @@ fn packed_is_written() {
     check(context(1, 2, 3, Decision::No), not_followed);
     check(context(1, 2, 3, Decision::Deferred), not_followed);
     check(context(1, 2, 0, Decision::Yes), "000000000000000100000000000000020000000000000000");
-    // Of a wide trace id the lower half.
+    // The lower half of a wide trace id.
     check(context(5 << 64 | 1, 2, 3, Decision::Yes), followed);
 }
 

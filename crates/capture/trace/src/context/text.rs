@@ -1,8 +1,8 @@
-//! Short text in a buffer of its own, so that headers are written without allocation.
+//! Short texts in a buffer of their own, so that headers are written without allocation.
 
 use std::fmt;
 
-/// At most `SIZE_MAX` bytes of ASCII.
+/// A text of at most `SIZE_MAX` bytes of ASCII.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Text<const SIZE_MAX: usize> {
     bytes: [u8; SIZE_MAX],
@@ -14,7 +14,8 @@ impl<const SIZE_MAX: usize> Text<SIZE_MAX> {
         Text { bytes: [b' '; SIZE_MAX], size: 0 }
     }
 
-    /// What does not fit is left out; callers choose `SIZE_MAX` so that all does.
+    /// Appends a byte. A byte that does not fit is dropped; callers choose `SIZE_MAX` so that all
+    /// fit.
     pub(super) fn push(&mut self, byte: u8) {
         if let Some(slot) = self.bytes.get_mut(self.size) {
             *slot = if byte.is_ascii() { byte } else { b'?' };
@@ -22,7 +23,7 @@ impl<const SIZE_MAX: usize> Text<SIZE_MAX> {
         }
     }
 
-    /// A number as 16 hexadecimal digits.
+    /// Appends a number as 16 hexadecimal digits.
     pub(super) fn push_hex(&mut self, mut number: u64) {
         let rest = self.bytes.get_mut(self.size..).unwrap_or_default();
         let Some(digits) = rest.first_chunk_mut::<16>() else { return };

@@ -5,8 +5,7 @@
 //! version  trace id                   span id          flags: 1 followed, 2 random trace id
 //! ```
 //!
-//! `tracestate` is for the host to pass on, unless `traceparent` is missing, refused, or there
-//! twice.
+//! The host passes `tracestate` on, unless `traceparent` is missing, invalid, or duplicated.
 
 use super::hex::Cursor;
 use super::{ContextError, Decision, Part, Reason, SpanContext, Text};
@@ -15,10 +14,9 @@ use crate::id::{SpanId, TraceId};
 const FOLLOWED: u8 = 1;
 const RANDOM_TRACE_ID: u8 = 2;
 
-/// Reads the header's value. The header does not tell a span's parent.
+/// Reads the header's value. The header does not carry the span's parent.
 ///
-/// Of a version that we do not know it is known that it starts like version 00, and goes on, if it
-/// does, with a dash.
+/// An unknown version is read like version 00; anything after that must start with a dash.
 pub fn read(header: &[u8]) -> Result<SpanContext, ContextError> {
     let mut cursor = Cursor::trimmed(Part::Traceparent, header);
     let start = cursor;
@@ -44,8 +42,8 @@ pub fn read(header: &[u8]) -> Result<SpanContext, ContextError> {
     })
 }
 
-/// The header's value for the requests that this span makes. The header has no word for a
-/// decision that is deferred, nor for debugging: they become no and yes.
+/// Writes the header's value for requests that this span makes. The header cannot express a
+/// deferred decision or debugging: they become no and yes.
 pub fn write(context: &SpanContext) -> Text<55> {
     let mut flags = 0;
     if context.decision.is_followed() {

@@ -1,10 +1,10 @@
-//! The program's [bell](blkkin_control::bell): how a daemon that starts later reaches the program.
+//! The program's [`bell`]: how an agent that starts later reaches the program.
 //!
-//! Without a connection to a daemon no event can be wanted, and event types stay undecided. Each event then
-//! loads one word, [`CALL`], in which a daemon writes its number to have the program connect. So waiting for a
-//! daemon takes neither a thread nor a system call.
+//! Without a connection to an agent no event can be wanted, and event types stay undecided. Each
+//! event then loads one word, [`CALL`]. An agent writes its number there to make the program
+//! connect. So waiting for an agent takes neither a thread nor a system call.
 
-use super::connection::OTHER;
+use super::purpose::OTHER;
 use super::settings;
 use blkkin_control::bell;
 use blkkin_sys::descriptor::{Held, raise};
@@ -13,17 +13,17 @@ use std::os::fd::OwnedFd;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The page. Private memory, all zeros, until [`hang_out`] maps a file over it.
+/// The shared page. Private memory, all zeros, until [`publish_page`] maps a file over it.
 static PAGE: SharedPage = SharedPage::new();
 const _: () = assert!(bell::SIZE <= blkkin_sys::SHARED_PAGE_SIZE);
 /// The file that is mapped over the page.
 static FILE: Mutex<Option<Held<OwnedFd>>> = Mutex::new(None);
 
-/// Set once the thread runs, which notices daemons itself, or once there will never be one. From then on event
-/// types are decided when they are first reached.
-static LISTENS: AtomicBool = AtomicBool::new(false);
+/// Set once the thread runs, which finds agents itself, or once there will never be one. From then
+/// on event types are decided when they are first reached.
+static IS_LISTENING: AtomicBool = AtomicBool::new(false);
 
-/// The word that is 0 until a daemon asks the program to connect.
+/// The word that is 0 until an agent asks the program to connect.
 pub static CALL: &AtomicU64 = {
     let [_, ring] = PAGE.words();
     ring
@@ -35,43 +35,46 @@ pub(super) fn filters() -> &'static AtomicU64 {
     &words[bell::FILTERS as usize / 8]
 }
 
-/// True if no event can be wanted: there is no connection, and no daemon has called.
+/// Returns true if no event can be wanted: there is no connection, and no agent has called.
 #[inline(always)]
 pub(crate) fn is_quiet() -> bool {
     CALL.load(Ordering::Relaxed) == 0 && !is_listening()
 }
 
-/// True if event types are decided when they are first reached.
+/// Returns true if event types are decided when they are first reached.
 #[inline(always)]
 pub(crate) fn is_listening() -> bool {
-    LISTENS.load(Ordering::Relaxed)
+    IS_LISTENING.load(Ordering::Relaxed)
 }
 
 /// From now on, event types are decided when they are first reached.
 pub(crate) fn listen() {
-    LISTENS.store(true, Ordering::Relaxed);
+    IS_LISTENING.store(true, Ordering::Relaxed);
 }
 
-/// Ends a call that led to no connection. Event types stay undecided until the next call.
-pub(super) fn rest() {
+/// Clears a call that led to no connection. Event types stay undecided until the next call.
+pub(super) fn clear_call() {
     let call = CALL.load(Ordering::Relaxed);
-    // A call that another daemon makes meanwhile stays.
+    // A concurrent call of another agent stays.
     let _ = CALL.compare_exchange(call, 0, Ordering::Relaxed, Ordering::Relaxed);
 }
 
-/// Maps a file over the page, so that daemons find it, unless that is done already. False on failure.
-pub(super) fn hang_out() -> bool {
+/// Maps a file over the page, so that agents find it, unless one is mapped already. Returns false
+/// on failure.
+pub(super) fn publish_page() -> bool {
     // A child forked meanwhile may have inherited a locked mutex.
     let Ok(mut file) = FILE.try_lock() else { return false };
     if file.as_ref().and_then(Held::get).is_some() {
         return true;
     }
-    // The program has closed it.
+    // The program has closed the file.
     *file = None;
     let made = match PAGE.share(bell::NAME) {
         Ok(made) => made,
         Err(error) => {
-            settings::tell(|| format!("agents that come later do not find this program: {error}"));
+            settings::report(|| {
+                format!("agents that come later do not find this program: {error}")
+            });
             return false;
         }
     };
@@ -90,8 +93,8 @@ pub(super) fn hang_out() -> bool {
     file.is_some()
 }
 
-/// Closes the file, so that daemons do not find the page any more.
-pub(super) fn take_in() {
+/// Closes the file, so that agents no longer find the page.
+pub(super) fn withdraw_page() {
     if let Ok(mut file) = FILE.try_lock() {
         *file = None;
     }

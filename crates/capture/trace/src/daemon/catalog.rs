@@ -1,102 +1,80 @@
-//! The program's [catalog](blkkin_control::catalog): memory in which it tells the daemon its event types.
+//! The program's [`catalog`]: memory with the descriptions of its event
+//! types, which agents read.
 //!
-//! There is one for each process, made when the process first talks to a daemon, and in use as long as it
-//! lives. A child finds that it has none, by a word that the kernel wipes, and does not touch its
-//! parent's, which is not mapped there. If the program closes the file, which is known only when the next
-//! daemon is to get it, there will be another one.
+//! Each process has one. It is made when the process first connects to an agent, and used until the
+//! process ends. A word that the kernel wipes in forked children shows a child that it has none;
+//! the parent's catalog is not mapped there. If the program closes the file, which is noticed when
+//! the next agent is to get it, another catalog is made.
 
-use super::connection::OTHER;
-use super::settings;
-use crate::event::{EventType, Kind};
-use crate::registry;
+use crate::event_type::EventType;
+use crate::kind::Kind;
+use crate::registry::types;
 use blkkin_control::catalog::{
     COUNT, DESCRIPTIONS, Description, MAGIC, REFUSED, SIZE, word, word_of,
 };
 use blkkin_control::{Scalar, catalog};
-use blkkin_sys::descriptor::{Held, raise};
 use blkkin_sys::{SharedMemory, WipedOnFork};
-use std::fs::File;
 use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
-/// Catalogs of this process and of those that it descends from by forks; none is made beyond.
-const CATALOGS: usize = 256;
-static ALL: [OnceLock<SharedMemory>; CATALOGS] = [const { OnceLock::new() }; CATALOGS];
-/// How many were begun. A child goes on behind one that its parent was about to make.
-static BEGUN: AtomicUsize = AtomicUsize::new(0);
+/// Maximum number of catalogs of this process and its chain of parents. Beyond, none is made.
+const CATALOGS_MAX: usize = 256;
+static CATALOGS: [OnceLock<SharedMemory>; CATALOGS_MAX] = [const { OnceLock::new() }; CATALOGS_MAX];
+/// Number of reserved catalogs. A forked child continues after one that its parent was about to
+/// make.
+static RESERVED_CATALOGS: AtomicUsize = AtomicUsize::new(0);
 
-/// The place of this process's catalog, from 1; 0 if there is none, as in a child.
+/// The index of this process's catalog, plus 1; 0 if there is none, as in a forked child.
 static CURRENT: WipedOnFork = WipedOnFork::new();
 
 fn current() -> Option<&'static SharedMemory> {
     let [current] = CURRENT.words();
-    // Sequentially consistent: see `registry`.
+    // Sequentially consistent: see "Why no type is missed" in `registry`.
     let place = current.load(Ordering::SeqCst).checked_sub(1)?;
-    ALL.get(usize::try_from(place).ok()?)?.get()
+    CATALOGS.get(usize::try_from(place).ok()?)?.get()
 }
 
-/// The file of this process's catalog.
-#[derive(Debug, Default)]
-pub(super) struct CatalogFile(Option<Held<File>>);
-
-impl CatalogFile {
-    /// It, or that of another catalog if there is none or the program has closed it.
-    pub(super) fn get(&mut self) -> Option<&File> {
-        if self.0.as_ref().and_then(Held::get).is_none() {
-            match make() {
-                Ok(file) => self.0 = Held::new(File::from(raise(file.into())), OTHER),
-                Err(error) => settings::tell(|| format!("no memory for event types: {error}")),
-            }
-        }
-        self.0.as_ref()?.get()
-    }
+/// Has the kernel clear [`CURRENT`] in children; an error if it cannot.
+pub(super) fn prepare() -> io::Result<()> {
+    if CURRENT.arm() { Ok(()) } else { Err(io::ErrorKind::Unsupported.into()) }
 }
 
-/// Makes a catalog and tells all types in it.
-fn make() -> io::Result<File> {
+/// Makes `memory`, which is all zeros, the current catalog.
+pub(super) fn install(memory: SharedMemory) -> io::Result<()> {
     let none = || io::Error::from(io::ErrorKind::OutOfMemory);
-    if !CURRENT.arm() {
-        return Err(io::ErrorKind::Unsupported.into());
-    }
-    let (file, memory) = SharedMemory::create_sparse(c"blkkin-catalog", SIZE)?;
-    if !memory.keep_from_children() {
-        return Err(io::ErrorKind::Unsupported.into());
-    }
     for (place, word) in [0, 8].into_iter().zip(MAGIC) {
         memory.word(place).store(word, Ordering::Relaxed);
     }
-    let place = BEGUN.fetch_add(1, Ordering::Relaxed);
-    // Nobody else ever sets this one, so nobody waits.
-    ALL.get(place).ok_or_else(none)?.set(memory).map_err(|_| none())?;
+    let place = RESERVED_CATALOGS.fetch_add(1, Ordering::Relaxed);
+    // The index is reserved for this call alone, so the lock inside is never contended.
+    CATALOGS.get(place).ok_or_else(none)?.set(memory).map_err(|_| none())?;
     let [current] = CURRENT.words();
     current.store(place as u64 + 1, Ordering::SeqCst);
-    registry::look_at_all();
-    tell_refused();
-    Ok(file)
+    Ok(())
 }
 
-/// Bytes of catalogs that descriptions take.
-static TAKEN: AtomicU64 = AtomicU64::new(0);
+/// Bytes reserved for descriptions, the same in all catalogs.
+static RESERVED_BYTES: AtomicU64 = AtomicU64::new(0);
 
-/// Finds room for a type's description, the same in all catalogs. `None` if there is none left, or the type
-/// is not what types may be.
+/// Reserves room for a type's description and returns its offset, the same in all catalogs. Returns
+/// `None` if there is no room, or the type breaks a limit.
 pub(crate) fn reserve(event: &EventType, kinds: &'static [Kind]) -> Option<usize> {
     let size = description(event, kinds, 0).size()? as u64;
-    let taken = TAKEN.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
+    let taken = RESERVED_BYTES.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
         (taken + size <= (SIZE - DESCRIPTIONS) as u64).then_some(taken + size)
     });
     Some(DESCRIPTIONS + usize::try_from(taken.ok()?).ok()?)
 }
 
-/// Tells a type that has an id, if there is a catalog.
-pub(crate) fn tell(event: &EventType) {
+/// Writes a type that has an id into the current catalog, if there is one.
+pub(crate) fn publish(event: &EventType) {
     let (Some(memory), Some(id)) = (current(), event.id()) else { return };
     let place_of_word = memory.word(word_of(id.into()));
     if place_of_word.load(Ordering::Acquire) != 0 {
         return;
     }
-    let Some(entry) = registry::entry(event) else { return };
+    let Some(entry) = types::entry(event) else { return };
     let start = entry.described_at;
     let mut end = start;
     let described = description(event, entry.kinds, id).put(|piece| {
@@ -109,12 +87,13 @@ pub(crate) fn tell(event: &EventType) {
     }
 }
 
-/// Tells how many types were refused, if there is a catalog. Who makes one does so after that is current, and
-/// who refuses a type after that is counted; so one of them tells it.
-pub(crate) fn tell_refused() {
+/// Writes the number of refused types into the current catalog, if there is one. A new catalog
+/// calls this after it became current, and a refusal after it was counted; so at least one of the
+/// two writes the number.
+pub(crate) fn publish_refused() {
     fence(Ordering::SeqCst);
     if let Some(memory) = current() {
-        let refused = registry::types_refused() as u64;
+        let refused = types::types_refused() as u64;
         memory.word(REFUSED).fetch_max(refused, Ordering::Relaxed);
     }
 }
@@ -146,7 +125,7 @@ fn field_kind(kind: Kind) -> catalog::Kind<'static> {
         Kind::Enum(Scalar::Unsigned { width, .. }, labels) => {
             catalog::Kind::Enum(false, width, labels.0)
         }
-        // All others are numbers.
+        // All other kinds are numbers.
         kind => kind.scalar().map_or(catalog::Kind::String, catalog::Kind::Scalar),
     }
 }

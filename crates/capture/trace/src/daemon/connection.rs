@@ -1,17 +1,21 @@
-//! One conversation with a daemon: bytes in, messages, what they ask for, bytes out. Nothing here waits.
+//! A connection to one agent: decodes its messages, carries them out, and sends answers. Nothing
+//! here waits.
 //!
-//! Channels that a daemon adds have numbers of its own. What it says that cannot be ends the
-//! conversation; what it asks for that this process cannot do is left undone.
+//! The agent numbers the channels that it adds. An invalid message ends the connection; a valid
+//! request that this process cannot carry out is ignored.
 
-use super::catalog::CatalogFile;
+use super::catalog_file::CatalogFile;
+use super::purpose::{GREETED, OTHER};
 use super::settings;
 use crate::channels::{self, CHANNELS_MAX};
-use crate::registry::{self, EventRule, Orders, Source};
-use crate::{sample, surroundings};
+use crate::event_context::{self, ContextSource};
+use crate::registry::channel_rules::ChannelRules;
+use crate::registry::decision;
+use crate::sample;
 use blkkin_control::limits::{FILTER_SIZE_MAX, RULES_MAX};
 use blkkin_control::{
-    AddChannel, Answer, Decoder, FromApplication, Hello, KeepChannel, Messages, Opening, Received,
-    Role, ToApplication, Version, encode,
+    AddChannel, Answer, Decoder, EventRule, FromApplication, Hello, KeepChannel, Messages, Opening,
+    Received, Role, ToApplication, Version, encode,
 };
 use blkkin_ring::{Cells, Clock, Writer};
 use blkkin_sys::SharedMemory;
@@ -22,139 +26,135 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// What descriptors are noted for: sockets over which `Goodbye` may be said.
-pub(super) const GREETED: u32 = 1;
-/// What other descriptors are noted for.
-pub(super) const OTHER: u32 = 0;
-
-/// Answers that the daemon does not take; it has stopped reading.
+/// Maximum bytes of answers that the agent does not read, before the connection is closed.
 const UNSENT_MAX: usize = 64 << 10;
-/// Bytes of filters and patterns of rules that are not in force yet.
+/// Maximum bytes of filters and patterns of rules that are not in force yet.
 const RULES_SIZE_MAX: usize = 64 * FILTER_SIZE_MAX;
 
-/// Why a conversation ends.
+/// Why a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    /// The daemon has gone, or does not want to now, or there was something that failed here.
+pub(super) enum EndReason {
+    /// The agent is gone or refuses for now, or an operation failed here.
     Gone,
-    /// The daemon says what cannot be.
-    Nonsense,
-    /// The daemon will never want to.
+    /// The agent sent an invalid message.
+    ProtocolError,
+    /// The agent refuses this program for good.
     Refused,
 }
 
-/// A conversation.
+/// A connection to an agent.
 #[derive(Debug)]
 pub(super) struct Connection {
     socket: Held<Socket>,
-    said: Said,
-    /// What the socket had no room for yet.
+    phase: Phase,
+    /// Bytes that the socket had no room for yet.
     unsent: Vec<u8>,
     channels: Vec<Channel>,
-    /// Channels that an earlier daemon has left, by the numbers by which this one is told of them.
+    /// Channels of earlier agents. The index is the number under which this agent was offered them.
     orphans: Vec<Option<Orphan>>,
     clock: Clock,
     has_sampling: bool,
-    /// Whether the daemon has got an answer to a `Ping`.
+    /// Whether a `Ping` of the agent has been answered.
     has_answered: bool,
 }
 
-/// What comes next from the daemon.
+/// Phase of the connection, with the decoder for the agent's next message.
 #[derive(Debug)]
-enum Said {
-    Answer(Decoder<Answer>),
-    Messages(Decoder<ToApplication>),
-    /// While one becomes the other.
-    Nothing,
+enum Phase {
+    Greeting(Decoder<Answer>),
+    Serving(Decoder<ToApplication>),
+    /// Placeholder while the decoder is replaced.
+    Switching,
 }
 
-/// A channel that the daemon has added.
+/// A channel that the agent has added.
 #[derive(Debug)]
 pub(super) struct Channel {
-    /// The daemon's number for it.
+    /// The agent's number of the channel.
     number: u32,
-    /// Where it is here; `None` if it could not be had.
-    place: Option<Place>,
-    sources: Vec<Source>,
-    /// Rules that are not in force yet, and their size.
+    /// Its attached rings; `None` if they could not be attached.
+    attached: Option<AttachedRings>,
+    sources: Vec<ContextSource>,
+    /// Rules that are not in force yet, and their size in bytes.
     rules: Vec<EventRule>,
     rules_size: usize,
 }
 
-/// Rings of a daemon that has gone, kept for the one that comes after it.
+/// Rings of an agent that is gone, kept for the next one.
 #[derive(Debug)]
 pub(super) struct Orphan {
-    rings: Left,
-    /// When their daemon has gone.
+    rings: OrphanRings,
+    /// When their agent went away.
     since: Instant,
 }
 
 #[derive(Debug)]
-enum Left {
-    /// Events go to them as before, so that nothing is lost: the next daemon gives others in their place.
+enum OrphanRings {
+    /// Events are still recorded into them, so that nothing is lost until the next agent provides
+    /// other rings.
     Live(Channel),
-    /// Others have been given, and what is in them has not been read yet.
+    /// They were replaced by other rings, but their contents have not been read yet.
     Spent(Held<OwnedFd>),
 }
 
 impl Orphan {
-    /// Nothing is recorded any more, and the memory is let go.
+    /// Stops recording into the rings and unmaps them.
     pub(super) fn remove(self) {
-        if let Left::Live(channel) = self.rings {
+        if let OrphanRings::Live(channel) = self.rings {
             channel.remove();
         }
     }
 
-    /// How long nobody has taken them.
+    /// How long no agent has taken them.
     pub(super) fn age(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.since)
     }
 
     pub(super) fn is_spent(&self) -> bool {
-        matches!(self.rings, Left::Spent(_))
+        matches!(self.rings, OrphanRings::Spent(_))
     }
 
     fn memory(&self) -> Option<&OwnedFd> {
         match &self.rings {
-            Left::Live(channel) => channel.place.as_ref()?.memory.get(),
-            Left::Spent(memory) => memory.get(),
+            OrphanRings::Live(channel) => channel.attached.as_ref()?.memory.get(),
+            OrphanRings::Spent(memory) => memory.get(),
         }
     }
 }
 
 #[cfg(test)]
 impl Orphan {
-    /// One of which nobody knows, without rings.
+    /// An orphan without rings.
     pub(super) fn for_test(since: Instant) -> Orphan {
         let (file, _) = SharedMemory::create(c"orphan", 4096).unwrap();
         let memory = Held::new(OwnedFd::from(file), OTHER).unwrap();
-        Orphan { rings: Left::Spent(memory), since }
+        Orphan { rings: OrphanRings::Spent(memory), since }
     }
 }
 
-/// What a channel has here.
+/// Rings of a channel that are attached to a slot.
 #[derive(Debug)]
-struct Place {
+struct AttachedRings {
     slot: usize,
     has_contexts: bool,
-    /// For the daemon that comes after this one.
+    /// The memory's descriptor, for the next agent.
     memory: Held<OwnedFd>,
-    /// Wakes the daemon; closed when nobody writes to it any more.
+    /// Eventfd that wakes the agent; closed when nobody writes to the rings any more.
     _eventfd: Held<OwnedFd>,
 }
 
 impl Connection {
-    /// Begins a conversation with who listens there, if it is somebody whom this process obeys.
+    /// Connects to the agent at `path`, if it runs as root or as this process's user.
     pub(super) fn new(path: &Path, clock: Clock, orphans: &mut Vec<Orphan>) -> Option<Connection> {
         let socket = Socket::from(raise(Socket::connect(path).ok()?.into()));
         let peer = socket.peer().ok()?.uid;
         if peer != 0 && peer != blkkin_sys::user_id() {
-            settings::tell(|| format!("{}: the daemon is another user's", path.display()));
+            settings::report(|| format!("{}: the agent runs as another user", path.display()));
             return None;
         }
         let mut connection = Connection {
             socket: Held::new(socket, OTHER)?,
-            said: Said::Answer(Decoder::new()),
+            phase: Phase::Greeting(Decoder::new()),
             unsent: Vec::new(),
             channels: Vec::new(),
             orphans: Vec::new(),
@@ -174,104 +174,105 @@ impl Connection {
             program: settings::get().program.clone(),
             release: env!("CARGO_PKG_VERSION").to_owned(),
         };
-        connection.say(&Opening::Hello(hello)).ok()?;
+        connection.send(&Opening::Hello(hello)).ok()?;
         connection.orphans = orphans.drain(..).map(Some).collect();
         Some(connection)
     }
 
-    /// What is left when the daemon has gone.
+    /// Returns the rings that remain when the agent is gone.
     pub(super) fn orphans(&mut self) -> Vec<Orphan> {
         let since = Instant::now();
-        // What could not be had here is nothing to be kept.
-        let channels = self.channels.drain(..).filter(|channel| channel.place.is_some());
-        let channels = channels.map(|channel| Orphan { rings: Left::Live(channel), since });
+        // A channel without attached rings leaves nothing.
+        let channels = self.channels.drain(..).filter(|channel| channel.attached.is_some());
+        let channels = channels.map(|channel| Orphan { rings: OrphanRings::Live(channel), since });
         self.orphans.drain(..).flatten().chain(channels).collect()
     }
 
-    /// What to wait for; `None` if the program has closed the socket.
+    /// Returns the socket to wait for, and whether to wait until it is writable; `None` if the
+    /// program has closed it.
     pub(super) fn waits_for(&self) -> Option<(BorrowedFd<'_>, bool)> {
         Some((self.socket.get()?.as_fd(), !self.unsent.is_empty()))
     }
 
-    /// Whether the daemon has let the program in.
+    /// Returns true if the agent has accepted the program.
     pub(super) fn is_greeted(&self) -> bool {
-        matches!(self.said, Said::Messages(_))
+        matches!(self.phase, Phase::Serving(_))
     }
 
-    /// Whether the daemon has told all that it had to tell at the start.
+    /// Returns true if the agent has sent all of its initial rules.
     pub(super) fn has_answered(&self) -> bool {
         self.has_answered
     }
 
-    /// Does all that can be done without waiting.
-    pub(super) fn go_on(&mut self, catalog: &mut CatalogFile) -> Result<(), End> {
+    /// Receives and sends everything that is possible without waiting.
+    pub(super) fn process(&mut self, catalog: &mut CatalogFile) -> Result<(), EndReason> {
         self.flush()?;
-        // So that a daemon that never stops talking does not keep others from it.
+        // Bounded, so that an agent that sends without end does not starve the others.
         for _ in 0..64 {
             let (mut bytes, mut descriptors) = ([0; 16 << 10], Vec::new());
-            let socket = self.socket.get().ok_or(End::Gone)?;
+            let socket = self.socket.get().ok_or(EndReason::Gone)?;
             let size = match socket.receive(&mut bytes, &mut descriptors) {
-                Ok(0) => return Err(End::Gone),
+                Ok(0) => return Err(EndReason::Gone),
                 Ok(size) => size,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(_) => return Err(End::Gone),
+                Err(_) => return Err(EndReason::Gone),
             };
-            self.hear(&bytes[..size], descriptors, catalog)?;
+            self.receive(&bytes[..size], descriptors, catalog)?;
         }
         Ok(())
     }
 
-    fn hear(
+    fn receive(
         &mut self,
         bytes: &[u8],
         descriptors: Vec<OwnedFd>,
         catalog: &mut CatalogFile,
-    ) -> Result<(), End> {
-        match &mut self.said {
-            Said::Answer(decoder) => {
+    ) -> Result<(), EndReason> {
+        match &mut self.phase {
+            Phase::Greeting(decoder) => {
                 decoder.feed(bytes, descriptors);
-                let Some(answer) = next(decoder)? else { return Ok(()) };
-                self.heard_answer(answer, catalog)?;
+                let Some((answer, _)) = next_message(decoder)? else { return Ok(()) };
+                self.handle_answer(answer, catalog)?;
             }
-            Said::Messages(decoder) => decoder.feed(bytes, descriptors),
-            Said::Nothing => {}
+            Phase::Serving(decoder) => decoder.feed(bytes, descriptors),
+            Phase::Switching => {}
         }
-        while let Said::Messages(decoder) = &mut self.said {
-            let Some((message, descriptors)) = next(decoder)? else { break };
-            self.heard(message, descriptors)?;
+        while let Phase::Serving(decoder) = &mut self.phase {
+            let Some((message, descriptors)) = next_message(decoder)? else { break };
+            self.handle(message, descriptors)?;
         }
         Ok(())
     }
 
-    fn heard_answer(
+    fn handle_answer(
         &mut self,
-        (answer, _): (Answer, Vec<OwnedFd>),
+        answer: Answer,
         catalog: &mut CatalogFile,
-    ) -> Result<(), End> {
+    ) -> Result<(), EndReason> {
         if let Answer::Refused(refused) = &answer {
-            settings::tell(|| format!("the daemon refuses: {}", refused.reason));
-            return Err(if refused.try_again { End::Gone } else { End::Refused });
+            settings::report(|| format!("the agent refuses this program: {}", refused.reason));
+            return Err(if refused.try_again { EndReason::Gone } else { EndReason::Refused });
         }
-        if let Said::Answer(decoder) = std::mem::replace(&mut self.said, Said::Nothing) {
-            self.said = Said::Messages(decoder.followed_by());
+        if let Phase::Greeting(decoder) = std::mem::replace(&mut self.phase, Phase::Switching) {
+            self.phase = Phase::Serving(decoder.followed_by());
         }
-        // It has answered our only message so far, so nothing of that is unsent.
+        // The answer is to our only message so far, so all of that has been sent.
         self.offer_orphans();
         if !self.unsent.is_empty() {
-            return Err(End::Gone);
+            return Err(EndReason::Gone);
         }
         let mut frame = Vec::new();
-        encode(&FromApplication::Catalog, &mut frame).map_err(|_| End::Gone)?;
-        let file = catalog.get().ok_or(End::Gone)?;
-        let socket = self.socket.get().ok_or(End::Gone)?;
-        let sent = socket.send(&frame, &[file.as_fd()]).map_err(|_| End::Gone)?;
+        encode(&FromApplication::Catalog, &mut frame).map_err(|_| EndReason::Gone)?;
+        let file = catalog.get().ok_or(EndReason::Gone)?;
+        let socket = self.socket.get().ok_or(EndReason::Gone)?;
+        let sent = socket.send(&frame, &[file.as_fd()]).map_err(|_| EndReason::Gone)?;
         self.unsent.extend(frame.get(sent..).unwrap_or_default());
         self.socket.set_purpose(GREETED);
         Ok(())
     }
 
-    /// Tells of channels that an earlier daemon has left.
+    /// Offers the channels of earlier agents.
     fn offer_orphans(&mut self) {
         for (number, orphan) in (0..).zip(&self.orphans) {
             let Some(orphan) = orphan else { continue };
@@ -290,16 +291,20 @@ impl Connection {
         }
     }
 
-    fn heard(&mut self, message: ToApplication, descriptors: Vec<OwnedFd>) -> Result<(), End> {
+    fn handle(
+        &mut self,
+        message: ToApplication,
+        descriptors: Vec<OwnedFd>,
+    ) -> Result<(), EndReason> {
         match message {
             ToApplication::AddChannel(channel) => self.add(&channel, descriptors),
             ToApplication::RemoveChannel(number) => {
-                let place = self.channels.iter().position(|channel| channel.number == number);
-                let channel = self.channels.swap_remove(place.ok_or(End::Nonsense)?);
+                let index = self.channels.iter().position(|channel| channel.number == number);
+                let channel = self.channels.swap_remove(index.ok_or(EndReason::ProtocolError)?);
                 channel.remove();
                 Ok(())
             }
-            ToApplication::Rule(rule) => self.channel(rule.channel)?.keep(rule.rule),
+            ToApplication::Rule(rule) => self.channel(rule.channel)?.add_rule(rule.rule),
             ToApplication::Apply(number) => {
                 self.channel(number)?.apply();
                 Ok(())
@@ -310,15 +315,15 @@ impl Connection {
             }
             ToApplication::Ping(number) => {
                 self.has_answered = true;
-                // Nobody wants what was not replaced.
+                // The agent has replaced all the rings that it wants.
                 for orphan in &mut self.orphans {
                     if let Some(live) = orphan.take_if(|one| !one.is_spent()) {
                         live.remove();
                     }
                 }
-                self.say(&FromApplication::Pong(number))
+                self.send(&FromApplication::Pong(number))
             }
-            ToApplication::KeepChannel(kept) => self.keep(kept),
+            ToApplication::KeepChannel(kept) => self.keep_channel(kept),
             ToApplication::Release(number) => {
                 let orphan = self.orphans.get_mut(number as usize).and_then(Option::take);
                 orphan.into_iter().for_each(Orphan::remove);
@@ -329,39 +334,41 @@ impl Connection {
         }
     }
 
-    fn channel(&mut self, number: u32) -> Result<&mut Channel, End> {
+    fn channel(&mut self, number: u32) -> Result<&mut Channel, EndReason> {
         let mut channels = self.channels.iter_mut();
-        channels.find(|channel| channel.number == number).ok_or(End::Nonsense)
+        channels.find(|channel| channel.number == number).ok_or(EndReason::ProtocolError)
     }
 
-    fn add(&mut self, added: &AddChannel, descriptors: Vec<OwnedFd>) -> Result<(), End> {
+    fn add(&mut self, added: &AddChannel, descriptors: Vec<OwnedFd>) -> Result<(), EndReason> {
         let is_known = self.channels.iter().any(|channel| channel.number == added.channel);
         if is_known || self.channels.len() >= 16 * CHANNELS_MAX {
-            return Err(End::Nonsense);
+            return Err(EndReason::ProtocolError);
         }
-        let sources = surroundings::sources(&added.contexts);
+        let sources = event_context::sources(&added.contexts);
         let replaced = added.replaces.and_then(|number| self.orphans.get_mut(number as usize));
         let mut no_orphan = None;
         let replaced = replaced.unwrap_or(&mut no_orphan);
-        let place = match attach(descriptors, !sources.is_empty(), self.clock, replaced) {
-            Ok(place) => Some(place),
+        let attached = match attach(descriptors, !sources.is_empty(), self.clock, replaced) {
+            Ok(attached) => Some(attached),
             Err(error) => {
-                settings::tell(|| format!("a channel of session {}: {error}", added.session));
+                settings::report(|| {
+                    format!("cannot attach a channel of session {}: {error}", added.session)
+                });
                 None
             }
         };
         let (number, rules, rules_size) = (added.channel, Vec::new(), 0);
-        self.channels.push(Channel { number, place, sources, rules, rules_size });
+        self.channels.push(Channel { number, attached, sources, rules, rules_size });
         Ok(())
     }
 
-    /// Goes on with rings that the daemon has still.
-    fn keep(&mut self, kept: KeepChannel) -> Result<(), End> {
+    /// Continues with rings that the agent still has.
+    fn keep_channel(&mut self, kept: KeepChannel) -> Result<(), EndReason> {
         let is_known = self.channels.iter().any(|channel| channel.number == kept.channel);
         let orphan = self.orphans.get_mut(kept.orphan as usize).filter(|_| !is_known);
         let live = orphan.and_then(|orphan| orphan.take_if(|one| !one.is_spent()));
-        let Some(Orphan { rings: Left::Live(channel), .. }) = live else {
-            return Err(End::Nonsense);
+        let Some(Orphan { rings: OrphanRings::Live(channel), .. }) = live else {
+            return Err(EndReason::ProtocolError);
         };
         self.channels.push(Channel {
             number: kept.channel,
@@ -375,29 +382,29 @@ impl Connection {
     fn sample(&mut self, text: Option<&str>) {
         let rules = text.map(str::parse);
         if let Some(Err(error)) = &rules {
-            settings::tell(|| format!("the daemon's rules of sampling: {error}"));
+            settings::report(|| format!("invalid sampling rules from the agent: {error}"));
         }
         self.has_sampling = text.is_some();
-        sample::overrule(rules.and_then(Result::ok));
+        sample::set_override(rules.and_then(Result::ok));
     }
 
-    fn say<M: Messages>(&mut self, message: &M) -> Result<(), End> {
-        encode(message, &mut self.unsent).map_err(|_| End::Gone)?;
+    fn send<M: Messages>(&mut self, message: &M) -> Result<(), EndReason> {
+        encode(message, &mut self.unsent).map_err(|_| EndReason::Gone)?;
         self.flush()
     }
 
-    fn flush(&mut self) -> Result<(), End> {
+    fn flush(&mut self) -> Result<(), EndReason> {
         while !self.unsent.is_empty() {
-            let socket = self.socket.get().ok_or(End::Gone)?;
+            let socket = self.socket.get().ok_or(EndReason::Gone)?;
             match socket.send(&self.unsent, &[]) {
                 Ok(sent) => drop(self.unsent.drain(..sent.min(self.unsent.len()))),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(_) => return Err(End::Gone),
+                Err(_) => return Err(EndReason::Gone),
             }
         }
         match self.unsent.len() > UNSENT_MAX {
-            true => Err(End::Nonsense),
+            true => Err(EndReason::ProtocolError),
             false => Ok(()),
         }
     }
@@ -407,13 +414,15 @@ impl Drop for Connection {
     fn drop(&mut self) {
         self.orphans().into_iter().for_each(Orphan::remove);
         if self.has_sampling {
-            sample::overrule(None);
+            sample::set_override(None);
         }
     }
 }
 
-/// The next message of a kind that is known.
-fn next<M: Messages>(decoder: &mut Decoder<M>) -> Result<Option<(M, Vec<OwnedFd>)>, End> {
+/// Returns the next message of a known kind.
+fn next_message<M: Messages>(
+    decoder: &mut Decoder<M>,
+) -> Result<Option<(M, Vec<OwnedFd>)>, EndReason> {
     loop {
         match decoder.take() {
             Ok(Some(Received::Message { message, descriptors })) => {
@@ -422,25 +431,26 @@ fn next<M: Messages>(decoder: &mut Decoder<M>) -> Result<Option<(M, Vec<OwnedFd>
             Ok(Some(Received::Unknown { .. })) => {}
             Ok(None) => return Ok(None),
             Err(error) => {
-                settings::tell(|| format!("the daemon is not understood: {error}"));
-                return Err(End::Nonsense);
+                settings::report(|| format!("invalid message from the agent: {error}"));
+                return Err(EndReason::ProtocolError);
             }
         }
     }
 }
 
-/// Begins to use the rings of a channel, in place of others if there are some.
+/// Attaches the rings of a channel, in place of the replaced ones if there are any.
 fn attach(
     descriptors: Vec<OwnedFd>,
     has_contexts: bool,
     clock: Clock,
     replaced: &mut Option<Orphan>,
-) -> io::Result<Place> {
+) -> io::Result<AttachedRings> {
     let invalid = |why| io::Error::new(ErrorKind::InvalidData, why);
     let Ok([memory, eventfd]) = <[OwnedFd; 2]>::try_from(descriptors) else {
         return Err(invalid("two descriptors are needed"));
     };
-    // Where the kernel cannot, a daemon that falls asleep may see an event a little later.
+    // If the kernel has no such barriers, an agent that falls asleep may see an event a little
+    // later.
     blkkin_sys::heed_barriers();
     let cells = Cells::new(SharedMemory::map(memory.as_fd())?);
     let writer = Writer::new(cells, clock).map_err(io::Error::other)?;
@@ -451,52 +461,55 @@ fn attach(
     let memory = Held::new(raise(memory), OTHER).ok_or_else(|| invalid("there is no memory"))?;
     let writer = Box::new(writer.waking(number));
     match replaced.take() {
-        Some(Orphan { rings: Left::Live(Channel { place: Some(old), .. }), since })
+        Some(Orphan { rings: OrphanRings::Live(Channel { attached: Some(old), .. }), since })
             if old.has_contexts == has_contexts =>
         {
             let slot = old.slot;
             return match channels::replace(slot, writer) {
                 true => {
-                    // What is in the old ones is still to be read.
-                    *replaced = Some(Orphan { rings: Left::Spent(old.memory), since });
-                    Ok(Place { slot, has_contexts, memory, _eventfd: eventfd })
+                    // The contents of the old rings are still to be read.
+                    *replaced = Some(Orphan { rings: OrphanRings::Spent(old.memory), since });
+                    Ok(AttachedRings { slot, has_contexts, memory, _eventfd: eventfd })
                 }
                 false => Err(io::Error::other("its rings cannot be replaced")),
             };
         }
         other => other.into_iter().for_each(Orphan::remove),
     }
-    let slot = channels::attach_somewhere(writer, has_contexts);
+    let slot = channels::attach_to_free_slot(writer, has_contexts);
     let slot = slot.ok_or_else(|| io::Error::other("there are too many channels"))?;
-    Ok(Place { slot, has_contexts, memory, _eventfd: eventfd })
+    Ok(AttachedRings { slot, has_contexts, memory, _eventfd: eventfd })
 }
 
 impl Channel {
-    /// Keeps a rule that is not in force yet.
-    fn keep(&mut self, rule: EventRule) -> Result<(), End> {
+    /// Stores a rule that is not in force yet.
+    fn add_rule(&mut self, rule: EventRule) -> Result<(), EndReason> {
         let names = rule.names.iter().chain(&rule.excluded).chain(&rule.filter);
         self.rules_size += names.map(|text| text.len() + size_of::<String>()).sum::<usize>();
         if self.rules.len() >= RULES_MAX || self.rules_size > RULES_SIZE_MAX {
-            return Err(End::Nonsense);
+            return Err(EndReason::ProtocolError);
         }
         self.rules.push(rule);
         Ok(())
     }
 
-    /// Puts the rules in force.
+    /// Puts the stored rules in force.
     fn apply(&mut self) {
         let rules = std::mem::take(&mut self.rules);
         self.rules_size = 0;
-        if let Some(Place { slot, .. }) = self.place {
-            registry::set_orders(slot, Some(Orders::new(&rules, self.sources.clone())));
+        if let Some(AttachedRings { slot, .. }) = self.attached {
+            decision::set_channel_rules(
+                slot,
+                Some(ChannelRules::new(&rules, self.sources.clone())),
+            );
         }
     }
 
-    /// Nothing is recorded any more, and the memory is let go.
+    /// Stops recording into the channel and unmaps its rings.
     fn remove(self) {
-        if let Some(place) = self.place {
-            let is_unused = registry::set_orders(place.slot, None);
-            channels::detach_for_good(place.slot, is_unused);
+        if let Some(attached) = self.attached {
+            let is_unused = decision::set_channel_rules(attached.slot, None);
+            channels::detach_permanently(attached.slot, is_unused);
         }
     }
 }

@@ -1,7 +1,6 @@
-//! What users say in environment variables, read once, before `main`. `docs/environment.md` has them all;
-//! see also [`daemon`](super).
+//! Settings from environment variables, read once, before `main`. `docs/environment.md` lists all
+//! variables; see also [`daemon`](super).
 
-use super::Patience;
 use crate::sample;
 use blkkin_control::address::Surroundings;
 use blkkin_control::limits::PROGRAM_SIZE_MAX;
@@ -11,40 +10,63 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Nothing is done if it is 1.
+/// 1: the library does nothing.
 const DISABLE: &str = "BLKKIN_DISABLE";
-/// Mistakes are told if it is 1.
+/// 1: mistakes are reported on standard error.
 const DEBUG: &str = "BLKKIN_DEBUG";
-/// Milliseconds that the daemon may have before `main`, and at a child's first event.
+/// Milliseconds to wait for the agent before `main`, and at a child's first event.
 const WAIT: &str = "BLKKIN_WAIT";
-/// The name of the program that is shown.
+/// The program's name, as users see it.
 const PROGRAM: &str = "BLKKIN_PROGRAM";
 
-/// What is asked for.
+/// Settings of the process.
 #[derive(Debug, Default)]
 pub(super) struct Settings {
-    /// To do nothing at all.
+    /// Whether the library does nothing.
     pub(super) is_inert: bool,
-    /// To tell mistakes.
-    pub(super) tells: bool,
-    /// How long the program may wait for a daemon.
-    pub(super) patience: Patience,
-    /// Name of the program.
+    /// Whether mistakes are reported on standard error.
+    pub(super) reports_mistakes: bool,
+    /// How long the program waits for an agent.
+    pub(super) wait_limits: WaitLimits,
+    /// The program's name.
     pub(super) program: String,
-    /// Where daemons may listen.
+    /// Paths where agents may listen.
     pub(super) sockets: Vec<PathBuf>,
+}
+
+/// How long a program waits for an agent: before `main`, and at a child's first event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct WaitLimits {
+    /// Until the agent has accepted the program.
+    pub(super) greeting: Duration,
+    /// Until an agent that has accepted the program has sent its rules. Both limits count from the
+    /// start.
+    pub(super) rules: Duration,
+}
+
+impl WaitLimits {
+    /// Limits without `BLKKIN_WAIT`. A stopped agent costs the first, a busy one the second.
+    pub(super) const DEFAULT: WaitLimits =
+        WaitLimits { greeting: Duration::from_millis(500), rules: Duration::from_secs(2) };
+    pub(super) const NONE: WaitLimits =
+        WaitLimits { greeting: Duration::ZERO, rules: Duration::ZERO };
+
+    /// Limits that are both `wait`.
+    pub(super) fn of(wait: Duration) -> WaitLimits {
+        WaitLimits { greeting: wait, rules: wait }
+    }
 }
 
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
 
-/// As they were before `main`.
+/// Returns the settings as they were before `main`.
 pub(super) fn get() -> &'static Settings {
     SETTINGS.get_or_init(read)
 }
 
-/// Tells a mistake, if somebody wants to know.
-pub(super) fn tell(what: impl FnOnce() -> String) {
-    if SETTINGS.get().is_some_and(|settings| settings.tells) {
+/// Reports a mistake on standard error, if that is enabled.
+pub(super) fn report(what: impl FnOnce() -> String) {
+    if SETTINGS.get().is_some_and(|settings| settings.reports_mistakes) {
         write(&what());
     }
 }
@@ -54,7 +76,7 @@ fn write(what: &str) {
 }
 
 fn read() -> Settings {
-    // Of a program with rights that its user has not, the environment is not looked at.
+    // A program with more rights than its user ignores the environment.
     if blkkin_sys::process::is_privileged() {
         return Settings { is_inert: true, ..Settings::default() };
     }
@@ -68,9 +90,9 @@ fn read() -> Settings {
             false
         }
     };
-    let (is_disabled, tells) = (flag(DISABLE), flag(DEBUG));
+    let (is_disabled, reports_mistakes) = (flag(DISABLE), flag(DEBUG));
     if is_disabled {
-        return Settings { is_inert: true, tells, ..Settings::default() };
+        return Settings { is_inert: true, reports_mistakes, ..Settings::default() };
     }
     let wait = text(WAIT).and_then(|value| {
         let number = value.to_str().and_then(|value| value.parse::<u32>().ok());
@@ -86,19 +108,19 @@ fn read() -> Settings {
             Err(error) => mistakes.push(format!("{}: {error}", sample::VARIABLE)),
         }
     }
-    if tells {
+    if reports_mistakes {
         mistakes.iter().for_each(|mistake| write(mistake));
     }
     Settings {
         is_inert: false,
-        tells,
-        patience: wait.map_or(Patience::DEFAULT, Patience::of),
+        reports_mistakes,
+        wait_limits: wait.map_or(WaitLimits::DEFAULT, WaitLimits::of),
         program: program(text(PROGRAM).map(|name| name.to_string_lossy().into_owned())),
         sockets: Surroundings::new(blkkin_sys::user_id(), text).candidates(),
     }
 }
 
-/// The name to show: the one given, or else that of the program's file.
+/// Returns the name to show: the given one, or else that of the executable file.
 fn program(given: Option<String>) -> String {
     let of_file = || {
         let path = env::current_exe().ok()?;

@@ -1,46 +1,46 @@
-//! Makes ids. An id is a number, counted up, in disguise: enciphered with keys that the process has
-//! from the kernel.
+//! Makes ids. An id is a counter value, enciphered with random keys of the process.
 //!
-//! - **Within a process** no id comes twice, for no number does, and the cipher is one to one.
-//!   Threads take numbers in blocks, so that they do not wait for each other.
-//! - **Between processes** ids are as different as random ones, because the keys are random.
-//! - **After a fork** the child has new keys. They lie in memory that the kernel wipes in children,
-//!   so it does not matter who forks, and how. Numbers just go on: blocks that the parent took
-//!   belong to the threads that had them. A fork in a signal handler that interrupts [`make`] is
-//!   none other than one right after it: parent and child both have the id that was being made.
+//! - **Within a process** no id repeats: no number is used twice, and the cipher is a bijection.
+//!   Threads reserve numbers in blocks, so that they do not contend.
+//! - **Between processes** ids differ like random numbers, because the keys are random.
+//! - **After a fork** the child has new keys. The old ones lie in memory that the kernel wipes in
+//!   children, so the kind of fork does not matter. Counters continue: blocks that the parent
+//!   reserved belong to the threads that had them. A fork in a signal handler that interrupts
+//!   [`make`] is no different from one right after it: parent and child both have the id that was
+//!   being made.
 //! - **In a signal handler** ids can be made at any moment, also while the interrupted code makes
-//!   one. All that a thread keeps is one word, the next number. Taking it is one instruction (an
-//!   atomic one where the processor has no other), which a handler comes before or after. When a
-//!   block is used up, each of the two takes a block of its own, and it does not matter whose stays:
-//!   both stores leave a number that nobody else has. A handler that is left by `siglongjmp` leaves
-//!   at worst the rest of a block unused.
-//! - **While a thread ends** its word stays usable, as it needs no destructor; should it not be,
-//!   an id costs a block.
-//! - **Nothing blocks.** System calls are made for the first id of a process only; [`prepare`] makes
-//!   them early. If the kernel cannot wipe the keys, none are kept: each id has its own. If it has
-//!   no random numbers, keys are mixed of what is different each time: time, process, thread,
-//!   addresses, a count.
+//!   one. A thread's only state is one word, the next number. Taking a number is one instruction
+//!   (an atomic one where the processor has no other), which a handler precedes or follows. When a
+//!   block is used up, both the handler and the interrupted code reserve a block, and either store
+//!   may win: both store a number that is used nowhere else. A handler left by `siglongjmp` at
+//!   worst wastes the rest of a block.
+//! - **While a thread ends** its word stays usable, because it has no destructor; if it should be
+//!   unusable, each id costs a block.
+//! - **Nothing blocks.** Only the first id of a process makes system calls; [`prepare`] makes them
+//!   early. If the kernel cannot wipe the keys, none are stored: each id gets keys of its own. If
+//!   the kernel has no random numbers, keys are hashed from values that differ each time: time,
+//!   process, thread, addresses, a counter.
 
 use blkkin_sys::{WipedOnFork, add_on_own_thread, random_words, whereabouts};
 use std::num::NonZeroU64;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// From the start of one block of numbers to the next: enough blocks for a million new threads a
-/// second through half a year.
+/// Distance between the starts of two blocks: enough blocks for a million new threads a second over
+/// half a year.
 const BLOCK_STRIDE: u64 = 1 << 20;
 
-/// This bit of a number says that the block it came from is used up. As the other half of the
-/// stride has it, handlers may count on until somebody has taken the next block.
+/// Bit of a number that is set when its block is used up. It covers the other half of the stride,
+/// so that handlers may continue counting until the next block is reserved.
 const USED_UP: u64 = BLOCK_STRIDE / 2;
 
 type Keys = [u64; 2];
 
-/// The keys of the process; 0 is none. The first one is stored last.
+/// The keys of the process; 0 means none. The first key is stored last.
 static KEYS: WipedOnFork = WipedOnFork::new();
 
-/// Start of the next block. Children go on from where it was: they have its memory, and must not
-/// give the thread that forked a block that it already has.
+/// Start of the next block. Children continue with the parent's value: they have its memory, and
+/// must not give the forking thread a block that it has already.
 static BLOCKS: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
@@ -48,11 +48,12 @@ thread_local! {
     static NUMBERS: AtomicU64 = const { AtomicU64::new(USED_UP) };
 }
 
-/// A new id: random to look at, never 0, and nobody else's.
+/// Returns a new id: unpredictable, never 0, and unique.
 #[inline]
 pub fn make() -> NonZeroU64 {
     let [first, second] = KEYS.words();
-    // Pairs with the exchange in `new_keys`: who sees the first key sees the second.
+    // Acquire: pairs with the release of the exchange in `new_keys`; whoever sees the first key
+    // sees the second.
     let before = first.load(Acquire);
     if before != 0
         && let Some(number) = number_of_block()
@@ -63,7 +64,7 @@ pub fn make() -> NonZeroU64 {
     make_slowly()
 }
 
-/// For the first id of a process or a block, and in place of the one number that has the id 0.
+/// Slow path: for the first id of a process or a block, and for the one number whose id would be 0.
 #[cold]
 fn make_slowly() -> NonZeroU64 {
     loop {
@@ -75,22 +76,22 @@ fn make_slowly() -> NonZeroU64 {
     }
 }
 
-/// Makes the system calls that the first id would make. For programs that may lose the right to
-/// make them, or want their first id as fast as others.
+/// Makes the system calls of the first id early, for programs that may lose the permission to make
+/// them, or want a fast first id.
 pub fn prepare() {
     keys();
 }
 
-/// The one-round cipher of Even and Mansour ("A construction of a cipher from a single
-/// pseudorandom permutation", 1997): a fixed permutation between two keys. What two processes make
-/// of the same numbers is then unrelated, whereas one key would give the one's ids to the other,
-/// only later.
+/// The one-round cipher of Even and Mansour ("A construction of a cipher from a single pseudorandom
+/// permutation", 1997): a fixed permutation between two keys. Two processes thus make unrelated ids
+/// of the same numbers. With one key alone, one process would make the ids of the other at a later
+/// number.
 #[inline]
 fn encipher([before, after]: Keys, number: u64) -> u64 {
     scramble(number ^ before) ^ after
 }
 
-/// A permutation of which each output bit depends on all input bits: the finalizer "Mix13" of David
+/// A permutation in which each output bit depends on all input bits: the finalizer "Mix13" of David
 /// Stafford.
 #[inline]
 fn scramble(mut word: u64) -> u64 {
@@ -99,14 +100,14 @@ fn scramble(mut word: u64) -> u64 {
     word ^ (word >> 31)
 }
 
-/// The next number of the thread's block, if one is left.
+/// Returns the next number of the thread's block; `None` if the block is used up.
 #[inline]
 fn number_of_block() -> Option<u64> {
     let number = NUMBERS.try_with(|next| add_on_own_thread(next, 1)).unwrap_or(USED_UP);
     (number & USED_UP == 0).then_some(number)
 }
 
-/// The first number of a new block, of which the thread has the others, unless it is ending.
+/// Reserves a block and returns its first number. The thread keeps the others, unless it is ending.
 fn number_of_new_block() -> u64 {
     let number = BLOCKS.fetch_add(BLOCK_STRIDE, Relaxed);
     let _ = NUMBERS.try_with(|next| next.store(number + 1, Relaxed));
@@ -124,17 +125,17 @@ fn new_keys() -> Keys {
     if !KEYS.arm() {
         return keys;
     }
-    // Threads and handlers may all be here. For each key, whoever stores first has made it; nobody
-    // waits, and none sees a first key without the second that stays.
+    // Threads and handlers may run this concurrently. The first store of each key wins; nobody
+    // waits, and nobody sees a first key without the second one that stays.
     let [first, second] = KEYS.words();
     let _ = second.compare_exchange(0, keys[1].max(1), Relaxed, Relaxed);
-    // Pairs with the loads in `keys` and `make`.
+    // Release: pairs with the acquire loads in `keys` and `make`.
     let _ = first.compare_exchange(0, keys[0].max(1), Release, Relaxed);
     [first.load(Acquire), second.load(Relaxed)]
 }
 
-/// The kernel's random words, or else words mixed of what differs between any two calls, on
-/// whatever machine.
+/// Returns the kernel's random words, or else a hash of values that differ between any two calls on
+/// any machine.
 fn mixed_keys(from_kernel: Option<Keys>) -> Keys {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     if let Some(keys) = from_kernel {
@@ -174,9 +175,8 @@ mod tests {
         }
     }
 
-    /// What two processes make of the same numbers has nothing to do with each other: the first key
-    /// changes how one id differs from the next, and the second makes the ids others even where
-    /// first keys are alike enough to give the same ones.
+    /// Ids of two processes are unrelated: the first key changes the differences between ids, and
+    /// the second key separates processes whose first keys happen to be similar.
     #[test]
     fn both_keys_count() {
         let step = |keys: Keys| encipher(keys, 0) ^ encipher(keys, 1);
@@ -236,7 +236,7 @@ mod tests {
         }
     }
 
-    /// Where the kernel cannot wipe them in children, the process keeps no keys.
+    /// If the kernel cannot wipe keys in children, the process keeps none.
     #[test]
     fn keys_that_are_not_wiped_are_not_kept() {
         let found = in_child(Fork::Raw, |[refused, first, second]: &[AtomicU64; 3]| {

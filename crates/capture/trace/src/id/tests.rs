@@ -91,7 +91,7 @@ fn refused_calls_do_no_harm() {
     }
 }
 
-/// Who is prepared needs no system calls: the kernel kills who makes one.
+/// After `prepare`, ids need no system calls: a seccomp filter kills any caller.
 #[test]
 fn ids_need_no_system_calls() {
     let found = in_child(Fork::Library, |words: &[AtomicU64; 100]| {
@@ -146,7 +146,7 @@ fn handlers_make_different_ids() {
     check_new(&mut seen, HANDLED[..handled].iter().map(|id| id.load(Relaxed)));
 }
 
-/// What runs when a thread ends can make ids.
+/// Destructors that run when a thread ends can make ids.
 #[test]
 fn ending_threads_make_ids() {
     struct AtEnd(mpsc::Sender<Vec<u64>>);

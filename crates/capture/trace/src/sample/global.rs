@@ -1,31 +1,31 @@
-//! The process's own sampler: what code or the environment says, unless a daemon says something else.
+//! The process's sampler: set by code or the environment, unless an agent overrides it.
 
 use super::{Sampler, Sampling};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static SAMPLER: Sampler = Sampler::new();
-/// Holds what code or the environment has said, while a daemon says something else.
+/// Rules of code or the environment, kept while an agent overrides them.
 static OWN: Sampler = Sampler::new();
-static IS_OVERRULED: AtomicBool = AtomicBool::new(false);
+static IS_OVERRIDDEN: AtomicBool = AtomicBool::new(false);
 
-/// The process's sampler: it follows every request, if neither the variable [`VARIABLE`](super::VARIABLE)
-/// nor [`set_default`] nor a daemon says something else. Change it by [`set_default`], so that a daemon
-/// can be heard, and can take back what it has said.
+/// The process's sampler. It follows every request, unless the variable
+/// [`VARIABLE`](super::VARIABLE), [`set_default`] or an agent sets other rules. Change its rules
+/// with [`set_default`], so that an agent can override them and later restore them.
 pub fn global() -> &'static Sampler {
     &SAMPLER
 }
 
-/// What the process's sampler goes by, as long as no daemon says something else.
+/// Sets the rules of the process's sampler. They apply while no agent overrides them.
 pub fn set_default(rules: Sampling) {
     OWN.set(rules);
-    if !IS_OVERRULED.load(Ordering::Acquire) {
+    if !IS_OVERRIDDEN.load(Ordering::Acquire) {
         SAMPLER.set(rules);
     }
 }
 
-/// What a daemon says; nothing any more, if there are no rules.
-pub(crate) fn overrule(rules: Option<Sampling>) {
-    IS_OVERRULED.store(rules.is_some(), Ordering::Release);
+/// Overrides the rules for an agent; `None` restores the process's own rules.
+pub(crate) fn set_override(rules: Option<Sampling>) {
+    IS_OVERRIDDEN.store(rules.is_some(), Ordering::Release);
     SAMPLER.set(rules.unwrap_or_else(|| OWN.rules()));
 }
 
@@ -39,12 +39,12 @@ mod tests {
         let half = Sampling { one_of: 2, limit: None };
         set_default(half);
         assert_eq!(global().rules(), half);
-        overrule(Some(Sampling::NONE));
+        set_override(Some(Sampling::NONE));
         assert_eq!(global().rules(), Sampling::NONE);
         let third = Sampling { one_of: 3, limit: None };
         set_default(third);
         assert_eq!(global().rules(), Sampling::NONE);
-        overrule(None);
+        set_override(None);
         assert_eq!(global().rules(), third);
         set_default(Sampling::ALL);
         assert_eq!(global().rules(), Sampling::ALL);

@@ -287,7 +287,7 @@ fn rules_change() {
     assert_eq!(roots(1000), 2);
 }
 
-/// Whoever has decided is followed; only where nobody has is there a decision to make.
+/// A received decision is followed; only a request without one is sampled.
 #[test]
 fn children_follow() {
     let check = |rules: Sampling, incoming: Option<Incoming>, expected: Decision| {

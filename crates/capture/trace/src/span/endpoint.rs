@@ -1,6 +1,6 @@
-//! Where something happens.
+//! Endpoints: a service and its address.
 
-/// A service, and the address that it is found at.
+/// A service and its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Endpoint<'a> {
     service_name: &'a str,
@@ -9,13 +9,13 @@ pub struct Endpoint<'a> {
 }
 
 impl<'a> Endpoint<'a> {
-    /// A service at an address. A port of 0 is none.
+    /// A service at an address. Port 0 means no port.
     pub const fn new(service_name: &'a str, ip: &'a str, port: u16) -> Endpoint<'a> {
         Endpoint { service_name, ip, port: port as i32 }
     }
 
-    /// A service of which no address is known. It is empty then: each annotation and span says it again, and
-    /// blkin's "0.0.0.0" would be a tenth of what a small one takes.
+    /// A service without a known address. The address is empty: each annotation and span repeats
+    /// it, and blkin's "0.0.0.0" would be a tenth of a small annotation.
     pub const fn named(service_name: &'a str) -> Endpoint<'a> {
         Endpoint::new(service_name, "", 0)
     }
@@ -25,12 +25,12 @@ impl<'a> Endpoint<'a> {
         self.service_name
     }
 
-    /// The address.
+    /// The IP address; empty if it is unknown.
     pub const fn ip(&self) -> &'a str {
         self.ip
     }
 
-    /// The port.
+    /// The port; 0 if it is unknown.
     pub const fn port(&self) -> i32 {
         self.port
     }

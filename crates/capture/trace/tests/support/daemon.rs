@@ -1,5 +1,5 @@
-//! A daemon for tests: the other end of the conversation, and of the rings, for a program at a time. It
-//! says exactly what a test has it say.
+//! An agent for tests: the other end of the connection and of the rings, for one program at a time.
+//! It sends exactly what a test tells it to.
 
 #![allow(dead_code, reason = "not each test needs all of it")]
 
@@ -18,10 +18,10 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// More than anything here takes, on whatever machine.
+/// Longer than anything here takes, on any machine.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 
-/// Listens in a folder of its own.
+/// Listens in a directory of its own.
 pub(crate) struct Daemon {
     folder: PathBuf,
     pub(crate) path: PathBuf,
@@ -44,13 +44,13 @@ impl Daemon {
         self.listener = Some(Listener::bind(&self.path).unwrap());
     }
 
-    /// As a daemon that ends.
+    /// Closes the socket, like an agent that ends.
     pub(crate) fn close(&mut self) {
         self.listener = None;
         std::fs::remove_file(&self.path).unwrap();
     }
 
-    /// Who connects within a time; nothing was said yet.
+    /// Accepts a connection within a time; nothing has been sent yet.
     pub(crate) fn connected(&self, within: Duration) -> Option<Socket> {
         let listener = self.listener.as_ref().unwrap();
         let end = Instant::now() + within;
@@ -64,7 +64,7 @@ impl Daemon {
         }
     }
 
-    /// The next program, which has been greeted and has told where its types are.
+    /// Accepts the next program, welcomes it, and receives its catalog.
     pub(crate) fn program(&self) -> Program {
         let mut program = Program::new(self.connected(LONG).expect("a program"));
         program.greet();
@@ -86,12 +86,12 @@ pub(crate) struct Program {
     pub(crate) hello: Option<Hello>,
     pub(crate) catalog: Option<File>,
     pub(crate) channels: HashMap<u32, Channel>,
-    /// What an earlier daemon has left.
+    /// Channels of earlier agents.
     pub(crate) orphans: Vec<u32>,
     pings: u64,
 }
 
-/// Rings, and the reading side of them.
+/// Rings, and their readers.
 pub(crate) struct Channel {
     pub(crate) contexts: Vec<Context>,
     cells: Cells,
@@ -101,9 +101,9 @@ pub(crate) struct Channel {
     pub(crate) eventfd: OwnedFd,
 }
 
-/// What a program says.
+/// A message of a program.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Said {
+pub(crate) enum ProgramMessage {
     Message(FromApplication),
     End,
 }
@@ -122,8 +122,8 @@ impl Program {
         }
     }
 
-    /// Hears `Hello`.
-    pub(crate) fn hear_hello(&mut self) {
+    /// Receives `Hello`.
+    pub(crate) fn receive_hello(&mut self) {
         let mut decoder = self.openings.take().unwrap();
         loop {
             if let Some(received) = decoder.take().unwrap() {
@@ -140,15 +140,17 @@ impl Program {
     }
 
     pub(crate) fn greet(&mut self) {
-        self.hear_hello();
+        self.receive_hello();
         let release = "test".to_owned();
         self.say(&Answer::Welcome(Welcome { version: Version::OURS, release }), &[]);
         loop {
-            let (said, mut descriptors) = self.hear(LONG);
+            let (said, mut descriptors) = self.next_message(LONG);
             match said {
-                Said::Message(FromApplication::Orphan(orphan)) => self.orphans.push(orphan.number),
+                ProgramMessage::Message(FromApplication::Orphan(orphan)) => {
+                    self.orphans.push(orphan.number)
+                }
                 said => {
-                    assert_eq!(said, Said::Message(FromApplication::Catalog));
+                    assert_eq!(said, ProgramMessage::Message(FromApplication::Catalog));
                     self.catalog = Some(File::from(descriptors.pop().unwrap()));
                     return;
                 }
@@ -171,7 +173,7 @@ impl Program {
         assert!(self.try_bytes(bytes, descriptors), "the program has gone");
     }
 
-    /// False if nobody listens any more.
+    /// Sends bytes. Returns false if the program has closed the connection.
     pub(crate) fn try_bytes(&self, mut bytes: &[u8], mut descriptors: &[BorrowedFd<'_>]) -> bool {
         while !bytes.is_empty() {
             match self.socket.send(bytes, descriptors) {
@@ -185,7 +187,7 @@ impl Program {
         true
     }
 
-    /// Bytes, or the end; nothing if none come in time.
+    /// Receives bytes, or the end of the connection; `None` if nothing comes in time.
     fn receive(&self, within: Duration) -> Option<Option<(Vec<u8>, Vec<OwnedFd>)>> {
         let end = Instant::now() + within;
         loop {
@@ -205,18 +207,21 @@ impl Program {
         }
     }
 
-    /// What the program says next.
+    /// Receives the program's next message.
     #[track_caller]
-    pub(crate) fn hear(&mut self, within: Duration) -> (Said, Vec<OwnedFd>) {
-        self.hear_within(within).expect("the program says something")
+    pub(crate) fn next_message(&mut self, within: Duration) -> (ProgramMessage, Vec<OwnedFd>) {
+        self.next_message_within(within).expect("the program says something")
     }
 
-    pub(crate) fn hear_within(&mut self, within: Duration) -> Option<(Said, Vec<OwnedFd>)> {
+    pub(crate) fn next_message_within(
+        &mut self,
+        within: Duration,
+    ) -> Option<(ProgramMessage, Vec<OwnedFd>)> {
         loop {
             let decoder = self.decoder.as_mut().unwrap();
             match decoder.take().unwrap() {
                 Some(Received::Message { message, descriptors }) => {
-                    return Some((Said::Message(message), descriptors));
+                    return Some((ProgramMessage::Message(message), descriptors));
                 }
                 Some(unknown) => panic!("{unknown:?}"),
                 None => {}
@@ -225,17 +230,20 @@ impl Program {
                 Some((bytes, descriptors)) => {
                     self.decoder.as_mut().unwrap().feed(&bytes, descriptors);
                 }
-                None => return Some((Said::End, Vec::new())),
+                None => return Some((ProgramMessage::End, Vec::new())),
             }
         }
     }
 
-    /// Waits until all that was said has its effect.
+    /// Waits until all earlier messages have taken effect.
     #[track_caller]
     pub(crate) fn ping(&mut self) {
         self.pings += 1;
         self.say(&ToApplication::Ping(self.pings), &[]);
-        assert_eq!(self.hear(LONG).0, Said::Message(FromApplication::Pong(self.pings)));
+        assert_eq!(
+            self.next_message(LONG).0,
+            ProgramMessage::Message(FromApplication::Pong(self.pings))
+        );
     }
 
     /// Adds a channel.
@@ -259,16 +267,16 @@ impl Program {
         self.say(&ToApplication::Apply(channel), &[]);
     }
 
-    /// All types that the program has told, by index.
+    /// All types in the program's catalog, by index.
     pub(crate) fn types(&self) -> HashMap<u32, EventType> {
         types(self.catalog.as_ref().unwrap())
     }
 
-    /// Events of a channel so far: name, and what is behind the header.
+    /// Events of a channel so far: name, and the bytes after the header.
     pub(crate) fn events(&mut self, channel: u32) -> Vec<Event> {
         let channel = self.channels.get_mut(&channel).unwrap();
         let taken = channel.take();
-        // After the rings, so that all types are there.
+        // Read after the rings, so that all their types are there.
         let types = types(self.catalog.as_ref().unwrap());
         taken.iter().flat_map(|bytes| split(bytes, &types, &channel.contexts)).collect()
     }
@@ -347,13 +355,13 @@ impl Channel {
         Channel { contexts: contexts.to_vec(), cells, shape, readers, file, eventfd }
     }
 
-    /// Says that nobody looks at the rings until somebody wakes.
+    /// Announces that the reader sleeps until it is woken.
     pub(crate) fn fall_asleep(&self) {
         self.cells.fall_asleep();
         assert!(blkkin_sys::barrier_for_all());
     }
 
-    /// How often somebody has woken.
+    /// Number of wake-ups so far.
     pub(crate) fn wakes(&self) -> u64 {
         let mut bytes = [0; 8];
         match rustix::io::read(&self.eventfd, &mut bytes) {
@@ -376,7 +384,7 @@ impl Channel {
     }
 }
 
-/// The events of a packet.
+/// Splits a packet into events.
 fn split(mut bytes: &[u8], types: &HashMap<u32, EventType>, contexts: &[Context]) -> Vec<Event> {
     let mut events = Vec::new();
     while let [first, second, ..] = *bytes {

@@ -1,5 +1,5 @@
-//! A channel with rings and their other side, and what is recorded in it, as packets that `blkkin-ctf`
-//! decodes by metadata made of the registry's types.
+//! A channel with rings and their readers, whose events are packets that `blkkin-ctf` decodes by
+//! metadata made from the registry's types.
 #![allow(dead_code, reason = "each test uses a part")]
 
 use blkkin_ctf::decode::{Decoder, Node, View, Visitor};
@@ -14,7 +14,7 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The tracer's state is the process's.
+/// Tests run one at a time, because the tracer's state belongs to the process.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
@@ -30,7 +30,7 @@ pub(crate) struct Channel {
 
 /// An event, decoded.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Found {
+pub(crate) struct DecodedEvent {
     pub(crate) name: &'static str,
     pub(crate) level: Level,
     pub(crate) time: u64,
@@ -38,7 +38,7 @@ pub(crate) struct Found {
     pub(crate) fields: Vec<(String, String)>,
 }
 
-impl Found {
+impl DecodedEvent {
     pub(crate) fn field(&self, name: &str) -> &str {
         let found = self.fields.iter().find(|(other, _)| other == name);
         found.map_or_else(|| panic!("no {name} in {self:?}"), |(_, value)| value)
@@ -68,7 +68,7 @@ impl Channel {
         Channel { number, cells, shape, readers }
     }
 
-    /// A channel of its own that gets all events with these names.
+    /// A channel that wants all events with these names.
     pub(crate) fn wanting(names: &str) -> Channel {
         let channel = Channel::with(0, 1 << 16, Channel::clock());
         registry::set_rules(0, &[all(names)]);
@@ -119,7 +119,7 @@ impl Channel {
     }
 
     /// Events so far, in order of time.
-    pub(crate) fn decoded(&mut self) -> Vec<Found> {
+    pub(crate) fn decoded(&mut self) -> Vec<DecodedEvent> {
         let types: Vec<_> = registry::types().collect();
         let text = metadata_of(&types);
         let schema =
@@ -141,7 +141,7 @@ impl Channel {
                     .unwrap();
                 let event = types[class as usize];
                 let (name, level) = (event.name(), event.level());
-                found.push(Found { name, level, time: machine.clock, fields: fields.0 });
+                found.push(DecodedEvent { name, level, time: machine.clock, fields: fields.0 });
             }
         }
         found.sort_by_key(|event| event.time);
@@ -165,7 +165,7 @@ pub(crate) fn all(names: &str) -> EventRule {
     EventRule::of([names])
 }
 
-/// Notes fields of payloads.
+/// Collects the fields of payloads.
 #[derive(Default)]
 struct Fields(Vec<(String, String)>);
 
@@ -196,7 +196,7 @@ impl Visitor for Fields {
     }
 }
 
-/// What is recorded in CTF 1.8's words.
+/// Writes metadata of these types in TSDL.
 fn metadata_of(types: &[&EventType]) -> String {
     let mut text = String::from(
         "/* CTF 1.8 */

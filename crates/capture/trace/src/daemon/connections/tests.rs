@@ -1,10 +1,11 @@
-//! Several daemons at once, which programs of root's never have: so this is not a test of a program.
+//! Several agents at once. A program of root has only one agent, so this is not a test of a
+//! program.
 
 use super::*;
 use crate::event;
 use blkkin_control::ToApplication;
 use std::sync::atomic::{AtomicBool, Ordering};
-use support::{Daemon as Listening, LONG, Said, rule};
+use support::{Daemon as Listening, LONG, ProgramMessage, rule};
 
 #[path = "../../../tests/support/daemon.rs"]
 mod support;
@@ -16,19 +17,19 @@ fn a_program_talks_to_several_daemons() {
     static IS_OVER: AtomicBool = AtomicBool::new(false);
     let (first, mut second) = (Listening::new("first"), Listening::new("second"));
     second.close();
-    let daemons = [&first, &second].map(|daemon| Daemon {
+    let daemons = [&first, &second].map(|daemon| AgentAddress {
         path: daemon.path.clone().leak(),
-        state: State::Pauses { until: Instant::now(), is_absent: false },
+        state: State::Paused { until: Instant::now(), is_absent: false },
         pause: PAUSE_MIN,
         orphans: Vec::new(),
-        kept_until: Instant::now(),
+        orphans_until: Instant::now(),
     });
-    let mut talk = Talk { daemons: daemons.into(), ..Talk::new() };
-    assert!(talk.connect() && crate::channels::prepare());
+    let mut connections = Connections { addresses: daemons.into(), ..Connections::new() };
+    assert!(connections.connect() && crate::channels::prepare());
     let thread = std::thread::spawn(move || {
         let id = blkkin_sys::thread_id();
         let sleeper = std::thread::spawn(move || switches(id));
-        talk.until(|_| IS_OVER.load(Ordering::SeqCst), None);
+        connections.run_until(|_| IS_OVER.load(Ordering::SeqCst), None);
         sleeper.join().unwrap()
     });
     let mut one = first.program();
@@ -50,7 +51,7 @@ fn a_program_talks_to_several_daemons() {
     event!(crate::Level::Info, "several:second");
     assert_eq!(one.names(7), ["several:both", "several:second"]);
     assert_eq!(two.names(7), ["several:second"]);
-    // What one that goes has left is kept for a while.
+    // The channels of an agent that is gone are kept for a while.
     drop(first);
     drop(one);
     let is_gone = || {
@@ -69,34 +70,34 @@ fn a_program_talks_to_several_daemons() {
     blkkin_control::encode(&ToApplication::Ping(99), &mut bytes).unwrap();
     two.try_bytes(&bytes, &[]);
     let (before, after) = thread.join().unwrap();
-    while two.hear(LONG).0 != Said::End {}
+    while two.next_message(LONG).0 != ProgramMessage::End {}
     assert_eq!(before, after, "it has woken");
 }
 
-/// What a daemon has left is not kept for ever, however often one comes and goes that does not want it; and
-/// not more than so much of it.
+/// Orphans are not kept for ever, however often an agent comes and goes without taking them, and
+/// their number is limited.
 #[test]
 fn what_was_left_is_kept_for_a_while() {
     let listening = Listening::new("left");
     let now = Instant::now();
     let ago = |seconds| now.checked_sub(Duration::from_secs(seconds)).expect("a time");
     let check = |ages: &[u64], expected: &[u64]| {
-        let mut daemon = Daemon {
+        let mut daemon = AgentAddress {
             path: listening.path.clone().leak(),
-            state: State::Pauses { until: now, is_absent: false },
+            state: State::Paused { until: now, is_absent: false },
             pause: PAUSE_MIN,
             orphans: ages.iter().map(|age| Orphan::for_test(ago(*age))).collect(),
-            kept_until: now + ORPHAN_PATIENCE,
+            orphans_until: now + ORPHAN_PATIENCE,
         };
         // Somebody comes, and goes without a word; again and again.
         for _ in 0..3 {
             daemon.connect(Clock::Tsc);
             let come = listening.connected(LONG);
             drop(come.expect("it was found"));
-            while matches!(daemon.state, State::Talks { .. }) {
-                daemon.go_on(&mut CatalogFile::default());
+            while matches!(daemon.state, State::Connected { .. }) {
+                daemon.process(&mut CatalogFile::default());
             }
-            daemon.state = State::Pauses { until: now, is_absent: false };
+            daemon.state = State::Paused { until: now, is_absent: false };
         }
         let ages = daemon.orphans.iter().map(|orphan| orphan.age(now).as_secs());
         assert_eq!(ages.collect::<Vec<u64>>(), expected);

@@ -1,23 +1,23 @@
-//! When a span starts, by the clock that the channels' rings have.
+//! Start times of spans, measured by the clock of the channels' rings.
 
 use blkkin_ring::Clock;
 use blkkin_sys::{monotonic_ns, tsc};
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-/// What the channel has that was attached last. All of a process have the same, unless a daemon that
-/// knows better has come meanwhile.
+/// Clock of the channel that was attached last. All channels of a process have the same clock,
+/// unless an agent that prefers another one has connected meanwhile.
 static CLOCK: AtomicU8 = AtomicU8::new(NO_CLOCK);
 
 const NO_CLOCK: u8 = 0;
 const TSC: u8 = 1;
 const MONOTONIC: u8 = 2;
 
-/// Has spans take their times from this clock.
-pub(crate) fn follow(clock: Clock) {
+/// Selects the clock that spans take their times from.
+pub(crate) fn set_clock(clock: Clock) {
     CLOCK.store(if clock == Clock::Tsc { TSC } else { MONOTONIC }, Relaxed);
 }
 
-/// A time of the clock that events' times are of, or none.
+/// A time of the rings' clock, or no time.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
     time: u64,
@@ -25,10 +25,10 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// No time at all.
+    /// No time.
     pub const NONE: Moment = Moment { time: 0, clock: NO_CLOCK };
 
-    /// Now; none if there is no channel yet, and thus no clock.
+    /// The current time; none if no channel has been attached yet, as the clock is then unknown.
     #[inline(always)]
     pub fn now() -> Moment {
         let clock = CLOCK.load(Relaxed);
@@ -40,17 +40,18 @@ impl Moment {
         Moment { time, clock }
     }
 
-    /// Whether it is one.
+    /// Returns true if this is a time.
     #[inline(always)]
     pub const fn is_some(self) -> bool {
         self.clock != NO_CLOCK
     }
 
-    /// This moment and the time since, in units of the clock; none if there is another clock now.
+    /// Returns this time and the time since, in units of the clock; `None` if the clock has
+    /// changed.
     #[inline(always)]
     pub fn elapsed(self) -> Option<(u64, u64)> {
         let now = Moment::now();
-        // Counters of two processors may differ by a few cycles.
+        // Time stamp counters of two processors may differ by a few cycles.
         let duration = now.time.saturating_sub(self.time);
         (self.is_some() && now.clock == self.clock).then_some((self.time, duration))
     }

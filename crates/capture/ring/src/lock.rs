@@ -1,26 +1,28 @@
-//! Writing with a lock on the ring, where there are no restartable sequences.
+//! Recording with a lock on the ring, for threads without restartable sequences.
 //!
-//! Nobody waits for the lock. Who does not get one ring takes another; a signal handler that finds
-//! its own thread's lock does so too. What a holder writes counts from its last store on, as with a
-//! sequence, so a holder that dies leaves nothing but the lock, which is taken from it. So is the
-//! lock of a thread that has jumped out of the function that held it (see `identity`).
+//! Nobody waits for the lock. A writer that fails to get the lock of one ring takes another; so
+//! does a signal handler that finds its own thread's lock. As with a sequence, the holder's stores
+//! count from the last one on. So a dead holder leaves nothing but the lock, which is taken over.
+//! The same goes for the lock of a thread that has jumped out of the function that held it (see
+//! `identity`).
 //!
 //! ```text
-//! OWNER: bits 0 to 21   thread, 0 if nobody holds the ring    44 to 63  how often it was taken
-//!             22 to 43  its process
+//! OWNER: bits 0 to 21   thread, 0 if nobody holds the ring
+//!             22 to 43  process of the thread
+//!             44 to 63  number of times that the lock was taken
 //! ```
 //!
-//! The process is part of it because children write to their parent's rings; the count, so that
-//! whoever wants to take over the lock of a dead thread does not take it from another one that has
-//! got the same id. (Linux has no ids of more than 22 bits.)
+//! The process is included because children write to their parent's rings. The count prevents that
+//! a taker who found a thread dead takes the lock from another thread that has got the same id
+//! meanwhile. (Linux has no ids of more than 22 bits.)
 //!
 //! A signal handler that forks leaves two processes that both believe to hold the lock. So the last
-//! store is a compare-and-swap, which lets one of them publish its event; and only who still holds the
-//! lock gives it back.
+//! store is a compare-and-swap, which lets one of them publish its event, and only the process that
+//! still holds the lock releases it.
 
 use crate::cells::{Cells, Word};
 use crate::shape::{Mode, Shape};
-use crate::write::Switch;
+use crate::switch::SubbufferSwitch;
 #[cfg(loom)]
 use loom::sync::atomic::fence;
 use std::cell::Cell;
@@ -29,20 +31,20 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 #[cfg(not(loom))]
 use std::sync::atomic::fence;
 
-/// A ring that this thread may write to, until it is dropped.
-pub(crate) struct Held<'c> {
+/// The lock of a ring, which this thread may write to until it is dropped.
+pub(crate) struct RingLock<'c> {
     cells: &'c Cells,
     control: usize,
     pub(crate) ring: usize,
-    /// What `OWNER` is as long as nobody takes the ring over.
+    /// Value of `OWNER` until the ring is taken over.
     owner: u64,
-    /// Where it is remembered that this thread holds it.
-    place: usize,
+    /// Index of this lock among the thread's records.
+    record: usize,
 }
 
-/// Who wants to hold a ring: as in `OWNER`, and where the function's mark is.
+/// A claimant of a ring: its id as in `OWNER`, and the address of its function's mark.
 #[derive(Clone, Copy)]
-struct Who {
+struct Claimant {
     holder: u64,
     mark: usize,
 }
@@ -51,81 +53,83 @@ fn address<T>(word: &T) -> usize {
     std::ptr::from_ref(word).addr()
 }
 
-/// The holder, and what is above.
+/// Bits of the holder in `OWNER`, below the count.
 const HOLDER_BITS: u32 = 44;
 #[cfg(not(loom))]
 const ID_BITS: u32 = 22;
 const HOLDER: u64 = (1 << HOLDER_BITS) - 1;
 
-/// `OWNER` when `holder` has taken the ring, where it was `before`.
-fn taken(before: u64, holder: u64) -> u64 {
+/// Returns the value of `OWNER` after `holder` has taken the ring from the state `before`.
+fn owner_word(before: u64, holder: u64) -> u64 {
     let turn = (before >> HOLDER_BITS).wrapping_add(1);
     turn << HOLDER_BITS | holder
 }
 
-/// A variable of a function that holds a ring, by whose place on the stack it can be told whether the
-/// function has been left. (In a cell, so that it is not made a constant.)
+/// A variable of the function that holds a ring. Its address on the stack shows whether the
+/// function has been left. (A cell, so that it is not promoted to a constant.)
 #[derive(Default)]
-pub(crate) struct Mark(Cell<u8>);
+pub(crate) struct StackMark(Cell<u8>);
 
-/// Takes the lock of one of `rings`, the current processor's first, for the function that has `mark`.
-pub(crate) fn hold_one<'c>(
+/// Takes the lock of one of `rings` for the function that owns `mark`, trying the current
+/// processor's ring first.
+pub(crate) fn lock_one<'c>(
     cells: &'c Cells,
     shape: &Shape,
     rings: Range<usize>,
-    mark: &Mark,
-) -> Option<Held<'c>> {
+    mark: &StackMark,
+) -> Option<RingLock<'c>> {
     let count = rings.len();
     let own = identity::cpu() % count;
-    let who = Who { holder: identity::thread(), mark: address(&mark.0) };
+    let claimant = Claimant { holder: identity::thread(), mark: address(&mark.0) };
     for _ in 0..ROUNDS {
         for offset in 0..count {
             let ring = rings.start + (own + offset) % count;
             let owner = cells.word(shape.control_of(ring), Word::Owner);
             let before = owner.load(Relaxed);
             if before & HOLDER == 0
-                && let Some(held) = hold(cells, shape, ring, before, who)
+                && let Some(lock) = try_lock(cells, shape, ring, before, claimant)
             {
-                return Some(held);
+                return Some(lock);
             }
         }
         identity::pause();
     }
-    take_over(cells, shape, rings, who)
+    take_over(cells, shape, rings, claimant)
 }
 
-/// How often all rings are tried. Holders need some ten nanoseconds, unless they are preempted.
+/// Rounds in which all rings are tried. A holder needs some ten nanoseconds, unless it is
+/// preempted.
 const ROUNDS: usize = if cfg!(loom) { 1 } else { 64 };
 
-/// Takes a ring if its owner still is as it was.
-fn hold<'c>(
+/// Takes the lock if `OWNER` still is `before`.
+fn try_lock<'c>(
     cells: &'c Cells,
     shape: &Shape,
     ring: usize,
     before: u64,
-    who: Who,
-) -> Option<Held<'c>> {
+    claimant: Claimant,
+) -> Option<RingLock<'c>> {
     let control = shape.control_of(ring);
-    let owner = taken(before, who.holder);
-    // Acquire: pairs with the release when the last holder was done; its words and bytes are seen.
-    // Of a dead holder, what it wrote before its last release counts.
+    let owner = owner_word(before, claimant.holder);
+    // Acquire: pairs with the release in `RingLock::drop`, so that the last holder's words and
+    // bytes are seen. Of a dead holder, the stores before its last release count.
     let word = cells.word(control, Word::Owner);
     word.compare_exchange(before, owner, Acquire, Relaxed).ok()?;
-    let place = identity::remember(owner, address(word), who.mark);
-    Some(Held { cells, control, ring, owner, place })
+    let record = identity::remember(owner, address(word), claimant.mark);
+    Some(RingLock { cells, control, ring, owner, record })
 }
 
-/// Takes a ring whose holder has died, or was left by this thread.
+/// Takes over the lock of a holder that has died, or that this thread has left by a jump.
 #[cold]
 fn take_over<'c>(
     cells: &'c Cells,
     shape: &Shape,
     rings: Range<usize>,
-    who: Who,
-) -> Option<Held<'c>> {
+    claimant: Claimant,
+) -> Option<RingLock<'c>> {
     let count = rings.len();
-    let first = identity::turn();
-    let mut questions = 0;
+    let first = identity::rotation();
+    let mut checks = 0;
     for offset in 0..count {
         let ring = rings.start + (first + offset) % count;
         let control = shape.control_of(ring);
@@ -133,24 +137,26 @@ fn take_over<'c>(
         let before = word.load(Relaxed);
         let is_abandoned = match before & HOLDER {
             0 => true,
-            own if own == who.holder => identity::has_left(before, address(word), who.mark),
+            own if own == claimant.holder => {
+                identity::is_abandoned(before, address(word), claimant.mark)
+            }
             other => {
-                questions += 1;
-                questions <= QUESTIONS_MAX && !identity::exists(other)
+                checks += 1;
+                checks <= LIVENESS_CHECKS_MAX && !identity::exists(other)
             }
         };
-        if is_abandoned && let Some(held) = hold(cells, shape, ring, before, who) {
-            return Some(held);
+        if is_abandoned && let Some(lock) = try_lock(cells, shape, ring, before, claimant) {
+            return Some(lock);
         }
     }
     None
 }
 
-/// How many holders the kernel is asked for, for one event. Each time others come first.
-const QUESTIONS_MAX: usize = 4;
+/// Holders whose existence the kernel is asked for, per event. Each event starts at another ring.
+const LIVENESS_CHECKS_MAX: usize = 4;
 
-impl Held<'_> {
-    /// Appends an event; `false` if another writer has come in between, as this ring was taken over.
+impl RingLock<'_> {
+    /// Appends an event. Returns false if another writer has taken the ring over and written.
     pub(crate) fn append(&self, place: usize, bytes: &[u8], write: u64, time: u64) -> bool {
         self.cells.copy_in(place, bytes);
         let is_done = self.publish(write, write.wrapping_add(bytes.len() as u64), time);
@@ -161,11 +167,12 @@ impl Held<'_> {
         is_done
     }
 
-    /// Leaves a sub-buffer and begins the next one; `false` as above.
-    pub(crate) fn switch(&self, mode: Mode, write: u64, switch: &Switch) -> bool {
+    /// Leaves a sub-buffer and begins the next one. Returns false if another writer has taken the
+    /// ring over and written.
+    pub(crate) fn switch(&self, mode: Mode, write: u64, switch: &SubbufferSwitch) -> bool {
         if mode == Mode::Overwrite {
-            // Release: who reads bytes of the sub-buffer that is begun now, in place of those that
-            // were there, also sees the position at least where it is now; pairs with the fence in
+            // Release: whoever reads bytes of the new contents of this sub-buffer also sees at
+            // least the current position; pairs with the acquire fence in
             // `Reader::write_after_copies`.
             fence(Release);
         }
@@ -181,37 +188,38 @@ impl Held<'_> {
     }
 
     fn publish(&self, write: u64, next: u64, time: u64) -> bool {
-        // Release: who sees the time sees the position before it; pairs with the reader's acquire in
-        // `Reader::extent`. A packet that ends at this time must not end before that position.
+        // Release: whoever sees the time sees the position before it; pairs with the reader's
+        // acquire in `Cells::steady`. A packet that ends at this time must not end before that
+        // position.
         self.cells.store(self.control, Word::LastTime, time, Release);
-        // Release: pairs with the reader's acquire in `Reader::take`; who sees the position sees
-        // the bytes before it.
+        // Release: pairs with the reader's acquire in `Reader::take`; whoever sees the position
+        // sees the bytes before it.
         let word = self.cells.word(self.control, Word::Write);
         word.compare_exchange(write, next, Release, Relaxed).is_ok()
     }
 
-    /// Counts an event that found no room.
+    /// Counts an event that found the ring full.
     pub(crate) fn count_lost(&self) {
         let lost = self.cells.load_own(self.control, Word::Lost);
         self.cells.store(self.control, Word::Lost, lost.wrapping_add(1), Relaxed);
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for RingLock<'_> {
     fn drop(&mut self) {
-        identity::forget(self.place);
-        // If it is no more this one's it stays as it is. That it becomes another's between load and
-        // store takes a fork in a handler there; who is then a holder beside another one cannot
-        // publish what that one does not know of.
+        identity::forget(self.record);
+        // If the lock was taken over, `OWNER` stays as it is. It can change between the load and
+        // the store only by a fork in a signal handler here. The second holder then cannot publish
+        // an event that the first one does not know of.
         let owner = self.cells.word(self.control, Word::Owner);
         if owner.load(Relaxed) == self.owner {
-            // Release: pairs with the next holder's acquire in `hold`.
+            // Release: pairs with the next holder's acquire in `try_lock`.
             owner.store(self.owner & !HOLDER, Release);
         }
     }
 }
 
-/// Who asks, who is still there, and what this thread holds.
+/// Identity of the claimant, existence of other holders, and the locks of this thread.
 #[cfg(not(loom))]
 mod identity {
     use super::{Cell, HOLDER, ID_BITS};
@@ -219,23 +227,23 @@ mod identity {
 
     /// A lock that a function of this thread took.
     #[derive(Clone, Copy)]
-    struct Lock {
+    struct LockRecord {
         owner: u64,
-        /// Where `OWNER` is; 0 if this is none.
+        /// Address of `OWNER`; 0 if the record is free.
         word: usize,
-        /// Where the function's mark is.
+        /// Address of the function's mark.
         mark: usize,
     }
 
-    const NONE: Lock = Lock { owner: 0, word: 0, mark: 0 };
+    const NONE: LockRecord = LockRecord { owner: 0, word: 0, mark: 0 };
 
-    /// Locks of one thread that can be remembered: as many as signal handlers that interrupt each
-    /// other within a few nanoseconds, and those left by jumps.
+    /// Maximum number of recorded locks per thread: one for each signal handler that interrupts
+    /// another within a few nanoseconds, and one for each lock left by a jump.
     const LOCKS_MAX: usize = 8;
 
     thread_local! {
-        /// Locks that this thread holds, or has left behind.
-        static LOCKS: [Cell<Lock>; LOCKS_MAX] = const { [const { Cell::new(NONE) }; LOCKS_MAX] };
+        /// Locks that this thread holds, or has left by a jump.
+        static LOCKS: [Cell<LockRecord>; LOCKS_MAX] = const { [const { Cell::new(NONE) }; LOCKS_MAX] };
     }
 
     pub(super) fn thread() -> u64 {
@@ -256,45 +264,45 @@ mod identity {
         std::hint::spin_loop();
     }
 
-    /// Where to begin with what cannot be done for all.
-    pub(super) fn turn() -> usize {
+    /// Index to start with, where not all can be tried. Different for each call.
+    pub(super) fn rotation() -> usize {
         static TURN: AtomicUsize = AtomicUsize::new(0);
         TURN.fetch_add(1, Relaxed)
     }
 
-    /// Remembers a lock, and where. A handler that interrupts this has given back its own when this
-    /// goes on, or never lets it go on.
+    /// Records a lock and returns the record's index. A handler that interrupts this has freed its
+    /// own record when this continues, or never lets it continue.
     pub(super) fn remember(owner: u64, word: usize, mark: usize) -> usize {
         LOCKS.with(|locks| {
             let free = locks.iter().position(|lock| lock.get().word == 0);
             if let Some(free) = free {
-                locks[free].set(Lock { owner, word, mark });
+                locks[free].set(LockRecord { owner, word, mark });
             }
             free.unwrap_or(LOCKS_MAX)
         })
     }
 
-    pub(super) fn forget(place: usize) {
+    pub(super) fn forget(record: usize) {
         LOCKS.with(|locks| {
-            if let Some(lock) = locks.get(place) {
+            if let Some(lock) = locks.get(record) {
                 lock.set(NONE);
             }
         });
     }
 
-    /// Whether the function has been left that took this thread's lock, where that which asks has
-    /// its mark at `own`. It is then forgotten.
-    pub(super) fn has_left(owner: u64, word: usize, own: usize) -> bool {
+    /// Returns true, and frees the record, if the function that took this thread's lock has been
+    /// left. `own` is the address of the caller's mark.
+    pub(super) fn is_abandoned(owner: u64, word: usize, own: usize) -> bool {
         LOCKS.with(|locks| {
-            let is_it = |lock: Lock| lock.owner == owner && lock.word == word;
-            let found = locks.iter().find(|lock| is_it(lock.get()));
+            let is_same = |lock: LockRecord| lock.owner == owner && lock.word == word;
+            let found = locks.iter().find(|lock| is_same(lock.get()));
             let left = found.filter(|lock| blkkin_sys::is_left(lock.get().mark, own));
             left.inspect(|lock| lock.set(NONE)).is_some()
         })
     }
 }
 
-/// As models have it: threads that never die and never jump, on one processor.
+/// Identity in models: threads never die and never jump, and there is one processor.
 #[cfg(loom)]
 mod identity {
     use super::HOLDER;
@@ -316,7 +324,7 @@ mod identity {
 
     pub(super) fn pause() {}
 
-    pub(super) fn turn() -> usize {
+    pub(super) fn rotation() -> usize {
         0
     }
 
@@ -326,7 +334,7 @@ mod identity {
 
     pub(super) fn forget(_: usize) {}
 
-    pub(super) fn has_left(_: u64, _: usize, _: usize) -> bool {
+    pub(super) fn is_abandoned(_: u64, _: usize, _: usize) -> bool {
         false
     }
 }
@@ -345,19 +353,19 @@ mod tests {
     /// How many of the rings can be had, each by a function of its own.
     #[inline(never)]
     fn count_free(cells: &Cells, shape: &Shape) -> usize {
-        let mark = Mark::default();
-        let held = hold_one(cells, shape, 0..shape.rings, &mark);
-        if held.is_some() { 1 + count_free(cells, shape) } else { 0 }
+        let mark = StackMark::default();
+        let lock = lock_one(cells, shape, 0..shape.rings, &mark);
+        if lock.is_some() { 1 + count_free(cells, shape) } else { 0 }
     }
 
     /// Deep in the stack, takes `count` rings, and is left as by a jump out of a signal handler.
     #[inline(never)]
     fn jump(depth: usize, count: usize, cells: &Cells, shape: &Shape) {
-        let mark = Mark::default();
+        let mark = StackMark::default();
         if depth > 0 {
             jump(depth - 1, count, cells, shape);
         } else if count > 0 {
-            std::mem::forget(hold_one(cells, shape, 0..shape.rings, &mark));
+            std::mem::forget(lock_one(cells, shape, 0..shape.rings, &mark));
             jump(0, count - 1, cells, shape);
         }
         std::hint::black_box(&mark);
@@ -376,10 +384,10 @@ mod tests {
     #[test]
     fn a_ring_that_an_outer_function_holds_is_not() {
         let (cells, shape) = rings(3);
-        let mark = Mark::default();
-        let held = hold_one(&cells, &shape, 0..3, &mark);
+        let mark = StackMark::default();
+        let lock = lock_one(&cells, &shape, 0..3, &mark);
         assert_eq!(count_free(&cells, &shape), 2);
-        drop(held);
+        drop(lock);
         assert_eq!(count_free(&cells, &shape), 3);
     }
 
@@ -394,15 +402,15 @@ mod tests {
             let (cells, shape) = unsafe { &*RINGS.load(Acquire) };
             FREE.store(count_free(cells, shape), Relaxed);
         }
-        // As a mapping both above and below this thread's stack would be, and as an array on it is.
+        // One stack is an array on this thread's stack; the other is elsewhere, like a mapping.
         let mut on_own_stack = [0u8; 32 << 10];
         let mut elsewhere = vec![0u8; 32 << 10];
         for stack in [&mut on_own_stack[..], &mut elsewhere[..]] {
             let mut rings = rings(3);
             RINGS.store(&raw mut rings, Release);
             let (cells, shape) = &rings;
-            let mark = Mark::default();
-            let held = hold_one(cells, shape, 0..3, &mark);
+            let mark = StackMark::default();
+            let lock = lock_one(cells, shape, 0..3, &mark);
             // SAFETY: all fields may be zero; the stack outlives the signal, which comes at once.
             #[expect(unsafe_code)]
             unsafe {
@@ -419,51 +427,51 @@ mod tests {
                 assert_eq!(libc::sigaltstack(&before, std::ptr::null_mut()), 0);
             }
             assert_eq!(FREE.swap(99, Relaxed), 2);
-            drop(held);
+            drop(lock);
         }
     }
 
-    /// A process that was forked in the middle, and goes on later than the other one.
+    /// A forked copy of the holder, which continues later than the original.
     #[test]
     fn a_copy_of_a_holder_publishes_nothing_and_gives_nothing_back() {
         let (cells, shape) = rings(2);
-        let mark = Mark::default();
-        let first = hold_one(&cells, &shape, 0..1, &mark).unwrap();
+        let mark = StackMark::default();
+        let first = lock_one(&cells, &shape, 0..1, &mark).unwrap();
         let (control, place) = (first.control, shape.data_of(0).start);
-        let copy = Held { cells: &cells, ..first };
+        let copy = RingLock { cells: &cells, ..first };
         assert!(first.append(place, &[1; 16], 0, 5));
         drop(first);
-        let next = hold_one(&cells, &shape, 0..1, &mark).unwrap();
+        let next = lock_one(&cells, &shape, 0..1, &mark).unwrap();
         assert!(!copy.append(place, &[1; 16], 0, 5));
         drop(copy);
-        assert!(hold_one(&cells, &shape, 0..1, &mark).is_none(), "it is held");
+        assert!(lock_one(&cells, &shape, 0..1, &mark).is_none(), "it is held");
         assert_eq!(cells.load(control, Word::Write, Relaxed), 16);
         assert!(next.append(place + 16, &[2; 16], 16, 6));
         assert_eq!(cells.load(control, Word::Write, Relaxed), 32);
     }
 
-    /// A thread that was found dead, and whose id another one has got, is not taken for the dead one.
+    /// The lock of a dead thread is not taken from a later thread with the same id.
     #[test]
     fn no_two_holders_look_the_same() {
         let (cells, shape) = rings(2);
-        let mark = Mark::default();
+        let mark = StackMark::default();
         let owner = cells.word(shape.control_of(0), Word::Owner);
         let mut seen = Vec::new();
         for _ in 0..3 {
-            let held = hold_one(&cells, &shape, 0..1, &mark).unwrap();
+            let lock = lock_one(&cells, &shape, 0..1, &mark).unwrap();
             seen.push(owner.load(Relaxed));
-            drop(held);
+            drop(lock);
             seen.push(owner.load(Relaxed));
         }
         seen.sort_unstable();
         seen.dedup();
         assert_eq!(seen.len(), 6);
-        assert!(hold(&cells, &shape, 0, seen[0], Who { holder: 7, mark: 0 }).is_none());
+        assert!(try_lock(&cells, &shape, 0, seen[0], Claimant { holder: 7, mark: 0 }).is_none());
     }
 
     #[test]
     fn counts_of_owners_wrap() {
-        assert_eq!(taken(u64::MAX, 5), 5);
-        assert_eq!(taken(0, 5), 1 << HOLDER_BITS | 5);
+        assert_eq!(owner_word(u64::MAX, 5), 5);
+        assert_eq!(owner_word(0, 5), 1 << HOLDER_BITS | 5);
     }
 }

@@ -1,12 +1,14 @@
-//! Threads that write with the lock, beside a reader, all in one mapping, and a slot whose writers come and go
-//! meanwhile. What loom explores with a few events is run here with many: no event is torn, missing or twice.
+//! Stress tests in one mapping: threads that write with the lock while a reader reads, and a slot
+//! whose writers are replaced meanwhile. The models explore few events; here there are many. No
+//! event is torn, missing or duplicated.
 //!
-//! `cargo xtask torture` runs it under ThreadSanitizer as well, which then holds each copy of bytes against the
-//! words that are to put it in order, and each writer's end against its last use. Hence one mapping: the
-//! sanitizer takes the same memory in two places for two. Nor does it know fences, so there are no rings here
-//! that are overwritten; and threads are joined one by one, as only that is seen to put them in order.
+//! `cargo xtask torture` also runs them under ThreadSanitizer, which checks that words order each
+//! copy of bytes, and each writer's last use against its end. Hence one mapping: the sanitizer
+//! treats two mappings of the same memory as different memory. The sanitizer does not know fences,
+//! so no ring is in overwrite mode; and threads are joined one by one, because the sanitizer
+//! recognises only that as an ordering.
 
-use crate::encode::GRAIN;
+use crate::event_layout::GRAIN;
 use crate::{
     Cells, Clock, Event, HEADER_SIZE, Outcome, Reader, Shape, Slot, Taken, Writer, packet,
 };
@@ -20,15 +22,16 @@ const THREADS: u64 = 3;
 const EVENTS: u64 = 20_000;
 /// Bytes of an event.
 const SIZE: usize = HEADER_SIZE + 40;
-/// It is copied in grains.
+/// Bytes of memory for an event, which is copied in grains.
 const ROOM: usize = SIZE.next_multiple_of(GRAIN);
 
-/// With fewer rings than threads, so that locks are fought for; of a few packets each, so that they fill up.
+/// Fewer rings than threads, so that locks are contended, and few packets each, so that rings fill
+/// up.
 fn shape(start: u64) -> Shape {
     Shape { start, ..Shape::default() }
 }
 
-/// From the start, and from shortly before positions wrap.
+/// Position 0, and a position shortly before the wrap.
 fn starts() -> [u64; 2] {
     [0, 0u64.wrapping_sub(3 * shape(0).ring_size() as u64)]
 }
@@ -46,7 +49,7 @@ fn event(bytes: &mut [u8; ROOM], who: u64, number: u64) -> Event<'_> {
     Event::new(bytes, SIZE, 7).unwrap()
 }
 
-/// Takes what there is; each event is whole.
+/// Takes all events; each must be whole.
 fn take(writer: &Writer, readers: &mut [Reader], names: &mut Vec<u64>) {
     for reader in readers {
         loop {
@@ -97,7 +100,7 @@ fn a_crowd_writes_while_a_reader_reads() {
                         let mut bytes = [0; ROOM];
                         match writer.record(&mut event(&mut bytes, who, tried)) {
                             Outcome::Recorded => recorded += 1,
-                            // The reader's turn.
+                            // Lets the reader run.
                             _ => thread::yield_now(),
                         }
                         tried += 1;
@@ -115,7 +118,7 @@ fn a_crowd_writes_while_a_reader_reads() {
     }
 }
 
-/// A writer ends, with its memory, as soon as it is given out of the slot.
+/// A writer and its memory are freed as soon as the writer is removed from the slot.
 #[test]
 fn writers_come_and_go_while_a_crowd_writes() {
     let slot = Arc::new(Slot::new());

@@ -1,22 +1,23 @@
-//! Contexts that the program supplies: a text under a name, for the whole process, that stands with the
-//! events of channels that ask for it. Threads and signal handlers read them without waiting.
+//! Application contexts: named texts of the program, one value per process, that are added to the
+//! events of channels that want them. Threads and signal handlers read them without waiting (a
+//! sequence lock for each value).
 
 use blkkin_control::limits::EVENT_NAME_SIZE_MAX;
 use blkkin_sys::WipedOnFork;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
-/// Most names, of the program's and of channels' together.
+/// Maximum number of names, of the program and of channels together.
 const NAMES_MAX: usize = 256;
-/// Bytes of a value; what is beyond is cut.
+/// Bytes of a value; longer values are truncated.
 const VALUE_SIZE_MAX: usize = 255;
 
 const WORDS: usize = VALUE_SIZE_MAX.div_ceil(8);
 
-/// A value under its name.
+/// A named value.
 struct Entry {
     name: OnceLock<Box<str>>,
-    /// Odd while the value changes, and else another one after each change.
+    /// Sequence number: odd while the value changes, different after each change.
     version: AtomicU64,
     size: AtomicUsize,
     words: [AtomicU64; WORDS],
@@ -31,38 +32,39 @@ static ENTRIES: [Entry; NAMES_MAX] = [const {
     }
 }; NAMES_MAX];
 
-/// How many have been begun. A child goes on behind one that its parent was about to make.
+/// Number of reserved entries. A forked child continues after an entry that its parent was about to
+/// fill.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// A value as it was at some moment.
+/// A copy of a value.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Text {
+pub(crate) struct ContextText {
     bytes: [u8; 8 * WORDS],
     size: usize,
 }
 
-impl Default for Text {
-    fn default() -> Text {
-        Text { bytes: [0; 8 * WORDS], size: 0 }
+impl Default for ContextText {
+    fn default() -> ContextText {
+        ContextText { bytes: [0; 8 * WORDS], size: 0 }
     }
 }
 
-impl Text {
+impl ContextText {
     pub(crate) fn as_str(&self) -> &str {
         let bytes = self.bytes.get(..self.size).unwrap_or_default();
-        // Values are stored whole, so it is what was a string.
+        // Values are read whole, so the bytes are the UTF-8 of a string.
         std::str::from_utf8(bytes).unwrap_or_default()
     }
 }
 
-/// Sets the value of the context `provider:name` for this process: events recorded from now on have it,
-/// in channels that ask for it. It is cut to 255 bytes, and at a NUL. False if the name is none, or there
-/// are too many names.
+/// Sets the application context `provider:name` for this process. Later events have it in channels
+/// that want it. The value is truncated to 255 bytes and at a NUL. Returns false if the name is
+/// invalid or there are too many names.
 ///
 /// May be called by any thread, but not in a signal handler.
 pub fn set_context(name: &str, value: &str) -> bool {
-    locked(|| {
-        let Some(entry) = place_of_new(name).and_then(|place| ENTRIES.get(place)) else {
+    with_lock(|| {
+        let Some(entry) = add(name).and_then(|place| ENTRIES.get(place)) else {
             return false;
         };
         entry.set(cut(value));
@@ -71,35 +73,35 @@ pub fn set_context(name: &str, value: &str) -> bool {
     .unwrap_or(false)
 }
 
-/// What fits of a value.
+/// Returns the part of a value that is kept.
 fn cut(value: &str) -> &[u8] {
     let end = value.bytes().position(|byte| byte == 0).unwrap_or(value.len());
     let end = (0..=end.min(VALUE_SIZE_MAX)).rev().find(|end| value.is_char_boundary(*end));
     &value.as_bytes()[..end.unwrap_or(0)]
 }
 
-/// Where a context of that name is, from now on. `None` if there are too many.
-pub(crate) fn place(name: &str) -> Option<usize> {
-    place_of(name).or_else(|| locked(|| place_of_new(name)).flatten())
+/// Returns the index of a name, which is added if it is new. `None` if there are too many names.
+pub(crate) fn reserve(name: &str) -> Option<usize> {
+    find(name).or_else(|| with_lock(|| add(name)).flatten())
 }
 
-/// Where a context of that name is, if there is one.
-pub(crate) fn place_of(name: &str) -> Option<usize> {
+/// Returns the index of a name that exists.
+pub(crate) fn find(name: &str) -> Option<usize> {
     let count = COUNT.load(Ordering::Acquire).min(NAMES_MAX);
     ENTRIES[..count].iter().position(|entry| entry.name.get().is_some_and(|it| **it == *name))
 }
 
-/// Puts the value at a place into `text`; an empty one if there is none, or it does not stop changing. In
-/// place, because signal handlers have little stack.
-pub(crate) fn get(place: usize, text: &mut Text) {
+/// Copies a value into `text`; the empty text if there is none, or if it never stops changing. The
+/// caller passes the memory because signal handlers have little stack.
+pub(crate) fn read(place: usize, text: &mut ContextText) {
     let is_there = ENTRIES.get(place).is_some_and(|entry| entry.get(text));
     if !is_there {
         text.size = 0;
     }
 }
 
-fn place_of_new(name: &str) -> Option<usize> {
-    if let Some(place) = place_of(name) {
+fn add(name: &str) -> Option<usize> {
+    if let Some(place) = find(name) {
         return Some(place);
     }
     let (provider, rest) = name.split_once(':')?;
@@ -110,7 +112,7 @@ fn place_of_new(name: &str) -> Option<usize> {
     if !is_name {
         return None;
     }
-    // Nobody else ever sets this one, so nobody waits.
+    // The index is reserved for this call alone, so the lock inside is never contended.
     let place = COUNT.fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| {
         (count < NAMES_MAX).then_some(count + 1)
     });
@@ -119,14 +121,14 @@ fn place_of_new(name: &str) -> Option<usize> {
     Some(place)
 }
 
-/// Does `work` while no other thread of this process does any. A lock that children find open, so that they
-/// do not wait for threads that they have not. `None` if a thread holds it for long: then it is one that a
-/// signal handler has interrupted.
-fn locked<R>(work: impl FnOnce() -> R) -> Option<R> {
+/// Runs `work` under a lock of this process. A forked child finds the lock free, so it does not
+/// wait for threads that it does not have. Returns `None` if a thread holds the lock for long,
+/// which means that it is interrupted by the very signal handler that calls this.
+fn with_lock<R>(work: impl FnOnce() -> R) -> Option<R> {
     static LOCK: WipedOnFork = WipedOnFork::new();
     const TRIES_MAX: usize = 100_000;
-    struct Held;
-    impl Drop for Held {
+    struct Unlock;
+    impl Drop for Unlock {
         fn drop(&mut self) {
             let [lock] = LOCK.words();
             lock.store(0, Ordering::Release);
@@ -136,7 +138,7 @@ fn locked<R>(work: impl FnOnce() -> R) -> Option<R> {
     let [lock] = LOCK.words();
     for _ in 0..TRIES_MAX {
         if lock.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-            let _held = Held;
+            let _unlock = Unlock;
             return Some(work());
         }
         std::thread::yield_now();
@@ -145,12 +147,12 @@ fn locked<R>(work: impl FnOnce() -> R) -> Option<R> {
 }
 
 impl Entry {
-    /// By one thread at a time.
+    /// Only one thread at a time calls this.
     fn set(&self, value: &[u8]) {
-        // Odd, also if a fork has left it so.
+        // Odd, even if a fork left it odd.
         let version = self.version.load(Ordering::Relaxed) | 1;
         self.version.store(version, Ordering::Relaxed);
-        // Who sees any of what follows sees that the version is odd, or later.
+        // Release fence: whoever sees any of the following stores sees this version or a later one.
         fence(Ordering::Release);
         self.size.store(value.len(), Ordering::Relaxed);
         for (word, bytes) in self.words.iter().zip(value.chunks(8)) {
@@ -161,7 +163,7 @@ impl Entry {
         self.version.store(version.wrapping_add(1), Ordering::Release);
     }
 
-    fn get(&self, text: &mut Text) -> bool {
+    fn get(&self, text: &mut ContextText) -> bool {
         const TRIES_MAX: usize = 100;
         for _ in 0..TRIES_MAX {
             let version = self.version.load(Ordering::Acquire);
@@ -188,30 +190,30 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicBool;
 
-    fn get(place: usize) -> Text {
-        let mut text = Text::default();
-        super::get(place, &mut text);
+    fn get(place: usize) -> ContextText {
+        let mut text = ContextText::default();
+        super::read(place, &mut text);
         text
     }
 
     #[test]
     fn the_last_value_counts() {
-        assert!(place_of("last:value").is_none());
-        let place = place("last:value").unwrap();
+        assert!(find("last:value").is_none());
+        let place = reserve("last:value").unwrap();
         assert_eq!(get(place).as_str(), "");
         assert!(set_context("last:value", "one"));
         assert!(set_context("last:value", "longer than eight bytes"));
         assert_eq!(get(place).as_str(), "longer than eight bytes");
         assert!(set_context("last:value", "short"));
         assert_eq!(get(place).as_str(), "short");
-        assert_eq!(super::place("last:value"), Some(place));
+        assert_eq!(super::reserve("last:value"), Some(place));
     }
 
     #[test]
     fn values_are_cut_between_letters() {
         let check = |value: &str, expected: &str| {
             assert!(set_context("cut:value", value));
-            assert_eq!(get(place("cut:value").unwrap()).as_str(), expected);
+            assert_eq!(get(reserve("cut:value").unwrap()).as_str(), expected);
         };
         check("a\0b", "a");
         check(&"x".repeat(300), &"x".repeat(255));
@@ -230,7 +232,7 @@ mod tests {
     /// Nobody sees a mixture of two values.
     #[test]
     fn values_are_read_whole() {
-        let place = place("whole:value").unwrap();
+        let place = reserve("whole:value").unwrap();
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             for letter in ["a", "b"] {

@@ -1,4 +1,4 @@
-//! What is said of a span: that something happened now, or that something is the case.
+//! Annotations of a span: events that happen now, and keys with values.
 
 use super::{Endpoint, Trace};
 use crate::Level;
@@ -6,7 +6,7 @@ use crate::family::{
     Annotation, DEFAULT_LEVEL, Family, KEYVAL_INTEGER, KEYVAL_STRING, Said, TIMESTAMP,
 };
 
-/// What Zipkin knows of the talk between services, by the words that are recorded.
+/// Zipkin's core annotations, each recorded as a short word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum CoreAnnotation {
@@ -25,7 +25,7 @@ pub enum CoreAnnotation {
 }
 
 impl CoreAnnotation {
-    /// The word: `cs` and so on.
+    /// The recorded word: `cs` and so on.
     pub const fn word(self) -> &'static str {
         match self {
             CoreAnnotation::ClientSend => "cs",
@@ -51,12 +51,12 @@ impl AsRef<str> for CoreAnnotation {
     }
 }
 
-/// What a key can have: a string or an integer.
+/// A value of a key: a string or an integer.
 pub trait KeyValue {
-    /// The events that such values are recorded as.
+    /// Family that annotations with such values are recorded in.
     const FAMILY: &'static Family;
 
-    /// The annotation with this key.
+    /// Returns the annotation's content for this key.
     fn said<'s>(&'s self, key: &'s str) -> Said<&'s str>;
 }
 
@@ -92,7 +92,7 @@ macro_rules! integers {
         $(impl KeyValue for $type {
             const FAMILY: &'static Family = &KEYVAL_INTEGER;
 
-            /// As a number of 64 bits with a sign; larger ones keep their bits, as in C.
+            /// Converts to a signed 64-bit number; larger values keep their bits, as in C.
             #[inline]
             fn said<'s>(&'s self, key: &'s str) -> Said<&'s str> {
                 Said::Integer { key, val: *self as i64 }
@@ -105,13 +105,13 @@ integers!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize, bool);
 
 /// Methods without a level record at [`DEFAULT_LEVEL`], as blkin does.
 impl<'a> Trace<'a> {
-    /// Something happened now.
+    /// Records that something happened now.
     #[inline]
     pub fn event(&self, event: impl AsRef<str>) {
         self.event_at(DEFAULT_LEVEL, event);
     }
 
-    /// Something happened now.
+    /// Records at a level that something happened now.
     #[inline]
     pub fn event_at(&self, level: Level, event: impl AsRef<str>) {
         if TIMESTAMP.at(level).is_enabled() && self.is_followed() {
@@ -119,13 +119,13 @@ impl<'a> Trace<'a> {
         }
     }
 
-    /// Something is the case.
+    /// Records a key and its value.
     #[inline]
     pub fn keyval(&self, key: &str, val: impl KeyValue) {
         self.keyval_at(DEFAULT_LEVEL, key, val);
     }
 
-    /// Something is the case.
+    /// Records a key and its value at a level.
     #[inline]
     pub fn keyval_at<V: KeyValue>(&self, level: Level, key: &str, val: V) {
         if V::FAMILY.at(level).is_enabled() && self.is_followed() {
@@ -133,65 +133,67 @@ impl<'a> Trace<'a> {
         }
     }
 
-    /// Whether anybody wants what could be said at a level: worth asking before getting it together.
+    /// Returns true if annotations of this span at a level are recorded; worth checking before
+    /// computing them.
     #[inline]
     pub fn is_annotated_at(&self, level: Level) -> bool {
         let families = [&TIMESTAMP, &KEYVAL_STRING, &KEYVAL_INTEGER];
         self.is_followed() && families.iter().any(|family| family.at(level).is_enabled())
     }
 
-    /// Who the other side is, if that is a server: Zipkin's `sa`.
+    /// Records the address of the server that this span calls: Zipkin's `sa`.
     #[inline]
     pub fn server_address(&self, server: &Endpoint<'_>) {
         self.address("sa", server);
     }
 
-    /// Who the other side is, if that is a client: Zipkin's `ca`.
+    /// Records the address of the client that calls this span: Zipkin's `ca`.
     #[inline]
     pub fn client_address(&self, client: &Endpoint<'_>) {
         self.address("ca", client);
     }
 
-    /// Who the other side is, if messages go through it: Zipkin's `ma`.
+    /// Records the address of the broker that messages go through: Zipkin's `ma`.
     #[inline]
     pub fn message_address(&self, broker: &Endpoint<'_>) {
         self.address("ma", broker);
     }
 
-    /// The annotation is made at the other side's endpoint, which is what counts; its value never did.
+    /// Readers use the annotation's endpoint, which is the peer's; the value has no meaning.
     #[inline]
     fn address(&self, key: &str, endpoint: &Endpoint<'_>) {
         Trace { endpoint, ..*self }.keyval(key, "1");
     }
 
-    /// Callers know which one it is: each has a function of its own, of a size that calls should not repeat,
-    /// and which gets all in registers.
+    /// The content's variant is known at compile time in each caller. Each variant has a function
+    /// that is not inlined, because its code is too large to repeat, and that gets all arguments in
+    /// registers.
     #[inline(always)]
-    fn annotate(&self, level: Level, said: Said<&str>) {
-        match said {
-            Said::Event(event) => self.say_event(level, event),
-            Said::String { key, val } => self.say_string(level, key, val),
-            Said::Integer { key, val } => self.say_integer(level, key, val),
+    fn annotate(&self, level: Level, content: Said<&str>) {
+        match content {
+            Said::Event(event) => self.record_event(level, event),
+            Said::String { key, val } => self.record_string(level, key, val),
+            Said::Integer { key, val } => self.record_integer(level, key, val),
         }
     }
 
     #[inline(never)]
-    fn say_event(&self, level: Level, event: &str) {
-        self.say(level, Said::Event(event));
+    fn record_event(&self, level: Level, event: &str) {
+        self.record_content(level, Said::Event(event));
     }
 
     #[inline(never)]
-    fn say_string(&self, level: Level, key: &str, val: &str) {
-        self.say(level, Said::String { key, val });
+    fn record_string(&self, level: Level, key: &str, val: &str) {
+        self.record_content(level, Said::String { key, val });
     }
 
     #[inline(never)]
-    fn say_integer(&self, level: Level, key: &str, val: i64) {
-        self.say(level, Said::Integer { key, val });
+    fn record_integer(&self, level: Level, key: &str, val: i64) {
+        self.record_content(level, Said::Integer { key, val });
     }
 
     #[inline(always)]
-    fn say(&self, level: Level, said: Said<&str>) {
+    fn record_content(&self, level: Level, content: Said<&str>) {
         Annotation {
             trace_name: self.name,
             service_name: self.endpoint.service_name(),
@@ -200,7 +202,7 @@ impl<'a> Trace<'a> {
             trace_id: self.ids.trace[0].cast_signed(),
             span_id: self.ids.span.cast_signed(),
             parent_span_id: self.ids.parent.cast_signed(),
-            said,
+            said: content,
         }
         .record(level);
     }
@@ -222,16 +224,16 @@ macro_rules! core_annotations {
 }
 
 core_annotations! {
-    /// A client has sent its request.
+    /// Records that a client has sent its request.
     client_send: ClientSend;
-    /// A client has received the answer.
+    /// Records that a client has received the answer.
     client_receive: ClientReceive;
-    /// A server has received a request.
+    /// Records that a server has received a request.
     server_receive: ServerReceive;
-    /// A server has sent its answer.
+    /// Records that a server has sent its answer.
     server_send: ServerSend;
-    /// A message has left for the wire.
+    /// Records that a message has left for the wire.
     wire_send: WireSend;
-    /// A message has come from the wire.
+    /// Records that a message has arrived from the wire.
     wire_receive: WireReceive;
 }

@@ -1,54 +1,55 @@
-//! At most so many a second: a bucket of tokens, kept as the one moment at which it will be full
-//! again. (The "virtual scheduling algorithm" of ITU-T I.371.) One word holds all that changes, so
-//! that taking a token is one exchange, and being refused only a load.
+//! Rate limit: a token bucket, stored as the moment at which it will be full again (the "virtual
+//! scheduling algorithm" of ITU-T I.371). All state is in one word, so taking a token is one
+//! compare-and-swap and a refusal is one load.
 
 use blkkin_control::sampling::Limit;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A clock that went back by more than this is another clock, as on a machine that moved: the bucket
-/// starts anew, instead of waiting until the old time comes again.
+/// A clock that goes back by more than this is taken for another clock, as after a live migration:
+/// the bucket restarts full, instead of refusing until the old time is reached again.
 const CLOCK_BACK_NS_MAX: u64 = 60_000_000_000;
 
 const NO_LIMIT: u64 = 0;
 
-/// In each time of any length, it gives at most as many tokens as it holds, and those that come in
-/// meanwhile.
+/// In any period it gives at most as many tokens as it holds, plus those that are refilled in that
+/// period.
 #[derive(Debug)]
-pub(super) struct Bucket {
-    /// As [`pack`] makes it, so that a change is seen whole.
+pub(super) struct TokenBucket {
+    /// The limit in one word, made by [`pack`], so that a change is atomic.
     limit: AtomicU64,
-    /// When it will be full. Each token that is taken is one interval more.
+    /// When the bucket will be full. Each token taken adds one interval.
     full_at_ns: AtomicU64,
-    /// As it was given, for [`Bucket::limit`]: an interval has no exact rate.
-    given: AtomicU64,
+    /// The limit as configured, for [`TokenBucket::limit`]: the interval is rounded and does not
+    /// give the exact rate.
+    configured: AtomicU64,
 }
 
-impl Bucket {
-    pub(super) const fn new() -> Bucket {
-        Bucket {
+impl TokenBucket {
+    pub(super) const fn new() -> TokenBucket {
+        TokenBucket {
             limit: AtomicU64::new(NO_LIMIT),
             full_at_ns: AtomicU64::new(0),
-            given: AtomicU64::new(0),
+            configured: AtomicU64::new(0),
         }
     }
 
-    /// A limit that differs from the one before starts with a full bucket.
+    /// Sets the limit. If it differs from the current one, the bucket starts full.
     pub(super) fn set(&self, limit: Option<Limit>) {
         let packed = limit.map_or(NO_LIMIT, pack);
         let given = |limit: Limit| u64::from(limit.per_second) << 32 | u64::from(limit.burst);
-        self.given.store(limit.map_or(0, given), Relaxed);
+        self.configured.store(limit.map_or(0, given), Relaxed);
         if self.limit.swap(packed, Relaxed) != packed {
             self.full_at_ns.store(0, Relaxed);
         }
     }
 
     pub(super) fn limit(&self) -> Option<Limit> {
-        let given = self.given.load(Relaxed);
+        let given = self.configured.load(Relaxed);
         unpack(self.limit.load(Relaxed))?;
         Some(Limit { per_second: (given >> 32) as u32, burst: given as u32 })
     }
 
-    /// Whether there was a token.
+    /// Takes a token. Returns false if there is none.
     #[inline]
     pub(super) fn take(&self, now_ns: impl FnOnce() -> u64) -> bool {
         match unpack(self.limit.load(Relaxed)) {
@@ -59,7 +60,7 @@ impl Bucket {
 
     fn take_limited(&self, interval_ns: u64, burst: u64, now_ns: u64) -> bool {
         let Some(others) = burst.checked_sub(1) else { return false };
-        // There is a token if filling the bucket takes no longer than for all others.
+        // There is a token if the bucket will be full within the time that all other tokens take.
         let full_at_max = now_ns.saturating_add(interval_ns * others);
         let mut full_at = self.full_at_ns.load(Relaxed);
         loop {
@@ -70,8 +71,7 @@ impl Bucket {
             } else {
                 return false;
             };
-            // If it fails, another has taken a token: this is repeated only as often as others
-            // succeed.
+            // Fails only if another thread has taken a token, so the loop is lock-free.
             let after = start.saturating_add(interval_ns);
             match self.full_at_ns.compare_exchange_weak(full_at, after, Relaxed, Relaxed) {
                 Ok(_) => return true,
@@ -81,8 +81,8 @@ impl Bucket {
     }
 }
 
-/// The time in which a token comes in, above the number of tokens in a full bucket. The time is
-/// rounded up, as a limit may be kept more strictly but not less.
+/// Packs the refill interval of a token (upper half) and the bucket's size (lower half). The
+/// interval is rounded up: a limit may be stricter than configured, but not looser.
 fn pack(limit: Limit) -> u64 {
     const SECOND_NS: u64 = 1_000_000_000;
     match limit.per_second {
@@ -91,7 +91,7 @@ fn pack(limit: Limit) -> u64 {
     }
 }
 
-/// The interval, of at least 1 ns and at most 1 s, and the number of tokens.
+/// Returns the interval, from 1 ns to 1 s, and the bucket's size.
 #[inline]
 fn unpack(limit: u64) -> Option<(u64, u64)> {
     if limit == NO_LIMIT { None } else { Some((limit >> 32, limit & u64::from(u32::MAX))) }

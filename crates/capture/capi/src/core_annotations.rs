@@ -1,33 +1,33 @@
-//! The core annotations as exported data: `extern const char *const CLIENT_SEND` and so on.
+//! Zipkin's core annotations as exported data: `extern const char *const CLIENT_SEND` and so on.
 
 use std::ffi::{CStr, c_char};
 
-/// A `const char *const` of C.
+/// A core annotation: C's `const char *const`.
 #[repr(transparent)]
 #[derive(Debug)]
-pub struct Word(*const c_char);
+pub struct CoreAnnotation(*const c_char);
 
 // SAFETY: it points to a literal, which nobody writes to and which lives as long as the program.
-unsafe impl Sync for Word {}
+unsafe impl Sync for CoreAnnotation {}
 
-impl Word {
-    const fn new(literal: &'static CStr) -> Word {
-        Word(literal.as_ptr())
+impl CoreAnnotation {
+    const fn new(literal: &'static CStr) -> CoreAnnotation {
+        CoreAnnotation(literal.as_ptr())
     }
 }
 
-macro_rules! words {
+macro_rules! core_annotations {
     ($($name:ident = $literal:literal;)*) => {
         $(
             /// See `blkkin.h`.
             // SAFETY: the name is blkin's, and no other library defines it.
             #[unsafe(no_mangle)]
-            pub static $name: Word = Word::new($literal);
+            pub static $name: CoreAnnotation = CoreAnnotation::new($literal);
         )*
     };
 }
 
-words! {
+core_annotations! {
     CLIENT_SEND = c"cs";
     CLIENT_RECV = c"cr";
     SERVER_SEND = c"ss";

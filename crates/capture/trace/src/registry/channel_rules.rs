@@ -1,92 +1,77 @@
-//! What one channel is to record: rules, their filters, and what stands before the fields of its events.
+//! Rules of one channel: patterns, filters, and the contexts that precede the fields of its events.
 
-use super::EventRule;
-use crate::event::{EventType, Kind};
-use crate::supplied;
-use crate::surroundings;
-use blkkin_control::Scalar;
+use crate::app_context;
+use crate::event_context::{self, ContextSource};
+use crate::event_type::EventType;
+use crate::kind::Kind;
 use blkkin_control::rules::Rules;
+use blkkin_control::{EventRule, Scalar};
 use blkkin_filter::{Filter, Integer, OperandKind, Pseudo, Step, Value, Values};
 use blkkin_ring::Encoder;
 use std::cell::OnceCell;
 
-/// What a channel is to record.
+/// Rules and contexts of one channel.
 #[derive(Clone, Debug)]
-pub(crate) struct Orders {
+pub(crate) struct ChannelRules {
     pub(super) rules: Rules,
-    /// By the places of the rules.
-    filters: Vec<Condition>,
-    /// What stands before the fields, in this order.
-    pub(crate) sources: Vec<Source>,
+    /// Filter of each rule, by the rule's index.
+    filters: Vec<RuleFilter>,
+    /// Contexts that precede the fields, in this order.
+    pub(crate) sources: Vec<ContextSource>,
 }
 
-/// What a rule says of an event's values.
+/// Condition of a rule on an event's values.
 #[derive(Clone, Debug)]
-enum Condition {
+enum RuleFilter {
     Always,
     If(Box<Filter>),
-    /// The daemon's words are beyond what this program understands.
+    /// The filter cannot be parsed: the agent's filter language is newer than this program's.
     Never,
 }
 
-/// Where a context comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
-    Pid,
-    Tid,
-    Procname,
-    Cpu,
-    /// What was found when the channel came.
-    Fixed32(u32),
-    /// As above.
-    Fixed64(u64),
-    /// What the program says, under the name at that place.
-    Supplied(Option<usize>),
-}
-
-impl Orders {
-    /// Rules, as they were sent, and contexts.
-    pub(crate) fn new(rules: &[EventRule], sources: Vec<Source>) -> Orders {
+impl ChannelRules {
+    /// Compiles the rules that the agent sent for a channel with these contexts.
+    pub(crate) fn new(rules: &[EventRule], sources: Vec<ContextSource>) -> ChannelRules {
         let condition = |rule: &EventRule| match &rule.filter {
-            None => Condition::Always,
+            None => RuleFilter::Always,
             Some(text) => match Filter::parse(text) {
-                Ok(filter) => Condition::If(Box::new(filter)),
-                Err(_) => Condition::Never,
+                Ok(filter) => RuleFilter::If(Box::new(filter)),
+                Err(_) => RuleFilter::Never,
             },
         };
         let filters = rules.iter().map(condition).collect();
-        Orders { rules: Rules::new(rules), filters, sources }
+        ChannelRules { rules: Rules::new(rules), filters, sources }
     }
 
-    /// Whether an event with these fields is to be recorded.
-    pub(crate) fn want(&self, event: &EventType, fields: &[u8]) -> bool {
+    /// Returns true if a rule matches an event with these fields.
+    pub(crate) fn match_event(&self, event: &EventType, fields: &[u8]) -> bool {
         let mut rules = self.rules.in_force(event.name(), event.level());
         rules.any(|place| match self.filters.get(place) {
-            Some(Condition::Always) => true,
-            Some(Condition::If(filter)) => match uses_supplied(filter) {
-                true => want_with_supplied(event, fields, filter),
-                false => filter.eval(&Recorded::new(event, fields, filter, &[])),
+            Some(RuleFilter::Always) => true,
+            Some(RuleFilter::If(filter)) => match uses_supplied(filter) {
+                true => match_with_supplied(event, fields, filter),
+                false => filter.eval(&EventValues::new(event, fields, filter, &[])),
             },
-            Some(Condition::Never) | None => false,
+            Some(RuleFilter::Never) | None => false,
         })
     }
 
-    /// Appends the contexts to an event.
+    /// Appends the channel's contexts to an event.
     pub(crate) fn encode_contexts(&self, encoder: &mut Encoder<'_>) {
-        let mut text = supplied::Text::default();
+        let mut text = app_context::ContextText::default();
         for source in &self.sources {
             match source {
-                Source::Pid => encoder.put(surroundings::pid().to_le_bytes()),
-                Source::Tid => encoder.put(surroundings::tid().to_le_bytes()),
-                Source::Procname => {
-                    encoder.put(surroundings::procname());
+                ContextSource::Pid => encoder.put(event_context::pid().to_le_bytes()),
+                ContextSource::Tid => encoder.put(event_context::tid().to_le_bytes()),
+                ContextSource::Procname => {
+                    encoder.put(event_context::procname());
                     encoder.put([0]);
                 }
-                Source::Cpu => encoder.put(surroundings::cpu().to_le_bytes()),
-                Source::Fixed32(number) => encoder.put(number.to_le_bytes()),
-                Source::Fixed64(number) => encoder.put(number.to_le_bytes()),
-                Source::Supplied(place) => {
-                    supplied::get(place.unwrap_or(usize::MAX), &mut text);
+                ContextSource::Cpu => encoder.put(event_context::cpu().to_le_bytes()),
+                ContextSource::Fixed32(number) => encoder.put(number.to_le_bytes()),
+                ContextSource::Fixed64(number) => encoder.put(number.to_le_bytes()),
+                ContextSource::Supplied(place) => {
+                    app_context::read(place.unwrap_or(usize::MAX), &mut text);
                     encoder.put_string(text.as_str());
                 }
             }
@@ -94,18 +79,18 @@ impl Orders {
     }
 }
 
-/// An event as filters see it: its encoded fields, and what can be known of it at little cost. Payload
-/// fields count before others of their name.
-struct Recorded<'e> {
+/// Values of an event for a filter: its encoded fields, and contexts that are cheap to get. A
+/// payload field hides a pseudo field of the same name.
+struct EventValues<'e> {
     event: &'e EventType,
     fields: &'e [u8],
     filter: &'e Filter,
     procname: OnceCell<[u8; 16]>,
-    /// Contexts of the program's, with the places of their operands.
-    supplied: &'e [(usize, supplied::Text)],
+    /// Application contexts, each with the index of its operand.
+    supplied: &'e [(usize, app_context::ContextText)],
 }
 
-/// Contexts of the program's that a filter can compare with. More than these are absent.
+/// Application contexts that one filter can use. Any further ones are absent.
 const SUPPLIED_MAX: usize = 2;
 
 fn supplied_names(filter: &Filter) -> impl Iterator<Item = (usize, &str)> {
@@ -121,42 +106,43 @@ fn uses_supplied(filter: &Filter) -> bool {
     supplied_names(filter).next().is_some()
 }
 
-/// What a filter says of an event if it needs contexts of the program's. They are filled in before, in place: the
-/// stack may be small. In a function of its own, as other filters do not need room for them.
+/// Evaluates a filter that uses application contexts. Their values are read into an array on the
+/// stack before. This is a function of its own because the stack may be small, and other filters do
+/// not need that array.
 #[inline(never)]
-fn want_with_supplied(event: &EventType, fields: &[u8], filter: &Filter) -> bool {
-    let mut texts = [(usize::MAX, supplied::Text::default()); SUPPLIED_MAX];
+fn match_with_supplied(event: &EventType, fields: &[u8], filter: &Filter) -> bool {
+    let mut texts = [(usize::MAX, app_context::ContextText::default()); SUPPLIED_MAX];
     for ((operand, text), (index, name)) in texts.iter_mut().zip(supplied_names(filter)) {
-        if let Some(place) = supplied::place_of(name) {
+        if let Some(place) = app_context::find(name) {
             *operand = index;
-            supplied::get(place, text);
+            app_context::read(place, text);
         }
     }
-    filter.eval(&Recorded::new(event, fields, filter, &texts))
+    filter.eval(&EventValues::new(event, fields, filter, &texts))
 }
 
-impl<'e> Recorded<'e> {
+impl<'e> EventValues<'e> {
     fn new(
         event: &'e EventType,
         fields: &'e [u8],
         filter: &'e Filter,
-        supplied: &'e [(usize, supplied::Text)],
-    ) -> Recorded<'e> {
-        Recorded { event, fields, filter, procname: OnceCell::new(), supplied }
+        supplied: &'e [(usize, app_context::ContextText)],
+    ) -> EventValues<'e> {
+        EventValues { event, fields, filter, procname: OnceCell::new(), supplied }
     }
 
     fn pseudo(&self, pseudo: Pseudo) -> Value<'_> {
         match pseudo {
             Pseudo::Name => Value::Str(self.event.name().as_bytes()),
             Pseudo::Severity => Value::Uint(self.event.level().number()),
-            Pseudo::Cpu => Value::Uint(surroundings::cpu().into()),
-            Pseudo::Pid => Value::Int(surroundings::pid().into()),
-            Pseudo::Tid => Value::Int(surroundings::tid().into()),
+            Pseudo::Cpu => Value::Uint(event_context::cpu().into()),
+            Pseudo::Pid => Value::Int(event_context::pid().into()),
+            Pseudo::Tid => Value::Int(event_context::tid().into()),
             Pseudo::Procname => {
-                let name = self.procname.get_or_init(surroundings::procname);
+                let name = self.procname.get_or_init(event_context::procname);
                 Value::Str(name.split(|byte| *byte == 0).next().unwrap_or_default())
             }
-            // They come later than events are recorded.
+            // The reader assigns these after recording.
             Pseudo::Time | Pseudo::Stream | Pseudo::Trace => Value::Absent,
         }
     }
@@ -167,7 +153,7 @@ impl<'e> Recorded<'e> {
     }
 }
 
-impl Values for Recorded<'_> {
+impl Values for EventValues<'_> {
     fn value(&self, index: usize) -> Value<'_> {
         let Some(operand) = self.filter.operands().get(index) else { return Value::Absent };
         match (operand.kind, operand.path.as_slice()) {
@@ -189,7 +175,7 @@ impl Values for Recorded<'_> {
     }
 }
 
-/// What a context of that name is; LTTng's names count, too.
+/// Maps a context's name to its pseudo field; LTTng's names are accepted too.
 fn context(name: &str) -> Option<Pseudo> {
     Some(match name {
         "pid" | "vpid" => Pseudo::Pid,
@@ -200,7 +186,8 @@ fn context(name: &str) -> Option<Pseudo> {
     })
 }
 
-/// The value of a field by its name, or of its element with that number; `None` if the event has none of that name.
+/// Returns the value of a field, or of one of its elements; `None` if the event has no field of
+/// that name.
 fn field<'f>(
     event: &EventType,
     fields: &'f [u8],

@@ -1,17 +1,18 @@
-//! BlkKin's own functions: annotations with levels, ids, and contexts in headers of text.
+//! BlkKin's own functions: annotations with levels, ids, and contexts in text headers.
 
 use crate::blkin::{is_root_followed, new_id, root};
 use crate::emit;
 use crate::guard;
 use crate::headers;
 use crate::layout::{Context, Endpoint, INVALID, NO_SPACE, OK, RANDOM, SAMPLED, Trace};
-use crate::record::{self, Said};
+use crate::raw_annotation::RawAnnotation;
+use crate::record;
 use blkkin_trace::context::Text;
 use blkkin_trace::family;
 use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::{ptr, slice};
 
-/// Exports functions. Their documentation is that of `blkkin.h`.
+/// Exports functions. `blkkin.h` documents them.
 macro_rules! exported {
     ($(fn $name:ident ($($argument:ident: $type:ty),* $(,)?) -> $result:ty $body:block)*) => {
         $(
@@ -35,7 +36,7 @@ exported! {
         event: *const c_char,
     ) -> c_int {
         // SAFETY: the caller owes the same.
-        unsafe { record::record(trace, endpoint, level, Said::Event(event)) }
+        unsafe { record::record(trace, endpoint, level, RawAnnotation::Event(event)) }
     }
 
     fn blkkin_keyval_string(
@@ -46,7 +47,7 @@ exported! {
         val: *const c_char,
     ) -> c_int {
         // SAFETY: the caller owes the same.
-        unsafe { record::record(trace, endpoint, level, Said::String { key, val }) }
+        unsafe { record::record(trace, endpoint, level, RawAnnotation::String { key, val }) }
     }
 
     fn blkkin_keyval_integer(
@@ -57,7 +58,7 @@ exported! {
         val: i64,
     ) -> c_int {
         // SAFETY: the caller owes the same.
-        unsafe { record::record(trace, endpoint, level, Said::Integer { key, val }) }
+        unsafe { record::record(trace, endpoint, level, RawAnnotation::Integer { key, val }) }
     }
 
     fn blkkin_enabled_by_now(levels: c_int) -> c_int {
@@ -80,7 +81,7 @@ exported! {
     }
 
     fn blkkin_context_init(context: *mut Context) -> c_int {
-        // It has ids also if it is not followed: headers need them.
+        // A root that is not followed has ids too: headers need them.
         let sampled = if is_root_followed() { SAMPLED } else { 0 };
         let fresh = Context { info: root(), trace_id_high: new_id(), flags: sampled | RANDOM };
         // SAFETY: the caller owes the same.
@@ -112,29 +113,29 @@ exported! {
     }
 }
 
-/// A string of C, if there is one.
+/// Returns a C string, unless it is NULL.
 ///
 /// # Safety
 ///
-/// See the crate; the string stays as it is as long as the result is used.
+/// See the crate; the string does not change as long as the result is used.
 unsafe fn c_string<'a>(string: *const c_char) -> Option<&'a CStr> {
     // SAFETY: not NULL, so it ends with a NUL.
     (!string.is_null()).then(|| unsafe { CStr::from_ptr(string) })
 }
 
-/// What C calls a text and its length; none if that cannot be.
+/// Returns a text of a given length, unless it is NULL or the length is impossible.
 ///
 /// # Safety
 ///
-/// See the crate; `text` has `length` bytes, which stay as they are as long as the result is used.
+/// See the crate; `text` has `length` bytes, which do not change as long as the result is used.
 unsafe fn bytes<'a>(text: *const c_char, length: usize) -> Option<&'a [u8]> {
     let is_possible = !text.is_null() && isize::try_from(length).is_ok();
     // SAFETY: not NULL, so it has that many bytes; they are not more than a slice may have.
     is_possible.then(|| unsafe { slice::from_raw_parts(text.cast(), length) })
 }
 
-/// Stores a context that is new to this process. What annotations of it have no room for is recorded
-/// now.
+/// Stores a context that is new to this process, and records the upper half of its trace id, which
+/// annotations have no room for.
 ///
 /// # Safety
 ///

@@ -1,38 +1,26 @@
-//! An event on its way into a ring: encoded in memory that is not cleared first, because that would cost
-//! more than the event. Nothing is allocated. Small events are encoded on the stack, others in
-//! [rooms](crate::rooms) that the process keeps for them: whoever records may have little stack.
+//! Encoding of an event before it is copied into a ring. The memory is not cleared first, because
+//! that would cost more than the event. Nothing is allocated. Small events are encoded on the
+//! stack, others in [rooms](crate::rooms) of the process, as the caller may have little stack.
 //!
 //! ```text
 //! 0  id of its class, u16     10  fields, one after the other, without padding:
 //! 2  time, u64                    integers little-endian, strings with a NUL behind
 //! ```
 
-use crate::shape::SUBBUFFER_SIZE_MAX;
-use crate::share::Shares;
+use crate::event_layout::{COPIED, GRAIN, HEADER_SIZE, TIME_AT, TOO_LARGE};
+use crate::string_budget::StringBudget;
+use crate::strings::{append_string, copy_grain, is_grain_readable};
 use std::ffi::c_char;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
-/// What an event starts with: its id in 2 bytes, its time in 8.
-pub const HEADER_SIZE: usize = 10;
-
-/// Where in an event its time is.
-pub(crate) const TIME_AT: usize = 2;
-
-/// Strings are encoded by so many bytes.
-pub(crate) const GRAIN: usize = 16;
-
-/// Events are copied into rings by so many bytes, so that there is no remainder. Models have sub-buffers of
-/// few bytes, and more of them to begin would be many more orders to look at.
-pub(crate) const COPIED: usize = if cfg!(loom) { GRAIN } else { 32 };
-
-/// Size of the largest event that a [`Room`] holds, with its header.
+/// Bytes of the largest event that a [`Room`] holds, with its header.
 pub const ROOM_SIZE: usize = 512;
 
-/// Memory for a small event, on the stack of the thread that records it. `SIZE` is a multiple of 32.
+/// Memory for a small event, on the stack of the recording thread. `SIZE` is a multiple of 32.
 #[derive(Debug)]
 pub struct Room<const SIZE: usize = ROOM_SIZE> {
-    /// Bytes that are left of a string's last grain.
+    /// The event's bytes, and room for the rest of its last string's grain.
     memory: MaybeUninit<([u8; SIZE], [u8; GRAIN])>,
 }
 
@@ -43,7 +31,7 @@ impl Default for Room {
 }
 
 impl Room {
-    /// Memory that has not been written to.
+    /// Makes uninitialised memory.
     #[inline(always)]
     pub const fn new() -> Room {
         Room::of_size()
@@ -51,83 +39,81 @@ impl Room {
 }
 
 impl<const SIZE: usize> Room<SIZE> {
-    /// Memory that has not been written to.
+    /// Makes uninitialised memory.
     #[inline(always)]
     pub const fn of_size() -> Room<SIZE> {
         const { assert!(SIZE.is_multiple_of(COPIED) && SIZE > HEADER_SIZE) };
         Room { memory: MaybeUninit::uninit() }
     }
 
-    /// Where it starts. [`GRAIN`] bytes behind its end can be written, too.
+    /// Start of the memory. [`GRAIN`] bytes after its end are writable too.
     pub(crate) fn start(&mut self) -> *mut u8 {
         self.memory.as_mut_ptr().cast()
     }
 }
 
-/// Encodes an event. It has its memory elsewhere, so that it can be moved at no cost.
+/// Encodes an event. The memory is elsewhere, so that an encoder can be moved at no cost.
 #[derive(Debug)]
 pub struct Encoder<'r> {
-    /// Of `end + GRAIN` bytes, the first `size` are written.
+    /// Start of `end + GRAIN` bytes, of which the first `size` are written.
     start: *mut u8,
-    /// [`TOO_LARGE`] if a field found no place at all, so that nobody could read the event.
+    /// Bytes written; [`TOO_LARGE`] once a field did not fit, so that the event is unreadable.
     size: usize,
-    /// Where the event ends at the latest; a multiple of [`COPIED`].
+    /// Maximum size of the event; a multiple of [`COPIED`].
     end: usize,
-    /// Which strings are shortened, and how; `None` if an event that does not fit is
-    /// [given up](Encoder::lacks_field).
-    shares: Option<&'r mut Shares>,
+    /// How strings are shortened; `None` if an event that does not fit is [given
+    /// up](Encoder::lacks_field).
+    budget: Option<&'r mut StringBudget>,
     room: PhantomData<&'r mut [u8]>,
 }
 
-/// A size that no sub-buffer has room for: an event of it is never copied.
-const TOO_LARGE: usize = 1 << 30;
-const _: () = assert!(TOO_LARGE > SUBBUFFER_SIZE_MAX);
-
 impl<'r> Encoder<'r> {
-    /// An event of this class, without fields.
+    /// Begins an event of class `id`, without fields.
     #[inline(always)]
     pub fn new<const SIZE: usize>(room: &'r mut Room<SIZE>, id: u16) -> Encoder<'r> {
         let start = room.memory.as_mut_ptr().cast::<u8>();
-        // SAFETY: there is room for so many bytes.
+        // SAFETY: there are `SIZE + GRAIN` bytes.
         #[expect(unsafe_code)]
         unsafe {
             Encoder::of(start, SIZE, id, None)
         }
     }
 
-    /// An event of this class in the `end + GRAIN` bytes at `start`, of which `end` is a multiple of [`COPIED`].
+    /// Begins an event of class `id` in the `end + GRAIN` bytes at `start`. `end` is a multiple of
+    /// [`COPIED`].
     ///
     /// # Safety
     ///
-    /// The memory is there, and nobody else's, as long as the encoder and its events are used.
+    /// The memory is valid, and used by nobody else, as long as the encoder and its events are
+    /// used.
     #[inline(always)]
     #[expect(unsafe_code)]
     pub(crate) unsafe fn of(
         start: *mut u8,
         end: usize,
         id: u16,
-        shares: Option<&'r mut Shares>,
+        budget: Option<&'r mut StringBudget>,
     ) -> Encoder<'r> {
         // SAFETY: there is room for a header.
         unsafe { put_header(start, id) };
-        Encoder { start, size: HEADER_SIZE, end, shares, room: PhantomData }
+        Encoder { start, size: HEADER_SIZE, end, budget, room: PhantomData }
     }
 
-    /// Writes nothing, and adds up in `shares` what the fields take.
-    pub(crate) fn measuring(shares: &'r mut Shares) -> Encoder<'r> {
+    /// Makes an encoder that writes nothing, and adds up the sizes of fields in `budget`.
+    pub(crate) fn measuring(budget: &'r mut StringBudget) -> Encoder<'r> {
         let start = std::ptr::null_mut();
-        Encoder { start, size: TOO_LARGE, end: 0, shares: Some(shares), room: PhantomData }
+        Encoder { start, size: TOO_LARGE, end: 0, budget: Some(budget), room: PhantomData }
     }
 
-    /// Appends bytes as they are: integers and floats. If they do not fit, the event counts as too
+    /// Appends bytes unchanged: integers and floats. If they do not fit, the event counts as too
     /// large.
     #[inline(always)]
     pub fn put<const N: usize>(&mut self, bytes: [u8; N]) {
         const { assert!(N <= GRAIN) };
         if self.size + N > self.end {
-            return self.lack(N);
+            return self.mark_too_large(N);
         }
-        // SAFETY: there is room for N bytes behind `size`.
+        // SAFETY: there is room for N bytes at `size`.
         #[expect(unsafe_code)]
         unsafe {
             self.start.add(self.size).cast::<[u8; N]>().write_unaligned(bytes);
@@ -135,13 +121,13 @@ impl<'r> Encoder<'r> {
         self.size += N;
     }
 
-    /// Appends integers of 8 bytes, one after the other, as so many calls of [`Encoder::put`] would.
+    /// Appends integers of 8 bytes, as repeated calls of [`Encoder::put`] would.
     #[inline(always)]
     pub fn put_words<const N: usize>(&mut self, words: [u64; N]) {
         if self.size + 8 * N > self.end {
-            return self.lack(8 * N);
+            return self.mark_too_large(8 * N);
         }
-        // SAFETY: there is room for N words behind `size`.
+        // SAFETY: there is room for N words at `size`.
         #[expect(unsafe_code)]
         unsafe {
             self.start.add(self.size).cast::<[u64; N]>().write_unaligned(words.map(u64::to_le));
@@ -149,12 +135,12 @@ impl<'r> Encoder<'r> {
         self.size += 8 * N;
     }
 
-    /// Appends any number of bytes as they are.
+    /// Appends any number of bytes unchanged.
     pub fn put_bytes(&mut self, bytes: &[u8]) {
         if bytes.len() > self.end.saturating_sub(self.size) {
-            return self.lack(bytes.len());
+            return self.mark_too_large(bytes.len());
         }
-        // SAFETY: there is room for them behind `size`, which is nobody else's.
+        // SAFETY: there is room for them at `size`, which nobody else uses.
         #[expect(unsafe_code)]
         unsafe {
             let into = self.start.add(self.size);
@@ -163,42 +149,43 @@ impl<'r> Encoder<'r> {
         self.size += bytes.len();
     }
 
-    /// Has the event count as too large, because of a field that fits none.
+    /// Makes the event count as too large, because a field fits no event.
     #[cold]
     pub fn give_up(&mut self) {
-        self.lack(TOO_LARGE);
+        self.mark_too_large(TOO_LARGE);
     }
 
-    /// Notes that bytes found no place.
+    /// Records that this many bytes did not fit.
     #[inline(always)]
-    fn lack(&mut self, bytes: usize) {
-        if let Some(shares) = &mut self.shares {
-            shares.add_fixed(bytes);
+    fn mark_too_large(&mut self, bytes: usize) {
+        if let Some(budget) = &mut self.budget {
+            budget.add_fixed(bytes);
         }
         self.size = TOO_LARGE;
     }
 
-    /// Appends a string: its bytes up to a NUL if it has one, and a NUL. If it does not fit, the event counts
-    /// as too large, or the string is shortened, where an event is encoded that takes shares.
+    /// Appends a string: its bytes up to its first NUL, if it has one, and a NUL. A string that
+    /// does not fit is shortened if the encoder has a budget; otherwise the event counts as too
+    /// large.
     #[inline(always)]
     pub fn put_string(&mut self, string: &str) {
         self.put_bytes_as_string(string.as_bytes());
     }
 
-    /// The same with bytes that are known to be a string.
+    /// Appends bytes that are known to be a string.
     #[inline(always)]
     pub fn put_bytes_as_string(&mut self, string: &[u8]) {
-        // Most strings are less than a grain, for which no jump is taken. Of an empty one nothing may be
-        // loaded.
-        let is_short = string.len().wrapping_sub(1) < GRAIN - 1 && self.shares.is_none();
+        // Most strings are shorter than a grain and need no jump. Nothing may be loaded of an empty
+        // string.
+        let is_short = string.len().wrapping_sub(1) < GRAIN - 1 && self.budget.is_none();
         if is_short && self.size + GRAIN <= self.end && is_grain_readable(string.as_ptr()) {
-            // SAFETY: there is room for a grain behind `size`; the string is not empty.
+            // SAFETY: there is room for a grain at `size`; the string is not empty.
             #[expect(unsafe_code)]
             let nuls =
                 unsafe { copy_grain(string.as_ptr(), self.start.add(self.size), string.len()) };
             self.size += nuls.trailing_zeros() as usize + 1;
         } else {
-            // SAFETY: so many bytes are there.
+            // SAFETY: the string has this many bytes.
             #[expect(unsafe_code)]
             unsafe {
                 self.put_any_string(string.as_ptr(), string.len());
@@ -206,20 +193,20 @@ impl<'r> Encoder<'r> {
         }
     }
 
-    /// Appends a string of C, NUL included, in one pass: sixteen bytes at a time, which are looked at
-    /// and copied together. What does not fit is as for other strings.
+    /// Appends a C string with its NUL in one pass: each step loads, checks and copies sixteen
+    /// bytes. A string that does not fit is treated as in [`put_string`](Self::put_string).
     ///
     /// # Safety
     ///
-    /// `string` points to bytes that end with a NUL, which nobody changes during the call.
+    /// `string` points to bytes that end with a NUL, and nobody changes them during the call.
     #[inline(always)]
     #[expect(unsafe_code)]
     pub unsafe fn put_c_string(&mut self, string: *const c_char) {
         let from = string.cast::<u8>();
-        // As above.
-        let is_plain = self.shares.is_none() && self.size + GRAIN <= self.end;
+        // The fast path of short strings, as above.
+        let is_plain = self.budget.is_none() && self.size + GRAIN <= self.end;
         if is_plain && is_grain_readable(from) {
-            // SAFETY: there is room for a grain behind `size`; the rest by the caller's promise.
+            // SAFETY: there is room for a grain at `size`; the rest by the caller's promise.
             let nuls = unsafe { copy_grain(from, self.start.add(self.size), GRAIN) };
             if nuls != 0 {
                 self.size += nuls.trailing_zeros() as usize + 1;
@@ -230,55 +217,55 @@ impl<'r> Encoder<'r> {
         unsafe { self.put_any_string(from, usize::MAX) };
     }
 
-    /// Appends any string. Everything is passed as values: passed on by reference the encoder would be kept in
-    /// memory from then on, and each field's place known only when the one before has been written there and
-    /// read back.
+    /// Appends any string. The encoder's fields are passed by value: by reference, the encoder
+    /// would be kept in memory from then on, and each field's position would be stored and loaded
+    /// again before the next one.
     ///
     /// # Safety
     ///
-    /// The string has `left` bytes, or ends with a NUL before; nobody changes it during the call.
+    /// The string has `left` bytes, or a NUL before; nobody changes it during the call.
     #[inline(always)]
     #[expect(unsafe_code)]
     unsafe fn put_any_string(&mut self, from: *const u8, left: usize) {
         // SAFETY: `size`, `end` and what is at `start` belong together; the rest by the caller's promise.
         self.size = unsafe {
-            match &mut self.shares {
+            match &mut self.budget {
                 None => append_string(self.start, self.size, self.end, from, left),
-                Some(shares) => shares.string(self.start, self.size, self.end, from, left),
+                Some(budget) => budget.string(self.start, self.size, self.end, from, left),
             }
         };
     }
 
-    /// What is known of strings that are shortened.
-    pub(crate) fn shares(&self) -> Option<&Shares> {
-        self.shares.as_deref()
+    /// The state of shortened strings, if strings are shortened.
+    pub(crate) fn budget(&self) -> Option<&StringBudget> {
+        self.budget.as_deref()
     }
 
-    /// Whether a field found no place at all, so that nobody could read the event.
+    /// Returns true if a field did not fit, so that the event is unreadable.
     #[inline(always)]
     pub fn lacks_field(&self) -> bool {
         self.size >= TOO_LARGE
     }
 
-    /// Bytes that are written so far, with the header. 0 if a field found no place.
+    /// Bytes written so far, with the header; 0 if a field did not fit.
     #[inline(always)]
     pub fn size(&self) -> usize {
         if self.lacks_field() { 0 } else { self.size }
     }
 
-    /// The event, to be recorded. One that lacks a field is larger than any sub-buffer, so that it is
-    /// counted as too large.
+    /// Returns the event, to be recorded. An event that lacks a field is larger than any
+    /// sub-buffer, and is counted as too large.
     #[inline(always)]
     pub fn event(&mut self) -> Event<'_> {
         Event::of(self.start, self.size)
     }
 
-    /// The fields so far; none if one of them found no place.
+    /// The fields so far; empty if one of them did not fit.
     pub fn fields(&self) -> &[u8] {
         self.fields_from(HEADER_SIZE)
     }
 
-    /// What was written since [`size`](Self::size) was this; nothing if a field found no place.
+    /// The fields written after [`size`](Self::size) was `at`; empty if a field did not fit.
     pub fn fields_from(&self, at: usize) -> &[u8] {
         let size = self.size().max(HEADER_SIZE);
         let at = at.clamp(HEADER_SIZE, size);
@@ -293,62 +280,7 @@ impl<'r> Encoder<'r> {
     }
 }
 
-/// Appends a string, of which `size` bytes are before; the size with it, or [`TOO_LARGE`] if it does not fit.
-///
-/// # Safety
-///
-/// There are `end + GRAIN` bytes at `start`, which are nobody else's; the string has `left` bytes, or ends with
-/// a NUL before, and nobody changes it during the call.
-#[inline(never)]
-#[expect(unsafe_code)]
-pub(crate) unsafe fn append_string(
-    start: *mut u8,
-    mut size: usize,
-    end: usize,
-    mut from: *const u8,
-    mut left: usize,
-) -> usize {
-    while left > 0 && size < end {
-        // SAFETY: there is room for a grain behind `size`, which is before the end; the string has a byte.
-        let nuls = unsafe { copy_any_grain(from, start.add(size), left.min(GRAIN)) };
-        if nuls != 0 {
-            size += nuls.trailing_zeros() as usize + 1;
-            return if size <= end { size } else { TOO_LARGE };
-        }
-        size += GRAIN;
-        left = left.saturating_sub(GRAIN);
-        // SAFETY: no NUL was among these bytes, so the string has all of them.
-        from = unsafe { from.add(GRAIN) };
-    }
-    if size >= end {
-        return TOO_LARGE;
-    }
-    // SAFETY: there is room for a byte.
-    unsafe { start.add(size).write(0) };
-    size + 1
-}
-
-/// Copies a string's first sixteen bytes, and says which of them are NULs: a bit for each, the lowest for
-/// the first. If it ends before, there is a NUL behind its end; if by a NUL of its own, then what is
-/// copied from behind that, and said of it, is anything.
-///
-/// # Safety
-///
-/// `from` is where a string is that has `left` bytes, at least one, or ends with a NUL before; `into` has room
-/// for [`GRAIN`] bytes.
-#[inline(always)]
-#[expect(unsafe_code)]
-pub(crate) unsafe fn copy_any_grain(from: *const u8, into: *mut u8, left: usize) -> u32 {
-    // SAFETY: by the caller's promise.
-    unsafe {
-        match is_grain_readable(from) {
-            true => copy_grain(from, into, left),
-            false => copy_grain_by_bytes(from, into, left),
-        }
-    }
-}
-
-/// Writes the header of an event of this class; the time comes when it is recorded.
+/// Writes the header of an event of class `id`; the time is filled in when it is recorded.
 ///
 /// # Safety
 ///
@@ -363,103 +295,19 @@ pub(crate) unsafe fn put_header(start: *mut u8, id: u16) {
     }
 }
 
-/// Whether sixteen bytes can be loaded if there is one: they are all on one page. (Also no if they are the
-/// page's last ones, which takes one instruction less to find out.)
-#[inline(always)]
-pub(crate) fn is_grain_readable(from: *const u8) -> bool {
-    const PAGE: usize = 4096;
-    from.addr().wrapping_add(GRAIN) & (PAGE - GRAIN) != 0
-}
-
-/// As [`copy_any_grain`], where [`is_grain_readable`] says that all bytes can be loaded.
-///
-/// # Safety
-///
-/// As above.
-#[cfg(all(target_arch = "x86_64", not(loom)))]
-#[inline(always)]
-#[expect(unsafe_code)]
-pub(crate) unsafe fn copy_grain(from: *const u8, into: *mut u8, left: usize) -> u32 {
-    use std::arch::x86_64::{
-        __m128i, _mm_and_si128, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8,
-        _mm_setzero_si128, _mm_storeu_si128,
-    };
-    /// As many ones as the string has bytes are right before the middle.
-    static ENDS: [u8; 2 * GRAIN] = {
-        let mut ends = [0; 2 * GRAIN];
-        let mut at = 0;
-        while at < GRAIN {
-            ends[at] = 0xff;
-            at += 1;
-        }
-        ends
-    };
-    let mut bytes: __m128i;
-    // SAFETY: no byte crosses a page, and the first one can be read. Bytes behind the string's end are
-    // nobody's business, and so they are loaded here and not by an expression of the language. The
-    // ends are loaded from `left` bytes before the middle on, of which there are at most sixteen.
-    unsafe {
-        std::arch::asm!(
-            "movdqu {bytes}, xmmword ptr [{from}]",
-            from = in(reg) from,
-            bytes = lateout(xmm_reg) bytes,
-            options(nostack, preserves_flags, readonly),
-        );
-        if left < GRAIN {
-            let ends = ENDS.as_ptr().add(GRAIN - left);
-            bytes = _mm_and_si128(bytes, _mm_loadu_si128(ends.cast()));
-        }
-        _mm_storeu_si128(into.cast(), bytes);
-        _mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_setzero_si128())).cast_unsigned()
-    }
-}
-
-/// # Safety
-///
-/// As above.
-#[cfg(not(all(target_arch = "x86_64", not(loom))))]
-#[expect(unsafe_code)]
-pub(crate) unsafe fn copy_grain(from: *const u8, into: *mut u8, left: usize) -> u32 {
-    // SAFETY: by the caller's promise.
-    unsafe { copy_grain_by_bytes(from, into, left) }
-}
-
-/// As [`copy_any_grain`], without a look at any byte behind the string's end.
-///
-/// # Safety
-///
-/// `from` is where a string is that has `left` bytes or ends with a NUL before; `into` has room for [`GRAIN`]
-/// bytes.
-#[cold]
-#[inline(never)]
-#[expect(unsafe_code)]
-unsafe fn copy_grain_by_bytes(from: *const u8, into: *mut u8, left: usize) -> u32 {
-    for index in 0..GRAIN {
-        // SAFETY: no NUL was before, and the string has a byte there if it is not over.
-        unsafe {
-            let byte = if index < left { from.add(index).read() } else { 0 };
-            into.add(index).write(byte);
-            if byte == 0 {
-                return 1 << index;
-            }
-        }
-    }
-    0
-}
-
 /// An encoded event.
 #[derive(Debug)]
 pub struct Event<'e> {
-    /// What can be read from here on: `size`, rounded up to [`COPIED`].
+    /// Start of the event. `size` bytes, rounded up to [`COPIED`], can be read.
     start: *mut u8,
     size: usize,
     place: PhantomData<&'e mut [u8]>,
 }
 
 impl<'e> Event<'e> {
-    /// The event of class `id` whose fields are in `bytes` from [`HEADER_SIZE`] to `size`. `bytes`
-    /// must have room up to the next multiple of 32, because so many are copied at a time; `None` if
-    /// it has not.
+    /// Makes an event of class `id` whose fields are in `bytes` from [`HEADER_SIZE`] to `size`.
+    /// Returns `None` if `bytes` ends before the next multiple of 32, the unit in which events are
+    /// copied.
     pub fn new(bytes: &'e mut [u8], size: usize, id: u16) -> Option<Event<'e>> {
         if size < HEADER_SIZE || size.checked_next_multiple_of(COPIED)? > bytes.len() {
             return None;
@@ -468,28 +316,28 @@ impl<'e> Event<'e> {
         Some(Event { start: bytes.as_mut_ptr(), size, place: PhantomData })
     }
 
-    /// The event of this size that an encoder has written from `start` on.
+    /// Returns the event of this size that an encoder has written at `start`.
     #[inline(always)]
     pub(crate) fn of(start: *mut u8, size: usize) -> Event<'e> {
         Event { start, size, place: PhantomData }
     }
 
-    /// The same one.
+    /// Reborrows the event.
     #[cfg(not(loom))]
     #[inline(always)]
-    pub(crate) fn again(&mut self) -> Event<'_> {
+    pub(crate) fn reborrow(&mut self) -> Event<'_> {
         Event { place: PhantomData, ..*self }
     }
 
-    /// Where it starts; [`Event::copied_size`] bytes can be read from there on, of which those
-    /// behind its size may never have been written.
+    /// Start of the event. [`Event::copied_size`] bytes can be read; those after the event's size
+    /// may be uninitialised.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     #[inline(always)]
     pub(crate) fn start(&self) -> *const u8 {
         self.start
     }
 
-    /// Its size, rounded up to what is copied.
+    /// Size of the event, rounded up to the unit of copying.
     #[inline(always)]
     pub(crate) fn copied_size(&self) -> usize {
         self.size.next_multiple_of(COPIED)
@@ -501,9 +349,9 @@ impl<'e> Event<'e> {
         self.size
     }
 
-    /// Its bytes.
+    /// The event's bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: so many bytes are written there, and nobody else has them now.
+        // SAFETY: this many bytes are written there, and nobody else uses them now.
         #[expect(unsafe_code)]
         unsafe {
             std::slice::from_raw_parts(self.start, self.size)
@@ -511,7 +359,7 @@ impl<'e> Event<'e> {
     }
 
     pub(crate) fn set_time(&mut self, time: u64) {
-        // SAFETY: an event has at least a header, which is ours.
+        // SAFETY: an event has at least a header, which this value owns.
         #[expect(unsafe_code)]
         unsafe {
             self.start.add(TIME_AT).cast::<[u8; 8]>().write_unaligned(time.to_le_bytes());
@@ -574,7 +422,7 @@ mod tests {
                 let expected = [&[9][..], &expected].concat();
                 assert_eq!(encoder.fields(), expected, "{length} {distance}");
 
-                // The same as a string that has no NUL, up to the end of what can be read.
+                // The same string without a NUL, up to the end of the readable memory.
                 let mut encoder = Encoder::new(&mut room, 1);
                 encoder.put([9]);
                 // SAFETY: written above, and nobody else has it.

@@ -1,132 +1,132 @@
-//! The daemon's side: takes what is complete, as packets with headers of its own.
+//! The agent's side: takes complete events, as packets with headers of its own.
 
 use crate::cells::{Cells, Word};
-use crate::encode::{HEADER_SIZE, TIME_AT};
+use crate::clock::Clock;
+use crate::event_layout::{HEADER_SIZE, TIME_AT};
 use crate::packet::{self, Header};
+use crate::position;
 use crate::shape::{self, Mode, Shape};
-#[cfg(not(loom))]
-use crate::shape::{DOZING, SLEEPING};
-use crate::write::{self, Clock};
 #[cfg(loom)]
 use loom::sync::atomic::fence;
 use std::ops::Range;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 #[cfg(not(loom))]
-use std::sync::atomic::{Ordering::SeqCst, fence};
+use std::sync::atomic::fence;
 
-/// Reads one ring. The position is the reader's own: what the memory says of it is for writers.
+/// Reads one ring. The reader keeps its own position; the copy in the memory is for writers only.
 #[derive(Clone, Debug)]
 pub struct Reader {
     ring: usize,
     clock: Clock,
     position: u64,
-    /// When the last packet that was taken ends.
+    /// End time of the last packet taken.
     last_time: u64,
-    /// Packets so far, and sub-buffers that were overwritten unread.
+    /// Number of the next packet: packets taken, and sub-buffers overwritten unread.
     count: u64,
-    frees: Frees,
-    /// Events discarded, as the last packet says.
+    freeing: Freeing,
+    /// Discarded events, as in the last packet's header.
     discarded: u64,
-    /// Those of them that were discarded in the ring before this one.
+    /// The part of them that was discarded in the rings before this one.
     before: u64,
-    /// Events discarded in this ring that nobody is to be told of.
+    /// Events discarded in this ring that are not reported.
     forgotten: u64,
-    /// Whether the memory has had nonsense.
-    is_over: bool,
-    /// The moment up to which it reads; `None` is without end.
+    /// Set once the ring held invalid data; the ring is not read again.
+    is_corrupt: bool,
+    /// The moment up to which the ring is read; `None` means without end.
     end: Option<Moment>,
 }
 
-/// How far a ring had been written at one moment.
+/// State of a ring at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
-    /// Where the events end that had been recorded.
+    /// Position of the writers.
     position: u64,
-    /// All of them happened by this time.
+    /// Time of the last event, or a later time.
     time: u64,
-    /// Events that had been discarded.
+    /// Events discarded so far.
     discarded: u64,
 }
 
-/// When writers are told that they need not wait any more for what was read.
+/// When the reader allows writers to overwrite events that it has taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Frees {
-    AsItTakes,
-    WhenTold,
-    /// It only looks; that is up to another reader.
+enum Freeing {
+    OnTake,
+    OnFree,
+    /// Another reader decides; this one only takes copies.
+    ByOtherReader,
+    /// There is no other reader, and writers are never allowed to.
     Never,
-    /// There is no other reader, and writers are not told.
-    Nobody,
 }
 
-/// What a reader has left that was killed.
+/// State that a reader left when it was killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Left {
-    /// Where the ring starts.
+    /// First position of the ring.
     pub start: u64,
-    /// It had freed what comes before this position, …
+    /// Events before this position had been freed.
     pub read: u64,
-    /// … and begun to write what comes before this one …
+    /// Events before this position were being written to a file, or had been written.
     pub next: u64,
-    /// … to a file of this size, …
+    /// Size of the file before that write.
     pub size_before: u64,
-    /// … which has this one if it was done.
+    /// Size of the file after that write.
     pub size_after: u64,
-    /// Events that were discarded in the ring before this one, …
+    /// Events discarded in the rings before this one.
     pub discarded_before: u64,
-    /// … and in this one, of which nobody is to be told.
+    /// Events discarded in this ring that are not reported.
     pub discarded_forgotten: u64,
-    /// Whether nothing is wanted any more that is in the rings before this one.
+    /// Whether the contents of the rings before this one are not wanted any more.
     pub is_first: bool,
 }
 
-/// What was found in a ring.
+/// Result of taking from a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// A packet.
     Packet(Packet),
-    /// Nothing new.
+    /// There are no new events.
     Nothing,
-    /// Sub-buffers have been overwritten before they could be read: so many bytes.
+    /// Sub-buffers were overwritten before they could be read: this many bytes.
     Overwritten(u64),
-    /// What cannot be. The ring is not read any more.
+    /// The ring holds invalid data. It is not read any more.
     Nonsense,
 }
 
-/// A packet that was taken.
+/// A packet taken from a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// What its header says.
+    /// The packet's header.
     pub header: Header,
-    /// Whether there may be more events of its sub-buffer.
+    /// Whether the packet's sub-buffer may get more events.
     pub is_partial: bool,
 }
 
-/// How much there is to take.
+/// Events that can be taken at the reader's position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Extent {
-    /// The rest of a sub-buffer that has been left.
-    Whole(Until),
-    /// Of the one that is being written.
-    Part(Until),
+    /// The rest of a sub-buffer that writers have left.
+    Whole(ExtentEnd),
+    /// Events of the sub-buffer that is being written.
+    Part(ExtentEnd),
     Nothing,
     Nonsense,
 }
 
-/// To where events can be taken, and what is known of that moment.
+/// End of the events that can be taken, with the ring's state there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Until {
+struct ExtentEnd {
     position: u64,
     time: u64,
-    /// Events that had been discarded.
+    /// Events discarded so far.
     discarded: u64,
-    /// Position of the next sub-buffer, where this one has been left.
+    /// Position of the next sub-buffer, if this one has been left.
     next: u64,
 }
 
 impl Reader {
-    /// A reader of a ring, from its start. `clock` is that of its writers: no packet ends later than
-    /// now, or a time from far ahead, once written into the memory, would be that of all later packets.
+    /// Makes a reader that starts at the beginning of a ring. `clock` is the writers' clock: no
+    /// packet ends later than its current time. Otherwise a time far in the future, once written
+    /// into the memory, would be the time of all later packets.
     pub fn new(shape: &Shape, ring: usize, clock: Clock) -> Reader {
         Reader {
             ring,
@@ -134,21 +134,22 @@ impl Reader {
             position: shape.start,
             last_time: 0,
             count: 0,
-            frees: Frees::AsItTakes,
+            freeing: Freeing::OnTake,
             discarded: 0,
             before: 0,
             forgotten: 0,
-            is_over: false,
+            is_corrupt: false,
             end: None,
         }
     }
 
-    /// A reader of a ring from the oldest sub-buffer that can still be read, for snapshots. It only
-    /// looks: nobody waits for it, so that what it wants to read may be overwritten
-    /// ([`Taken::Overwritten`]); and it does not disturb the ring's other reader. Where events are discarded, that
-    /// is what the other reader has not freed.
+    /// Makes a reader for a snapshot, from the oldest sub-buffer that can still be read. Writers do
+    /// not wait for it, so what it is about to read may be overwritten ([`Taken::Overwritten`]),
+    /// and it does not affect the ring's other reader. In discard mode it starts at the events that
+    /// the other reader has not freed.
     pub fn from_oldest(cells: &Cells, shape: &Shape, ring: usize, clock: Clock) -> Reader {
-        let mut reader = Reader { frees: Frees::Never, ..Reader::new(shape, ring, clock) };
+        let mut reader =
+            Reader { freeing: Freeing::ByOtherReader, ..Reader::new(shape, ring, clock) };
         // Acquire: pairs with the release of a writer's last store.
         let write = cells.load(shape.control_of(ring), Word::Write, Acquire);
         reader.position = match shape.mode {
@@ -158,59 +159,61 @@ impl Reader {
         reader
     }
 
-    /// The same for snapshots of what this reader, which takes nothing, has not passed over.
+    /// Makes a reader for a snapshot that starts at this reader's position. This reader takes
+    /// nothing.
     #[must_use]
     pub fn looking(&self, cells: &Cells, shape: &Shape) -> Reader {
-        let position = self.overtaken_to(cells, shape).unwrap_or(self.position);
-        // Where events are discarded, nothing is overwritten that it has not passed over.
-        let frees = if shape.mode == Mode::Discard { Frees::Nobody } else { Frees::Never };
-        Reader { position, frees, ..self.clone() }
+        let position = self.overtaken_position(cells, shape).unwrap_or(self.position);
+        // In discard mode, events after this reader's position are never overwritten.
+        let freeing =
+            if shape.mode == Mode::Discard { Freeing::Never } else { Freeing::ByOtherReader };
+        Reader { position, freeing, ..self.clone() }
     }
 
-    /// Has it read only what the ring held at that moment.
+    /// Limits the reader to the events that the ring held at that moment.
     #[must_use]
     pub fn until(self, end: Moment) -> Reader {
         Reader { end: Some(end), ..self }
     }
 
-    /// Whether so much has been written behind this reader's position that it was overwritten.
+    /// Returns true if events at this reader's position have been overwritten.
     pub fn is_overtaken(&self, cells: &Cells, shape: &Shape) -> bool {
-        self.overtaken_to(cells, shape).is_some()
+        self.overtaken_position(cells, shape).is_some()
     }
 
-    fn overtaken_to(&self, cells: &Cells, shape: &Shape) -> Option<u64> {
+    fn overtaken_position(&self, cells: &Cells, shape: &Shape) -> Option<u64> {
         // Acquire: as above.
         let write = cells.load(shape.control_of(self.ring), Word::Write, Acquire);
         let oldest = self.oldest(shape, write).filter(|_| shape.mode == Mode::Overwrite);
         oldest.filter(|oldest| self.is_behind(*oldest))
     }
 
-    /// Passes over all that is there, as if nothing had been recorded or discarded so far.
+    /// Skips everything recorded or discarded so far, as if it had never been.
     pub fn pass_over(&mut self, cells: &Cells, shape: &Shape) {
-        // Acquire: pairs with the release of a writer's last store. Events that are discarded meanwhile
-        // come before or after, as one likes.
+        // Acquire: pairs with the release of a writer's last store. Events that are discarded
+        // meanwhile may count either way.
         self.position = cells.load(shape.control_of(self.ring), Word::Write, Acquire);
         (self.count, self.before, self.discarded) = (0, 0, 0);
         self.forgotten = cells.lost(shape, self.ring);
     }
 
-    /// What it has taken is told, and what was discarded by then; what comes after that is told as if nothing
-    /// had been before.
+    /// Starts a new recording: packets and discarded events so far have been reported, and later
+    /// packets are numbered and counted from 0.
     pub fn begin_anew(&mut self) {
         let told = self.discarded.saturating_sub(self.before);
         self.forgotten = self.forgotten.saturating_add(told);
         (self.count, self.before, self.discarded) = (0, 0, 0);
     }
 
-    /// Has it free what it has taken only when it is told to ([`free`](Self::free)): when that is safe
+    /// Makes the reader free events only by [`free`](Self::free), once they are stored safely
     /// elsewhere.
     #[must_use]
     pub fn when_told(self) -> Reader {
-        Reader { frees: Frees::WhenTold, ..self }
+        Reader { freeing: Freeing::OnFree, ..self }
     }
 
-    /// A reader of a ring that another process has left, from `position` on, behind the packet that ends
-    /// with `last`. It only looks.
+    /// Makes a reader for a ring that another process has left, which continues at `position` after
+    /// the packet with the header `last`. It does not free anything.
     pub fn behind(
         shape: &Shape,
         ring: usize,
@@ -218,22 +221,23 @@ impl Reader {
         (position, left): (u64, Left),
         last: Option<Header>,
     ) -> Reader {
-        let reader = Reader { frees: Frees::Nobody, position, ..Reader::new(shape, ring, clock) };
+        let reader =
+            Reader { freeing: Freeing::Never, position, ..Reader::new(shape, ring, clock) };
         let (before, forgotten) = (left.discarded_before, left.discarded_forgotten);
         Reader { before, forgotten, ..reader.going_on(last) }
     }
 
-    /// Events that were discarded so far, in this ring and in those before it.
-    fn discarded_in_all(&self, cells: &Cells, shape: &Shape) -> u64 {
-        self.in_all(cells.lost(shape, self.ring))
+    /// Events discarded so far, in this ring and in those before it.
+    fn discarded_total(&self, cells: &Cells, shape: &Shape) -> u64 {
+        self.total_discarded(cells.lost(shape, self.ring))
     }
 
-    /// The same, where so many were in this ring.
-    fn in_all(&self, discarded: u64) -> u64 {
+    /// Adds the events discarded before this ring to the number of this ring.
+    fn total_discarded(&self, discarded: u64) -> u64 {
         self.before.saturating_add(discarded.saturating_sub(self.forgotten))
     }
 
-    /// Has its packets go on behind those of another ring: in number, time and discarded events.
+    /// Continues the packets of another ring: in number, time and discarded events.
     #[must_use]
     pub fn going_on(self, last: Option<Header>) -> Reader {
         let Some(last) = last else { return self };
@@ -241,56 +245,59 @@ impl Reader {
         Reader { last_time, count, discarded: last.discarded, before: last.discarded, ..self }
     }
 
-    /// Says that what was taken is about to be written to a file, which has the first size before and the
-    /// second one then. So if this process is killed, the next one knows where to go on: what was written
-    /// as a whole is done, and a part of it is taken back.
+    /// Announces that the events taken will be written to a file, with the file's size before and
+    /// after. If this process is killed, the next one knows where to continue: a complete write is
+    /// kept, and a partial one is undone.
     pub fn announce(&self, cells: &Cells, shape: &Shape, sizes: (u64, u64)) {
         let control = shape.control_of(self.ring);
         cells.store(control, Word::SizeBefore, sizes.0, Relaxed);
         cells.store(control, Word::SizeAfter, sizes.1, Relaxed);
-        // Release: whoever sees the position sees the sizes.
+        // Release: whoever sees the position sees the sizes; pairs with the acquire in
+        // `Cells::left`.
         cells.store(control, Word::Next, self.position, Release);
     }
 
-    /// Notes what was discarded in the ring before, and what is forgotten, for the process after this one.
+    /// Stores the numbers of discarded and forgotten events, for this process's successor.
     pub fn note_before(&self, cells: &Cells, shape: &Shape) {
         let control = shape.control_of(self.ring);
         cells.store(control, Word::Before, self.before, Relaxed);
         cells.store(control, Word::Forgotten, self.forgotten, Relaxed);
     }
 
-    /// Notes that nothing is wanted any more of rings before this one, for the process after this one.
+    /// Stores that the contents of the rings before this one are not wanted any more, for this
+    /// process's successor.
     pub fn note_first(&self, cells: &Cells, shape: &Shape) {
         cells.store(shape.control_of(self.ring), Word::First, 1, Relaxed);
     }
 
-    /// Frees what was taken.
+    /// Allows writers to overwrite the events that were taken.
     pub fn free(&self, cells: &Cells, shape: &Shape) {
-        // Release: as in `take`.
+        // Release: pairs with the writer's acquire in `Writer::next`.
         cells.store(shape.control_of(self.ring), Word::Read, self.position, Release);
     }
 
-    /// Bytes that can be taken, roughly: headers and ends of sub-buffers count too.
+    /// Bytes that can be taken, approximately: headers and unused ends of sub-buffers count too.
     pub fn waiting(&self, cells: &Cells, shape: &Shape) -> u64 {
-        // Relaxed: a number to be shown.
+        // Relaxed: for display only.
         let control = shape.control_of(self.ring);
         let write = cells.load(control, Word::Write, Relaxed);
         let restart = cells.load(control, Word::Restart, Relaxed);
-        let waiting = write::unread(shape, restart, (self.position, write));
+        let waiting = position::unread(shape, restart, self.position, write);
         waiting.min(shape.ring_size() as u64)
     }
 
-    /// True if no event is left to read. Unlike [`waiting`](Self::waiting) it does not count the header of a
-    /// sub-buffer that a writer has begun before it was moved to another processor.
+    /// Returns true if no event is left to read. Unlike [`waiting`](Self::waiting) this does not
+    /// count the header of a sub-buffer that a writer began before it was migrated to another
+    /// processor.
     pub fn is_drained(&self, cells: &Cells, shape: &Shape) -> bool {
         // Acquire: pairs with the release of a writer's last store.
         let write = cells.load(shape.control_of(self.ring), Word::Write, Acquire);
         let extent = self.extent(cells, shape, write);
-        self.is_over || matches!(extent, Extent::Nothing | Extent::Nonsense)
+        self.is_corrupt || matches!(extent, Extent::Nothing | Extent::Nonsense)
     }
 
-    /// Appends the next packet to `buffer`, a header and events; with `part`, also what is there of
-    /// a sub-buffer that is not full yet.
+    /// Appends the next packet to `buffer`, a header and events. With `part`, also takes the events
+    /// of a sub-buffer that is not full yet.
     pub fn take(
         &mut self,
         cells: &Cells,
@@ -299,7 +306,7 @@ impl Reader {
         buffer: &mut Vec<u8>,
     ) -> Taken {
         let start = buffer.len();
-        let taken = self.take_by(cells, shape, part, |place| {
+        let taken = self.take_with(cells, shape, part, |place| {
             buffer.extend_from_slice(&[0; packet::SIZE]);
             cells.append_to(place, buffer);
         });
@@ -313,18 +320,19 @@ impl Reader {
         taken
     }
 
-    /// Whether what it has taken stays as it is in the memory until it is [freed](Self::free), so that it
-    /// can be taken [in its place](Self::take_in_place).
+    /// Returns true if taken events stay unchanged in the memory until they are
+    /// [freed](Self::free), so that they can be [taken in place](Self::take_in_place).
     pub fn takes_in_place(&self, shape: &Shape) -> bool {
-        shape.mode == Mode::Discard && self.frees == Frees::WhenTold
+        shape.mode == Mode::Discard && self.freeing == Freeing::OnFree
     }
 
-    /// Takes the next packet as [`take`](Self::take) does, but leaves its events where they are, and says
-    /// where that is. Only programs that write nonsense change them before they are freed.
+    /// Takes the next packet like [`take`](Self::take), but leaves its events in the memory and
+    /// returns their range. Only a program that writes invalid data changes them before they are
+    /// freed.
     ///
     /// # Panics
     ///
-    /// If it does not [take so](Self::takes_in_place).
+    /// If [`takes_in_place`](Self::takes_in_place) is false.
     pub fn take_in_place(
         &mut self,
         cells: &Cells,
@@ -333,39 +341,40 @@ impl Reader {
     ) -> (Taken, Range<usize>) {
         assert!(self.takes_in_place(shape), "what is not copied would be overwritten");
         let mut events = 0..0;
-        let taken = self.take_by(cells, shape, part, |place| events = place);
+        let taken = self.take_with(cells, shape, part, |place| events = place);
         (taken, events)
     }
 
-    /// Appends a last packet to `buffer`, without events, if events have been discarded of which no
-    /// packet has told yet: a CTF reader learns of them from the next packet. To be called when there
-    /// is nothing to take and there are no writers any more; then the events in all packets of a ring
-    /// and [`Header::discarded`] of the last are all that were tried, but for what was overwritten.
+    /// Appends a last packet without events to `buffer`, if events have been discarded that no
+    /// packet has reported: a CTF reader learns of them from the next packet. Call this when there
+    /// is nothing to take and there are no writers any more. Then the events in all packets of the
+    /// ring, and [`Header::discarded`] of the last one, add up to all events that were tried,
+    /// except those overwritten.
     pub fn finish(&mut self, cells: &Cells, shape: &Shape, buffer: &mut Vec<u8>) -> Option<Packet> {
-        let discarded = self.discarded_in_all(cells, shape);
+        let discarded = self.discarded_total(cells, shape);
         if discarded <= self.discarded {
             return None;
         }
         // From the end of the last packet until now.
-        let header = self.header(shape, 0, (0, u64::MAX), discarded);
+        let header = self.header(shape, 0, 0, u64::MAX, discarded);
         buffer.extend_from_slice(&header.to_bytes());
         Some(Packet { header, is_partial: false })
     }
 
-    /// Takes the next packet. `copy` is told where its events are, and copies them if they do not stay; what
-    /// it has copied counts if a packet is taken.
-    fn take_by(
+    /// Takes the next packet. Calls `copy` with the range of its events, which are to be copied
+    /// unless they stay; the copy is valid if a packet is returned.
+    fn take_with(
         &mut self,
         cells: &Cells,
         shape: &Shape,
         part: bool,
         copy: impl FnMut(Range<usize>),
     ) -> Taken {
-        if self.is_over {
+        if self.is_corrupt {
             return Taken::Nothing;
         }
         let taken = self.take_next(cells, shape, part, copy);
-        self.is_over = taken == Taken::Nonsense;
+        self.is_corrupt = taken == Taken::Nonsense;
         taken
     }
 
@@ -377,14 +386,15 @@ impl Reader {
         mut copy: impl FnMut(Range<usize>),
     ) -> Taken {
         let control = shape.control_of(self.ring);
-        // Sub-buffers of which everything has been taken as a part are passed.
+        // Skips sub-buffers whose events have all been taken as parts.
         for _ in 0..=shape.subbuffer_count {
-            // Acquire: pairs with the release of a writer's last store; what lies before is there.
+            // Acquire: pairs with the release of a writer's last store; all bytes before the
+            // position are seen.
             let write = cells.load(control, Word::Write, Acquire);
             if let Some(skipped) = self.skip_overwritten(cells, shape, write) {
                 return skipped;
             }
-            let (until, is_partial) = match self.extent_until_end(cells, shape, write) {
+            let (until, is_partial) = match self.extent_before_limit(cells, shape, write) {
                 Extent::Whole(until) => (until, false),
                 Extent::Part(until) if part => (until, true),
                 Extent::Part(_) | Extent::Nothing => return Taken::Nothing,
@@ -393,7 +403,7 @@ impl Reader {
                     return self.skip_overwritten(cells, shape, write).unwrap_or(Taken::Nonsense);
                 }
             };
-            let begin = self.position_of_events(shape);
+            let begin = self.events_position(shape);
             let size = until.position.wrapping_sub(begin) as usize;
             let place = self.place(shape, begin);
             let mut first = [0; HEADER_SIZE];
@@ -409,8 +419,8 @@ impl Reader {
                 return skipped;
             }
             self.position = if is_partial { until.position } else { until.next };
-            if self.frees == Frees::AsItTakes {
-                // Release: pairs with the writer's acquire in `Writer::is_full`: it overwrites only
+            if self.freeing == Freeing::OnTake {
+                // Release: pairs with the writer's acquire in `Writer::next`, which overwrites only
                 // what has been read.
                 cells.store(control, Word::Read, self.position, Release);
             }
@@ -419,30 +429,31 @@ impl Reader {
             }
             let mut first_time = [0; 8];
             first_time.copy_from_slice(&first[TIME_AT..]);
-            let times = (u64::from_le_bytes(first_time), until.time);
+            let first_time = u64::from_le_bytes(first_time);
             let discarded = until.discarded.min(cells.lost(shape, self.ring));
-            let discarded = self.in_all(discarded);
-            let header = self.header(shape, size, times, discarded);
+            let discarded = self.total_discarded(discarded);
+            let header = self.header(shape, size, first_time, until.time, discarded);
             return Taken::Packet(Packet { header, is_partial });
         }
-        // Nobody fills sub-buffers with nothing.
+        // An honest writer never leaves that many empty sub-buffers.
         Taken::Nonsense
     }
 
-    /// The position that a writer has come to, loaded after everything that was copied.
+    /// Loads the writers' position after everything that was copied.
     fn write_after_copies(&self, cells: &Cells, shape: &Shape) -> u64 {
-        // Acquire: no copy is done after the load. If a writer has begun to overwrite a sub-buffer,
-        // its position was beyond the one before, and `oldest` leaves that room.
+        // Acquire: no copy is moved after the load; pairs with the release fence in
+        // `RingLock::switch`. If a writer has begun to overwrite a sub-buffer, its position was
+        // beyond the one before, and `oldest` leaves that much distance.
         fence(Acquire);
         cells.load(shape.control_of(self.ring), Word::Write, Relaxed)
     }
 
-    /// Moves on to the oldest sub-buffer that is still there, if that is further on.
+    /// Moves to the oldest sub-buffer that is still valid, if that is ahead.
     fn skip_overwritten(&mut self, cells: &Cells, shape: &Shape, write: u64) -> Option<Taken> {
-        let oldest = match (shape.mode, self.frees) {
-            // Writers overwrite what the other reader has freed; loaded behind `write`, which a writer
-            // stores when it has begun to.
-            (Mode::Discard, Frees::Never) => {
+        let oldest = match (shape.mode, self.freeing) {
+            // Writers overwrite what the other reader has freed. Loaded after `write`, which a
+            // writer stores when it has begun to overwrite.
+            (Mode::Discard, Freeing::ByOtherReader) => {
                 cells.load(shape.control_of(self.ring), Word::Read, Acquire)
             }
             (Mode::Discard, _) => return None,
@@ -450,8 +461,8 @@ impl Reader {
         };
         let skipped = oldest.wrapping_sub(self.position);
         self.is_behind(oldest).then(|| {
-            // Readers of CTF learn of lost packets from numbers that are missing. One of which a part
-            // has been taken counts too.
+            // CTF readers detect lost packets by missing numbers. A sub-buffer that was taken in
+            // part counts too.
             let size = shape.subbuffer_size as u64;
             let lost = (skipped + self.position % size) / size;
             self.count = self.count.saturating_add(lost);
@@ -460,22 +471,24 @@ impl Reader {
         })
     }
 
-    /// Whether it is before that position. Behind is also what is far ahead, as positions wrap.
+    /// Returns true if the reader is before that position. Positions wrap, so a position far ahead
+    /// counts as behind.
     fn is_behind(&self, position: u64) -> bool {
         (1..1 << 63).contains(&position.wrapping_sub(self.position))
     }
 
-    /// The next packet's header: whatever the memory says, times and counts do not go back and sizes
-    /// are right.
+    /// Makes the next packet's header. Whatever the memory says, times and counts never go back and
+    /// sizes are right.
     fn header(
         &mut self,
         shape: &Shape,
         events_size: usize,
-        (first_time, last_time): (u64, u64),
+        first_time: u64,
+        last_time: u64,
         discarded: u64,
     ) -> Header {
-        // Now, which is after all that was copied; an honest writer's times are before.
-        let now = self.clock.now_everywhere().max(self.last_time);
+        // The current time is after all that was copied; an honest writer's times are before it.
+        let now = self.clock.now_after_loads().max(self.last_time);
         let first_time = first_time.clamp(self.last_time, now);
         let size = (packet::SIZE + events_size) as u64;
         let header = Header {
@@ -495,8 +508,8 @@ impl Reader {
         header
     }
 
-    /// The part of the [extent](Self::extent) that comes before the reader's end, if it has one.
-    fn extent_until_end(&self, cells: &Cells, shape: &Shape, write: u64) -> Extent {
+    /// Returns the part of the [extent](Self::extent) before the reader's limit, if it has one.
+    fn extent_before_limit(&self, cells: &Cells, shape: &Shape, write: u64) -> Extent {
         let Some(end) = self.end else { return self.extent(cells, shape, write) };
         if !self.is_behind(end.position) {
             return Extent::Nothing;
@@ -509,30 +522,30 @@ impl Reader {
             return extent;
         }
         let Moment { position, time, discarded } = end;
-        match Reader::is_events(position.wrapping_sub(self.position_of_events(shape))) {
-            true => Extent::Part(Until { position, time, discarded, next: position }),
-            // Only a program that writes nonsense ends within a header.
+        match Reader::is_events(position.wrapping_sub(self.events_position(shape))) {
+            true => Extent::Part(ExtentEnd { position, time, discarded, next: position }),
+            // Only a program that writes invalid data ends within a header.
             false => Extent::Nothing,
         }
     }
 
-    /// What there is to take, at the reader's position.
+    /// Returns the events that can be taken at the reader's position.
     fn extent(&self, cells: &Cells, shape: &Shape, write: u64) -> Extent {
         let waiting = write.wrapping_sub(self.position);
         if waiting == 0 {
             return Extent::Nothing;
         }
-        // Less than a ring before it went on at its start, and less than one behind that. Within a header is
-        // where a program may say that it was read up to.
+        // At most a ring before its restart and a ring after it can be unread. A position within a
+        // header was stored by a program that writes invalid data.
         let offset = (self.position % shape.subbuffer_size as u64) as usize;
         if waiting > 2 * shape.ring_size() as u64 || (1..packet::SIZE).contains(&offset) {
             return Extent::Nonsense;
         }
         let start = self.subbuffer_start(shape);
-        let events = self.position_of_events(shape);
+        let events = self.events_position(shape);
         if write.wrapping_sub(start) >= shape.subbuffer_size as u64 {
-            // It has been left. Its header says where its events end; the reader goes by that as
-            // far as it makes sense.
+            // Writers have left the sub-buffer. Its header says where its events end; the reader
+            // accepts that if it is plausible.
             let mut bytes = [0; packet::SIZE];
             let place = self.place(shape, start);
             if !cells.can_read(place..place + packet::SIZE) {
@@ -548,7 +561,7 @@ impl Reader {
                 && header.packet_size.is_multiple_of(shape.subbuffer_size as u64)
                 && header.packet_size <= write.wrapping_sub(start);
             return match is_sound {
-                true => Extent::Whole(Until {
+                true => Extent::Whole(ExtentEnd {
                     position: end,
                     time: header.last_time,
                     discarded: header.discarded,
@@ -566,13 +579,13 @@ impl Reader {
         match position.wrapping_sub(events) {
             0 => Extent::Nothing,
             size if Reader::is_events(size) => {
-                Extent::Part(Until { position, time, discarded, next: position })
+                Extent::Part(ExtentEnd { position, time, discarded, next: position })
             }
             _ => Extent::Nonsense,
         }
     }
 
-    /// Whether so many bytes can be events: none, or at least a header.
+    /// Returns true if this many bytes can be events: 0, or at least a header.
     fn is_events(size: u64) -> bool {
         size == 0 || (HEADER_SIZE as u64..shape::SUBBUFFER_SIZE_MAX as u64).contains(&size)
     }
@@ -581,8 +594,8 @@ impl Reader {
         self.position - self.position % shape.subbuffer_size as u64
     }
 
-    /// Where the events start that are not taken yet.
-    fn position_of_events(&self, shape: &Shape) -> u64 {
+    /// Position of the first event that has not been taken.
+    fn events_position(&self, shape: &Shape) -> u64 {
         match self.position.is_multiple_of(shape.subbuffer_size as u64) {
             true => self.position.wrapping_add(packet::SIZE as u64),
             false => self.position,
@@ -593,9 +606,9 @@ impl Reader {
         shape.data_of(self.ring).start + (position % shape.ring_size() as u64) as usize
     }
 
-    /// Where the oldest sub-buffer starts that no writer may be writing to, where positions have
-    /// come to `write`; `None` if nothing has been overwritten yet. The one behind that which is
-    /// being written may be being begun.
+    /// Returns the position of the oldest sub-buffer that no writer may be writing to, if the
+    /// writers are at `write`; `None` if nothing has been overwritten yet. The sub-buffer after the
+    /// one being written may be being begun.
     fn oldest(&self, shape: &Shape, write: u64) -> Option<u64> {
         let size = shape.subbuffer_size as u64;
         let current = write - write % size;
@@ -605,25 +618,25 @@ impl Reader {
     }
 }
 
-/// How often a steady position is looked for.
+/// Attempts to load a position together with its time.
 const STEADY_TRIES: usize = 8;
 
 impl Cells {
-    /// How far a ring has been written now. Where events come too fast to tell the time of the last one, the
-    /// moment's time is the end of time; readers bound it by the clock.
+    /// Returns the ring's current state. If events come too fast to get the time of the last one,
+    /// the time is the maximum; readers bound it by the clock.
     pub fn moment(&self, shape: &Shape, ring: usize) -> Moment {
         let position = self.end(shape, ring);
         let without_time = Moment { position, time: u64::MAX, discarded: u64::MAX };
         self.steady(shape, ring, position).unwrap_or(without_time)
     }
 
-    /// The ring's position with its time, or `None` if the position changed at each look. `end` is the position
-    /// that was loaded last.
+    /// Returns the ring's position with its time; `None` if the position changed in every attempt.
+    /// `end` is the position that was loaded last.
     fn steady(&self, shape: &Shape, ring: usize, mut end: u64) -> Option<Moment> {
-        // Each writer stores the time of its event before the position behind it. So if the
-        // position is the same before and after the time was loaded, all events up to it happened
-        // by then, and all later ones do not happen before. What was discarded by then was so between
-        // them.
+        // Each writer stores the time of its event before the position after it. So if the position
+        // is the same before and after the load of the time, all events up to it have happened by
+        // that time, and no later one happens before. The discarded events are loaded in between,
+        // so they belong to the same moment.
         let control = shape.control_of(ring);
         for _ in 0..STEADY_TRIES {
             let time = self.load(control, Word::LastTime, Acquire);
@@ -637,15 +650,15 @@ impl Cells {
         None
     }
 
-    /// Where a ring's events end now.
+    /// The writers' position.
     pub fn end(&self, shape: &Shape, ring: usize) -> u64 {
         self.load(shape.control_of(ring), Word::Write, Acquire)
     }
 
-    /// What a ring's reader has left.
+    /// Returns the state that a ring's reader has left.
     pub fn left(&self, shape: &Shape, ring: usize) -> Left {
         let control = shape.control_of(ring);
-        // Acquire: pairs with `Reader::announce`.
+        // Acquire: pairs with the release in `Reader::announce`.
         let next = self.load(control, Word::Next, Acquire);
         Left {
             start: shape.start,
@@ -659,27 +672,28 @@ impl Cells {
         }
     }
 
-    /// Events of a ring that were lost so far, as its writers count them: because it was full, or
-    /// because they found no ring at all and this was the first that they looked at.
+    /// Events of a ring that were lost so far, as counted by its writers: because the ring was
+    /// full, or because no ring could take them and they tried this one first.
     pub fn lost(&self, shape: &Shape, ring: usize) -> u64 {
         let control = shape.control_of(ring);
-        // Acquire: where the reader looks at the position again, it does so later.
+        // Acquire: a later load of the position stays after these loads.
         let lost = self.load(control, Word::Lost, Acquire);
         lost.wrapping_add(self.load(control, Word::Unplaced, Acquire))
     }
 
-    /// Events of a ring that were recorded so far, as its writers count them.
+    /// Events recorded into a ring so far, as counted by its writers.
     pub fn recorded(&self, shape: &Shape, ring: usize) -> u64 {
         self.load(shape.control_of(ring), Word::Recorded, Relaxed)
     }
 
-    /// Events with shortened strings so far, as writers count them; those of all rings at one of
-    /// them.
+    /// Events with shortened strings so far, as counted by writers. Each ring may have counted
+    /// those of others.
     pub fn cut(&self, shape: &Shape, ring: usize) -> u64 {
         self.load(shape.control_of(ring), Word::Cut, Relaxed)
     }
 
-    /// The same as `lost`, without those that a reader's process has [counted](Self::note_counted), or was to forget.
+    /// Lost events without those that a reader's process has [counted](Self::note_counted) or was
+    /// to forget.
     pub fn lost_uncounted(&self, shape: &Shape, ring: usize) -> u64 {
         let control = shape.control_of(ring);
         let counted = self.load(control, Word::Counted, Relaxed);
@@ -687,62 +701,9 @@ impl Cells {
         self.lost(shape, ring).saturating_sub(done)
     }
 
-    /// Notes for the process after this one that all events lost so far have been counted.
+    /// Stores that all events lost so far have been counted, for this process's successor.
     pub fn note_counted(&self, shape: &Shape, ring: usize) {
         let lost = self.lost(shape, ring);
         self.store(shape.control_of(ring), Word::Counted, lost, Relaxed);
-    }
-}
-
-#[cfg(not(loom))]
-impl Cells {
-    /// Prepares memory for a set of rings, as the daemon does.
-    pub fn prepare(&self, shape: &Shape) -> Result<(), crate::ShapeError> {
-        shape.check()?;
-        if self.size() < shape.memory_size() {
-            return Err(crate::ShapeError::Memory(self.size()));
-        }
-        shape.write(self);
-        Ok(())
-    }
-
-    /// Says that the reader is about to sleep. In this order:
-    ///
-    /// 1. It says so in all sets of rings, by this function.
-    /// 2. It calls [`blkkin_sys::barrier_for_all`], once for all.
-    /// 3. It looks at all rings once more, and does not sleep if there is something.
-    /// 4. It sleeps until it is woken; for a bounded time, in which what it is not woken for may wait,
-    ///    if there was no barrier, or a program does not heed any.
-    ///
-    /// A writer stores `WRITE`, then loads `SLEEPING`, and has no barrier between them, which would
-    /// cost as much as the event. The reader's is one in the writer as well. If it comes before the
-    /// load, the load finds that the reader sleeps. If it comes after it, and so after the store, the
-    /// reader finds the event.
-    pub fn fall_asleep(&self) {
-        // Sequentially consistent: before the reader's next look at the rings, also where it has no
-        // other barrier.
-        self.set_flag(SLEEPING, 1, SeqCst);
-    }
-
-    /// Whether the reader sleeps; if so it no longer counts as sleeping, and the caller wakes it. The
-    /// reader calls it when it goes on by itself.
-    pub fn wake(&self) -> bool {
-        // Relaxed: a glance; most often nobody sleeps. What puts it behind the writer's store is said
-        // above.
-        self.flag(SLEEPING, Relaxed) != 0 && self.set_flag(SLEEPING, 0, SeqCst) != 0
-    }
-
-    /// Says that the reader comes by itself, but not before long: who finds a ring filling up is to wake it.
-    pub fn doze(&self) {
-        // Relaxed: to miss it is to be as late as without it.
-        if self.flag(DOZING, Relaxed) == 0 {
-            self.set_flag(DOZING, 1, Relaxed);
-        }
-    }
-
-    /// Whether the reader dozes; if so it no longer counts as dozing, and the caller wakes it. The reader calls it
-    /// when it comes often.
-    pub fn rouse(&self) -> bool {
-        self.flag(DOZING, Relaxed) != 0 && self.set_flag(DOZING, 0, Relaxed) != 0
     }
 }

@@ -1,0 +1,85 @@
+//! Back-pressure: waiting for room in a full ring, for channels that prefer delay to loss.
+//!
+//! The reader is another process that never waits for this one, so a writer may wait anywhere, also
+//! in a signal handler; it holds no lock meanwhile. It polls, so that the reader need not know of
+//! it. The wait always ends: when the channel's time is over, or when nothing has been read for
+//! [`IDLE_MAX_NS`], because the reader is gone or cannot write. After that no event waits until
+//! something is read again.
+
+use crate::cells::{Cells, Word};
+use crate::shape::{Shape, WAIT_FOREVER};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Value of `Writer::stalled` while events may wait.
+pub(crate) const NOT_STALLED: u64 = u64::MAX;
+
+/// Maximum time without any progress of the reader, in nanoseconds.
+const IDLE_MAX_NS: u64 = 10_000_000_000;
+
+/// Polling interval in nanoseconds: the first one, and the last one; doubled each time.
+const PAUSE_NS: std::ops::RangeInclusive<u64> = 20_000..=1_000_000;
+
+/// The wait of one event.
+#[derive(Debug)]
+pub(crate) struct RoomWait {
+    wait_us: u32,
+    pause_ns: u64,
+    progress: Option<WaitProgress>,
+}
+
+#[derive(Debug)]
+struct WaitProgress {
+    started_ns: u64,
+    /// Progress of the reader at the start and at the last poll, and the time of its last change.
+    read_at_start: u64,
+    read_at_last_poll: u64,
+    changed_ns: u64,
+}
+
+impl RoomWait {
+    pub(crate) fn new(wait_us: u32) -> RoomWait {
+        RoomWait { wait_us, pause_ns: *PAUSE_NS.start(), progress: None }
+    }
+
+    /// Returns true if an event that finds no room now may find room later.
+    pub(crate) fn may_wait(&mut self, cells: &Cells, shape: &Shape, stalled: &AtomicU64) -> bool {
+        if self.wait_us == 0 {
+            return false;
+        }
+        let (now, read) = (blkkin_sys::monotonic_ns(), read_so_far(cells, shape));
+        let progress = self.progress.get_or_insert(WaitProgress {
+            started_ns: now,
+            read_at_start: read,
+            read_at_last_poll: read,
+            changed_ns: now,
+        });
+        if read != progress.read_at_last_poll {
+            (progress.read_at_last_poll, progress.changed_ns) = (read, now);
+        }
+        if stalled.load(Relaxed) == read {
+            return false;
+        }
+        let is_late = self.wait_us != WAIT_FOREVER
+            && now.saturating_sub(progress.started_ns) >= u64::from(self.wait_us) * 1000;
+        if is_late || now.saturating_sub(progress.changed_ns) >= IDLE_MAX_NS {
+            if read == progress.read_at_start {
+                stalled.store(read, Relaxed);
+            }
+            return false;
+        }
+        true
+    }
+
+    /// Sleeps until the next poll.
+    pub(crate) fn pause(&mut self) {
+        blkkin_sys::sleep_ns(self.pause_ns);
+        self.pause_ns = (2 * self.pause_ns).min(*PAUSE_NS.end());
+    }
+}
+
+/// Sum of the read positions, which changes when something is read.
+fn read_so_far(cells: &Cells, shape: &Shape) -> u64 {
+    let read = |ring| cells.load(shape.control_of(ring), Word::Read, Relaxed);
+    let sum = (0..shape.rings).map(read).fold(0, u64::wrapping_add);
+    sum.min(NOT_STALLED - 1)
+}

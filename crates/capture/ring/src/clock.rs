@@ -1,0 +1,39 @@
+//! The clock of a set of rings.
+
+/// Source of the times of events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// The processor's time stamp counter.
+    Tsc,
+    /// Nanoseconds of `CLOCK_MONOTONIC`.
+    Monotonic,
+    /// `CLOCK_MONOTONIC` of a time namespace, read from another namespace whose clock is behind by
+    /// this many nanoseconds.
+    MonotonicAhead(i64),
+    /// A fixed time, for tests.
+    Test(u64),
+}
+
+impl Clock {
+    /// The current time, if all earlier events were recorded on this processor.
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    #[inline(always)]
+    pub(crate) fn now(self) -> u64 {
+        match self {
+            Clock::Tsc => blkkin_sys::tsc(),
+            _ => self.now_after_loads(),
+        }
+    }
+
+    /// The current time, ordered after earlier loads: others may have recorded events on other
+    /// processors.
+    #[inline]
+    pub(crate) fn now_after_loads(self) -> u64 {
+        match self {
+            Clock::Tsc => blkkin_sys::tsc_after_loads(),
+            Clock::Monotonic => blkkin_sys::monotonic_ns(),
+            Clock::MonotonicAhead(ns) => blkkin_sys::monotonic_ns().saturating_add_signed(ns),
+            Clock::Test(time) => time,
+        }
+    }
+}

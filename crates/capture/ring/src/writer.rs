@@ -1,0 +1,538 @@
+//! The traced program's side: the position of the next event, and the switch to another sub-buffer.
+//! The modules `rseq` and `lock` make the changes atomic.
+
+#[cfg(not(loom))]
+use crate::backpressure::{NOT_STALLED, RoomWait};
+use crate::cells::{Cells, Word};
+#[cfg(not(loom))]
+use crate::clock::Clock;
+use crate::encoder::Event;
+use crate::lock::{self, RingLock, StackMark};
+use crate::packet::{self, Header};
+#[cfg(not(loom))]
+use crate::position::unread;
+use crate::position::{is_before, restart_of};
+#[cfg(all(target_arch = "x86_64", not(loom)))]
+use crate::rseq::{self, Sequences};
+#[cfg(not(loom))]
+use crate::shape::ShapeError;
+use crate::shape::{Mode, Shape};
+use crate::switch::SubbufferSwitch;
+#[cfg(not(loom))]
+use blkkin_sys::Waker;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst, compiler_fence};
+
+/// Result of recording an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is in a ring.
+    Recorded,
+    /// The ring is full. Counted as lost.
+    Full,
+    /// All rings that could take the event are in use. Counted as lost.
+    NoRing,
+    /// The event is larger than a sub-buffer. Counted as lost.
+    TooLarge,
+    /// There is no writer: no channel wants events.
+    NoWriter,
+}
+
+/// Writes events into a set of rings, for any number of threads and signal handlers.
+#[derive(Debug)]
+pub struct Writer {
+    pub(crate) cells: Cells,
+    pub(crate) shape: Shape,
+    #[cfg(not(loom))]
+    clock: Clock,
+    #[cfg(not(loom))]
+    waker: Waker,
+    /// The reader's progress when an event last waited in vain, or [`NOT_STALLED`].
+    #[cfg(not(loom))]
+    stalled: AtomicU64,
+    /// The time in models, incremented by each reading.
+    #[cfg(loom)]
+    ticks: std::sync::atomic::AtomicU64,
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    sequences: Option<Sequences>,
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    pub(crate) addresses: rseq::RingAddresses,
+}
+
+#[cfg(all(target_arch = "x86_64", not(loom)))]
+// SAFETY: `addresses` are those of `cells`, which the writer owns.
+#[expect(unsafe_code)]
+unsafe impl rseq::HasRingAddresses for Writer {
+    const ADDRESSES_AT: usize = std::mem::offset_of!(Writer, addresses);
+}
+
+/// Steps that are needed to write an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Plan {
+    /// The event fits at the current position.
+    Append,
+    /// A sub-buffer must be begun first.
+    Begin(SubbufferChange),
+}
+
+/// A change of sub-buffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SubbufferChange {
+    /// Position of the sub-buffer to leave; `None` for the ring's first one.
+    from: Option<u64>,
+    /// Position of the next sub-buffer in order.
+    to: u64,
+}
+
+impl Plan {
+    /// Plans an event of `size` bytes at position `write`. `None` if it is too large for any
+    /// sub-buffer.
+    #[inline(always)]
+    pub(crate) fn new(shape: &Shape, write: u64, size: usize) -> Option<Plan> {
+        let subbuffer = shape.subbuffer_size as u64;
+        let used = write % subbuffer;
+        // Events never reach the last byte, so a position at the start of a sub-buffer always means
+        // that it has not been begun: the first one.
+        if used != 0 && used + (size as u64) < subbuffer {
+            return Some(Plan::Append);
+        }
+        if packet::SIZE + size >= shape.subbuffer_size {
+            return None;
+        }
+        let start = write - used;
+        Some(match used {
+            0 => Plan::Begin(SubbufferChange { from: None, to: start }),
+            _ => Plan::Begin(SubbufferChange {
+                from: Some(start),
+                to: start.wrapping_add(subbuffer),
+            }),
+        })
+    }
+}
+
+/// The sub-buffer to begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct NextSubbuffer {
+    /// Its position.
+    to: u64,
+    /// New value of the ring's `RESTART`.
+    restart: u64,
+}
+
+/// Result of an attempt to record with the lock of a ring.
+struct LockedAttempt {
+    /// `None` if the lock was taken over.
+    outcome: Option<Outcome>,
+    /// Whether the ring is filling up.
+    is_filling_up: bool,
+}
+
+impl Writer {
+    /// Makes a writer for memory that the agent has prepared.
+    #[cfg(not(loom))]
+    pub fn new(cells: Cells, clock: Clock) -> Result<Writer, ShapeError> {
+        let shape = cells.shape()?;
+        Ok(Writer {
+            #[cfg(target_arch = "x86_64")]
+            addresses: rseq::RingAddresses::new(&cells, &shape),
+            cells,
+            shape,
+            clock,
+            waker: Waker::none(),
+            stalled: AtomicU64::new(NOT_STALLED),
+            #[cfg(target_arch = "x86_64")]
+            sequences: Sequences::find(),
+        })
+    }
+
+    /// Makes the writer wake the reader through `fd`, an eventfd, which remains the caller's and
+    /// may be closed at any time. Registers this process for the reader's barriers, which can take
+    /// some milliseconds the first time. Without this nobody wakes the reader.
+    #[cfg(not(loom))]
+    #[must_use]
+    pub fn waking(mut self, fd: i32) -> Writer {
+        // Without barriers in the kernel the reader cannot rely on being woken, and does not: see
+        // `Cells::fall_asleep`.
+        blkkin_sys::heed_barriers();
+        self.waker = Waker::new(fd);
+        self
+    }
+
+    /// Makes a writer for models, whose memory has no header page.
+    #[cfg(loom)]
+    pub fn new(cells: Cells, shape: Shape) -> Writer {
+        Writer { cells, shape, ticks: 1.into() }
+    }
+
+    /// Disables restartable sequences, as if the C library or the kernel had none. Must be called
+    /// before anything is written.
+    #[must_use]
+    pub fn without_sequences(mut self) -> Writer {
+        #[cfg(all(target_arch = "x86_64", not(loom)))]
+        {
+            self.sequences = None;
+        }
+        let _ = &mut self;
+        self
+    }
+
+    /// Sequences for the fast path, which can read only the time stamp counter.
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    pub(crate) fn tsc_sequences(&self) -> Option<Sequences> {
+        self.sequences.filter(|_| self.clock == Clock::Tsc)
+    }
+
+    /// Excludes most of the memory from this process's core dumps; see [`Cells::dump_little`].
+    #[cfg(not(loom))]
+    pub fn dump_little(&self) {
+        self.cells.dump_little(&self.shape);
+    }
+
+    /// The clock of the events' times.
+    #[cfg(not(loom))]
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// The shape of the rings.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Maximum bytes of an event for these rings, with its header.
+    pub fn event_size_max(&self) -> usize {
+        self.shape.event_size_max()
+    }
+
+    /// Counts an event with a shortened string.
+    #[cold]
+    pub(crate) fn count_cut(&self) {
+        self.cells.word(self.shape.control_of(0), Word::Cut).fetch_add(1, Relaxed);
+    }
+
+    /// Records an event with the current time on the current processor. [`crate::Slot::record`] is
+    /// faster.
+    #[cold]
+    pub fn record(&self, event: &mut Event<'_>) -> Outcome {
+        #[cfg(not(loom))]
+        let mut wait = RoomWait::new(self.shape.wait_us);
+        loop {
+            #[cfg(not(loom))]
+            let may_wait = wait.may_wait(&self.cells, &self.shape, &self.stalled);
+            #[cfg(loom)]
+            let may_wait = false;
+            let outcome = self.record_without_wake(event, may_wait);
+            #[cfg(not(loom))]
+            self.wake_reader();
+            if outcome != Outcome::Full || !may_wait {
+                return outcome;
+            }
+            #[cfg(not(loom))]
+            {
+                self.rouse_reader();
+                wait.pause();
+            }
+        }
+    }
+
+    /// Records an event without waking the reader. With `may_wait`, an event that finds the ring
+    /// full is not counted as lost.
+    fn record_without_wake(&self, event: &mut Event<'_>, may_wait: bool) -> Outcome {
+        #[cfg(all(target_arch = "x86_64", not(loom)))]
+        if let Some(sequences) = self.sequences {
+            return self.record_in_sequence(sequences, event, may_wait);
+        }
+        self.record_with_lock(event, 0..self.shape.rings, may_wait)
+    }
+
+    /// Wakes the reader if it sleeps. Called after an event has been recorded.
+    #[cfg(not(loom))]
+    pub(crate) fn wake_reader(&self) {
+        // The position was stored before in this thread's program order. The reader's barrier in
+        // `Cells::fall_asleep` makes other processors see both in that order.
+        compiler_fence(SeqCst);
+        if self.cells.wake() {
+            self.waker.wake();
+        }
+    }
+
+    /// Wakes the reader if it dozes. Called when a ring fills up.
+    #[cfg(not(loom))]
+    fn rouse_reader(&self) {
+        if self.cells.rouse() {
+            self.waker.wake();
+        }
+    }
+
+    /// Records with restartable sequences.
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    fn record_in_sequence(
+        &self,
+        sequences: Sequences,
+        event: &mut Event<'_>,
+        may_wait: bool,
+    ) -> Outcome {
+        // An attempt fails only if something happened on this processor meanwhile. Single-stepping
+        // by a debugger makes each one fail.
+        for tries in 0..TRIES_MAX {
+            if tries > 0 && sequences.is_foreign_area() {
+                break;
+            }
+            let Some(cpu) = sequences.cpu().filter(|cpu| *cpu < self.shape.rings - 1) else {
+                break;
+            };
+            let control = self.shape.control_of(cpu);
+            // Only threads on this processor store the word, and the sequence checks it again.
+            let write = self.cells.load_own(control, Word::Write);
+            match Plan::new(&self.shape, write, event.copied_size()) {
+                Some(Plan::Append) => {
+                    // Read after `write`, so that the time is not before that of any event up to
+                    // there. No event comes in between if the sequence succeeds. Nor does an
+                    // aborted sequence: it may have stored its time, which the reader may have used
+                    // as the end of a packet.
+                    let last_time = self.cells.load_own(control, Word::LastTime);
+                    let time = self.clock.now().max(last_time);
+                    event.set_time(time);
+                    let placed = rseq::PlacedEvent {
+                        cpu,
+                        control,
+                        data: self.place(cpu, write),
+                        event,
+                        write,
+                        next: write.wrapping_add(event.size() as u64),
+                        last_time,
+                        time,
+                    };
+                    if sequences.append(&self.cells, &placed) {
+                        return Outcome::Recorded;
+                    }
+                }
+                Some(Plan::Begin(change)) => {
+                    if let Some(outcome) =
+                        self.begin_in_sequence(sequences, cpu, write, change, may_wait)
+                    {
+                        return outcome;
+                    }
+                }
+                None => return self.too_large(cpu),
+            }
+        }
+        // For threads that the C library has not registered, children with their parent's area, and
+        // processors that were added later.
+        let last = self.shape.rings - 1;
+        self.record_with_lock(event, last..self.shape.rings, may_wait)
+    }
+
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    #[cold]
+    fn begin_in_sequence(
+        &self,
+        sequences: Sequences,
+        cpu: usize,
+        write: u64,
+        change: SubbufferChange,
+        may_wait: bool,
+    ) -> Option<Outcome> {
+        let control = self.shape.control_of(cpu);
+        let Some(next) = self.next(control, change) else {
+            if may_wait {
+                return Some(Outcome::Full);
+            }
+            let lost = self.cells.load_own(control, Word::Lost);
+            return sequences.count_lost(&self.cells, cpu, control, lost).then_some(Outcome::Full);
+        };
+        let switch = self.switch(cpu, write, change.from, next);
+        if sequences.switch(&self.cells, cpu, control, write, &switch) && switch.is_filling_up {
+            self.rouse_reader();
+        }
+        None
+    }
+
+    /// Records with the lock of one of these rings.
+    #[inline(never)]
+    pub(crate) fn record_with_lock(
+        &self,
+        event: &mut Event<'_>,
+        rings: std::ops::Range<usize>,
+        may_wait: bool,
+    ) -> Outcome {
+        let mark = StackMark::default();
+        for _ in 0..LOCK_TRIES_MAX {
+            let lock = lock::lock_one(&self.cells, &self.shape, rings.clone(), &mark);
+            let Some(lock) = lock else { break };
+            let LockedAttempt { outcome, is_filling_up } =
+                self.record_in_lock(event, &lock, may_wait);
+            // The woken reader may run at once, and other writers want the ring.
+            drop(lock);
+            #[cfg(not(loom))]
+            if is_filling_up {
+                self.rouse_reader();
+            }
+            #[cfg(loom)]
+            let _ = is_filling_up;
+            if let Some(outcome) = outcome {
+                return outcome;
+            }
+        }
+        let control = self.shape.control_of(rings.start);
+        self.cells.word(control, Word::Unplaced).fetch_add(1, Relaxed);
+        Outcome::NoRing
+    }
+
+    /// Records with the lock of a ring.
+    fn record_in_lock(
+        &self,
+        event: &mut Event<'_>,
+        lock: &RingLock<'_>,
+        may_wait: bool,
+    ) -> LockedAttempt {
+        let control = self.shape.control_of(lock.ring);
+        let mut is_filling_up = false;
+        let outcome = loop {
+            let write = self.cells.load_own(control, Word::Write);
+            match Plan::new(&self.shape, write, event.copied_size()) {
+                Some(Plan::Append) => {
+                    let last_time = self.cells.load_own(control, Word::LastTime);
+                    let time = self.now_after_loads().max(last_time);
+                    event.set_time(time);
+                    let place = self.place(lock.ring, write);
+                    let is_done = lock.append(place, event.bytes(), write, time);
+                    break is_done.then_some(Outcome::Recorded);
+                }
+                Some(Plan::Begin(change)) => {
+                    let Some(next) = self.next(control, change) else {
+                        if !may_wait {
+                            lock.count_lost();
+                        }
+                        break Some(Outcome::Full);
+                    };
+                    let switch = self.switch(lock.ring, write, change.from, next);
+                    if !lock.switch(self.shape.mode, write, &switch) {
+                        break None;
+                    }
+                    is_filling_up |= switch.is_filling_up;
+                }
+                None => break Some(self.too_large(lock.ring)),
+            }
+        };
+        LockedAttempt { outcome, is_filling_up }
+    }
+
+    /// Returns the sub-buffer to begin after the one at `from`, where `to` is the next in order;
+    /// `None` if the reader still needs its contents.
+    ///
+    /// If the reader keeps up, a ring uses its first two sub-buffers in turn, so that the others
+    /// take no memory and these stay in the cache: once all sub-buffers before `from` are read, the
+    /// ring restarts at its first one. Unread events in `from` stay where they are until they are
+    /// read. If the ring fills up before that, the sub-buffer `from` is skipped.
+    fn next(&self, control: usize, change: SubbufferChange) -> Option<NextSubbuffer> {
+        let SubbufferChange { from, to } = change;
+        if self.shape.mode == Mode::Overwrite {
+            return Some(NextSubbuffer { to, restart: 0 });
+        }
+        let (size, ring) = (self.shape.subbuffer_size as u64, self.shape.ring_size() as u64);
+        let index = |position: u64| position % ring / size;
+        // Acquire: pairs with the reader's release in `Reader::take`; the reader must have read the
+        // sub-buffer before it is overwritten.
+        let read = self.cells.load(control, Word::Read, Acquire);
+        let restart = self.cells.load_own(control, Word::Restart);
+        if let Some((start, left)) = restart_of(&self.shape, restart, to)
+            && is_before(read, start)
+        {
+            let to = if index(to) == left { to.wrapping_add(size) } else { to };
+            return (to.wrapping_sub(start) < ring).then_some(NextSubbuffer { to, restart });
+        }
+        if let Some(from) = from.filter(|from| index(*from) > 0 && !is_before(read, *from)) {
+            let to = (from - from % ring).wrapping_add(ring);
+            return Some(NextSubbuffer { to, restart: to | index(from) });
+        }
+        let end = to.wrapping_add(size);
+        (end.wrapping_sub(read) <= ring).then_some(NextSubbuffer { to, restart: 0 })
+    }
+
+    /// Prepares the stores that leave one sub-buffer and begin the next.
+    fn switch(
+        &self,
+        ring: usize,
+        write: u64,
+        from: Option<u64>,
+        next: NextSubbuffer,
+    ) -> SubbufferSwitch {
+        let NextSubbuffer { to, restart } = next;
+        let control = self.shape.control_of(ring);
+        let last_time = self.cells.load_own(control, Word::LastTime);
+        let time = self.now_after_loads().max(last_time);
+        let discarded = self.cells.lost(&self.shape, ring);
+        let leave = from.map(|from| {
+            let mut end = [0; 24];
+            end[..8].copy_from_slice(&time.to_le_bytes());
+            let content = write.wrapping_sub(from) * 8;
+            end[8..16].copy_from_slice(&content.to_le_bytes());
+            let distance = to.wrapping_sub(from) * 8;
+            end[16..].copy_from_slice(&distance.to_le_bytes());
+            (self.place(ring, from), end, discarded.to_le_bytes())
+        });
+        let header = Header {
+            uuid: self.shape.uuid,
+            stream: self.shape.stream,
+            cpu: ring as u32,
+            first_time: time,
+            last_time: time,
+            content_size: packet::SIZE as u64,
+            packet_size: self.shape.subbuffer_size as u64,
+            number: to.wrapping_sub(self.shape.start) / self.shape.subbuffer_size as u64,
+            discarded,
+        };
+        let begin = (self.place(ring, to), header.to_bytes());
+        #[cfg(loom)]
+        let is_filling_up = false;
+        #[cfg(not(loom))]
+        let is_filling_up = from.is_some() && {
+            let read = self.cells.load(control, Word::Read, Relaxed);
+            unread(&self.shape, restart, read, to)
+                > self.shape.ring_size() as u64 / DOZE_WAKE_DIVISOR
+        };
+        SubbufferSwitch {
+            leave,
+            is_filling_up,
+            begin,
+            #[cfg(all(target_arch = "x86_64", not(loom)))]
+            last_time,
+            time,
+            write: to.wrapping_add(packet::SIZE as u64),
+            restart,
+        }
+    }
+
+    fn now_after_loads(&self) -> u64 {
+        #[cfg(loom)]
+        return self.ticks.fetch_add(1, Relaxed);
+        #[cfg(not(loom))]
+        self.clock.now_after_loads()
+    }
+
+    /// Returns the offset of a position in the memory.
+    #[inline(always)]
+    pub(crate) fn place(&self, ring: usize, position: u64) -> usize {
+        self.shape.data_of(ring).start + (position % self.shape.ring_size() as u64) as usize
+    }
+
+    #[cold]
+    fn too_large(&self, ring: usize) -> Outcome {
+        let control = self.shape.control_of(ring);
+        self.cells.word(control, Word::Unplaced).fetch_add(1, Relaxed);
+        Outcome::TooLarge
+    }
+}
+
+/// A dozing reader is woken when more than one part in this many of the ring is unread.
+#[cfg(not(loom))]
+const DOZE_WAKE_DIVISOR: u64 = 4;
+
+/// Attempts before an event is recorded without restartable sequences.
+#[cfg(all(target_arch = "x86_64", not(loom)))]
+const TRIES_MAX: usize = 1000;
+
+/// Takeovers of a ring by other writers before an event is counted as unplaced.
+const LOCK_TRIES_MAX: usize = 4;

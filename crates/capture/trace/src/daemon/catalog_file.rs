@@ -1,0 +1,41 @@
+//! The file of the program's catalog, which is sent to each agent.
+
+use super::catalog;
+use super::purpose::OTHER;
+use super::settings;
+use crate::registry::decision;
+use blkkin_control::catalog::SIZE;
+use blkkin_sys::SharedMemory;
+use blkkin_sys::descriptor::{Held, raise};
+use std::fs::File;
+use std::io;
+
+/// The file of this process's catalog.
+#[derive(Debug, Default)]
+pub(super) struct CatalogFile(Option<Held<File>>);
+
+impl CatalogFile {
+    /// Returns the file. If there is none, or the program has closed it, makes another catalog.
+    pub(super) fn get(&mut self) -> Option<&File> {
+        if self.0.as_ref().and_then(Held::get).is_none() {
+            match make() {
+                Ok(file) => self.0 = Held::new(File::from(raise(file.into())), OTHER),
+                Err(error) => settings::report(|| format!("no memory for event types: {error}")),
+            }
+        }
+        self.0.as_ref()?.get()
+    }
+}
+
+/// Makes a catalog and writes all types into it.
+fn make() -> io::Result<File> {
+    catalog::prepare()?;
+    let (file, memory) = SharedMemory::create_sparse(c"blkkin-catalog", SIZE)?;
+    if !memory.keep_from_children() {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    catalog::install(memory)?;
+    decision::refresh_all();
+    catalog::publish_refused();
+    Ok(file)
+}

@@ -1,0 +1,332 @@
+//! The connections to all agents of this process, and the search for agents that are absent.
+
+#[cfg(test)]
+mod tests;
+
+use super::bell;
+use super::catalog_file::CatalogFile;
+use super::connection::{Connection, EndReason, Orphan};
+use super::purpose::OTHER;
+use super::settings;
+use crate::channels::CHANNELS_MAX;
+use crate::registry::decision;
+use blkkin_ring::Clock;
+use blkkin_sys::Watch;
+use blkkin_sys::descriptor::has_standard_streams;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Interval between searches for an agent.
+const SEARCH_PAUSE: Duration = Duration::from_millis(500);
+/// How long absent agents are polled for at the start, and after a watched directory has changed.
+const SEARCH_TIME: Duration = Duration::from_secs(1);
+/// How long the channels of an agent that is gone are kept for the next one.
+const ORPHAN_PATIENCE: Duration = Duration::from_secs(5);
+/// Maximum time that they are kept, however many agents come and go without reading them.
+const ORPHAN_LIFE: Duration = Duration::from_secs(60);
+/// Maximum number of orphans: those of several agents that were killed one after the other.
+const ORPHANS_MAX: usize = 4 * CHANNELS_MAX;
+/// Pause after the first failure of an agent; doubled after each further one, up to the maximum.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// When to check whether the program has closed a new connection, counted from its start. Programs
+/// that close all descriptors do so as they become daemons.
+const CLOSED_CHECKS: [Duration; 3] =
+    [Duration::from_millis(100), Duration::from_secs(1), Duration::from_secs(5)];
+
+/// Connections to all agents.
+#[derive(Debug)]
+pub(super) struct Connections {
+    addresses: Vec<AgentAddress>,
+    catalog: CatalogFile,
+    clock: Clock,
+    /// Whether the rules of a parent process have been cleared.
+    is_cleared: bool,
+    /// Whether the program is known to run without standard streams.
+    lacks_streams: bool,
+    /// Notifies of new files at the paths of absent agents, while there is a connection to another
+    /// one.
+    watch: Option<Watch>,
+    /// Until then absent agents are searched for by polling.
+    search_until: Instant,
+}
+
+/// A path where an agent may listen.
+#[derive(Debug)]
+struct AgentAddress {
+    path: &'static Path,
+    state: State,
+    /// Pause after the next failure.
+    pause: Duration,
+    /// Channels of an agent that is gone, and until when they are kept.
+    orphans: Vec<Orphan>,
+    orphans_until: Instant,
+}
+
+#[derive(Debug)]
+enum State {
+    Connected {
+        connection: Box<Connection>,
+        /// When to check whether the program has closed the connection, the last time first.
+        closed_checks: Vec<Instant>,
+    },
+    Paused {
+        until: Instant,
+        /// Whether the last search found no agent.
+        is_absent: bool,
+    },
+    /// The agent has refused this program for good.
+    Refused,
+}
+
+impl Connections {
+    pub(super) fn new() -> Connections {
+        let paths = settings::get().sockets.iter();
+        let until = Instant::now();
+        let addresses = paths.map(|path| AgentAddress {
+            path,
+            state: State::Paused { until, is_absent: false },
+            pause: PAUSE_MIN,
+            orphans: Vec::new(),
+            orphans_until: until,
+        });
+        let clock = if blkkin_sys::tsc_is_steady() { Clock::Tsc } else { Clock::Monotonic };
+        Connections {
+            addresses: addresses.collect(),
+            catalog: CatalogFile::default(),
+            clock,
+            is_cleared: false,
+            lacks_streams: false,
+            watch: None,
+            search_until: until + SEARCH_TIME,
+        }
+    }
+
+    /// Connects to all agents that are due, and returns true if there is a connection.
+    pub(super) fn connect(&mut self) -> bool {
+        for address in &mut self.addresses {
+            address.connect(self.clock);
+        }
+        self.connections().next().is_some()
+    }
+
+    /// Returns true if there is a connection, and all connected agents have accepted the program.
+    pub(super) fn is_greeted(&self) -> bool {
+        self.connections().next().is_some() && self.connections().all(Connection::is_greeted)
+    }
+
+    /// Returns true if there is a connection, and all connected agents have sent their initial
+    /// rules.
+    pub(super) fn has_answered(&self) -> bool {
+        self.connections().next().is_some() && self.connections().all(Connection::has_answered)
+    }
+
+    /// Returns true if all agents have refused this program for good.
+    pub(super) fn is_over(&self) -> bool {
+        self.addresses.iter().all(|address| matches!(address.state, State::Refused))
+    }
+
+    fn connections(&self) -> impl Iterator<Item = &Connection> {
+        self.addresses.iter().filter_map(|address| match &address.state {
+            State::Connected { connection, .. } => Some(&**connection),
+            _ => None,
+        })
+    }
+
+    /// Serves the connections until a condition holds. `end` only bounds each wait: the condition
+    /// is checked again then.
+    pub(super) fn run_until(
+        &mut self,
+        is_done: impl Fn(&Connections) -> bool,
+        end: Option<Instant>,
+    ) {
+        if !self.is_cleared {
+            bell::listen();
+            decision::clear_rules();
+            self.is_cleared = true;
+        }
+        while !is_done(self) {
+            // Before `main`, and right after a fork, no other thread could open files.
+            if end.is_none() {
+                self.let_program_open_files();
+            }
+            self.process();
+            self.connect();
+            if is_done(self) {
+                break;
+            }
+            self.wait(end);
+        }
+    }
+
+    /// Waits for some time while standard streams are closed, because the program is probably about
+    /// to open files in their place, and no descriptor of ours must become one of them. Most
+    /// programs do so as they become daemons.
+    fn let_program_open_files(&mut self) {
+        const TURNS: u32 = 50;
+        for _ in 0..TURNS {
+            if self.lacks_streams || has_standard_streams() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.lacks_streams = true;
+    }
+
+    fn process(&mut self) {
+        if self.watch.as_ref().is_some_and(Watch::has_seen) {
+            self.resume_search();
+        }
+        let catalog = &mut self.catalog;
+        for address in &mut self.addresses {
+            address.process(catalog);
+        }
+    }
+
+    /// Searches for agents by polling for a while: some make a directory first, and listen later.
+    fn resume_search(&mut self) {
+        self.watch = None;
+        self.search_until = Instant::now() + SEARCH_TIME;
+        self.search_now();
+    }
+
+    /// Makes all absent agents due for the next call of [`connect`](Self::connect).
+    fn search_now(&mut self) {
+        for address in &mut self.addresses {
+            if let State::Paused { until, is_absent: true } = &mut address.state {
+                *until = Instant::now();
+            }
+        }
+    }
+
+    /// Returns true if absent agents need not be polled for, because a notification is set up.
+    /// Without any connection they are polled for all the same: notifications do not cover
+    /// everything that can happen.
+    fn can_rely_on_watch(&mut self) -> bool {
+        let absent = self.absent();
+        let is_idle = self.connections().next().is_some() && Instant::now() >= self.search_until;
+        if absent.is_empty() || !is_idle {
+            return false;
+        }
+        if self.watch.is_some() {
+            return true;
+        }
+        let Some(watch) = Watch::new(OTHER) else { return false };
+        if !absent.iter().all(|path| watch.add(nearest_directory(path))) {
+            return false;
+        }
+        self.watch = Some(watch);
+        // Finds an agent that came before the watch was set up.
+        self.search_now();
+        self.connect();
+        self.absent() == absent
+    }
+
+    fn absent(&self) -> Vec<&'static Path> {
+        let absent = self.addresses.iter().filter(|address| address.is_absent());
+        absent.map(|address| address.path).collect()
+    }
+
+    /// Waits until there is something to do.
+    fn wait(&mut self, end: Option<Instant>) {
+        let is_watching = self.can_rely_on_watch();
+        let connections = self.connections().filter_map(Connection::waits_for);
+        let watch = self.watch.iter().filter_map(Watch::waits_for).map(|watch| (watch, false));
+        let waits_for: Vec<_> = connections.chain(watch).collect();
+        let next = self.addresses.iter().filter(|address| !(is_watching && address.is_absent()));
+        let next = next.filter_map(AgentAddress::next).chain(end).min();
+        let time = next.map(|next| next.saturating_duration_since(Instant::now()));
+        if blkkin_sys::wait(&waits_for, time).is_err() {
+            // Perhaps out of memory; a pause keeps this from becoming a busy loop.
+            std::thread::sleep(PAUSE_MIN);
+        }
+    }
+}
+
+impl AgentAddress {
+    /// Returns true if no agent listens there, and no orphans are kept for one.
+    fn is_absent(&self) -> bool {
+        self.orphans.is_empty() && matches!(self.state, State::Paused { is_absent: true, .. })
+    }
+
+    /// When there is something to do even if nothing happens.
+    fn next(&self) -> Option<Instant> {
+        match &self.state {
+            State::Connected { closed_checks, .. } => closed_checks.last().copied(),
+            State::Paused { until, .. } => Some(*until),
+            State::Refused => None,
+        }
+    }
+
+    fn connect(&mut self, clock: Clock) {
+        let State::Paused { until, .. } = self.state else { return };
+        let now = Instant::now();
+        if now < until {
+            return;
+        }
+        self.drop_stale_orphans(now);
+        // Checking the path costs less than a socket, and takes no descriptor.
+        let orphans = &mut self.orphans;
+        let found =
+            self.path.exists().then(|| Connection::new(self.path, clock, orphans)).flatten();
+        if found.is_none() && now >= self.orphans_until {
+            self.orphans.drain(..).for_each(Orphan::remove);
+        }
+        self.state = match found {
+            Some(connection) => State::Connected {
+                connection: Box::new(connection),
+                closed_checks: CLOSED_CHECKS.iter().rev().map(|look| now + *look).collect(),
+            },
+            None => State::Paused { until: now + SEARCH_PAUSE, is_absent: true },
+        };
+    }
+
+    /// Removes orphans that no agent has read for too long, and the oldest beyond the maximum
+    /// number.
+    fn drop_stale_orphans(&mut self, now: Instant) {
+        let mut superfluous = self.orphans.len().saturating_sub(ORPHANS_MAX);
+        let mut is_done = |orphan: &mut Orphan| {
+            // The others are live, and there are no more of those than channels.
+            let is_superfluous = superfluous > 0 && orphan.is_spent();
+            superfluous -= usize::from(is_superfluous);
+            is_superfluous || orphan.age(now) >= ORPHAN_LIFE
+        };
+        self.orphans.extract_if(.., &mut is_done).for_each(Orphan::remove);
+    }
+
+    fn process(&mut self, catalog: &mut CatalogFile) {
+        let State::Connected { connection, closed_checks } = &mut self.state else { return };
+        let now = Instant::now();
+        while closed_checks.last().is_some_and(|look| *look <= now) {
+            closed_checks.pop();
+        }
+        let pause = match connection.process(catalog) {
+            Ok(()) => {
+                if connection.has_answered() {
+                    self.pause = PAUSE_MIN;
+                }
+                return;
+            }
+            Err(EndReason::Refused) => {
+                self.state = State::Refused;
+                return;
+            }
+            Err(EndReason::ProtocolError) => self.pause,
+            // An agent that is restarted is back soon.
+            Err(EndReason::Gone) => {
+                self.orphans = connection.orphans();
+                self.orphans_until = now + ORPHAN_PATIENCE;
+                self.pause
+            }
+        };
+        self.pause = PAUSE_MAX.min(self.pause * 2);
+        self.state = State::Paused { until: now + pause, is_absent: false };
+    }
+}
+
+/// Returns the nearest existing directory of a path, in which something must be made before the
+/// path can exist.
+fn nearest_directory(path: &Path) -> &Path {
+    let directory = path.ancestors().skip(1).find(|directory| directory.is_dir());
+    directory.unwrap_or(Path::new("."))
+}

@@ -1,0 +1,31 @@
+//! State of this process's thread, in words that the kernel clears in a forked child.
+
+use super::bell;
+use blkkin_sys::WipedOnFork;
+use std::sync::atomic::Ordering;
+
+/// Three words, all 0 in a forked child until its fork handler runs: 1 once this process has
+/// started its thread; the child's state, a combination of the bits below; and the number of
+/// seccomp filters at the fork.
+pub(super) static STATE: WipedOnFork = WipedOnFork::new();
+/// The child's first event is to start the thread.
+pub(super) const FIRST_EVENT: u64 = 1;
+/// The thread runs, and receives the rules from the agent.
+pub(super) const ATTACHING: u64 = 2;
+/// The rules have been received, and are being applied to all event types.
+pub(super) const DECIDING: u64 = 8;
+/// Set in addition: the parent had rules, so the child's events wait until its own are applied.
+pub(super) const HAD_RULES: u64 = 4;
+
+/// Returns true if event types cannot be decided now: there is no connection, or this is a child
+/// whose thread has not received its rules.
+pub(crate) fn is_undecided() -> bool {
+    let [_, child] = STATE.words();
+    !bell::is_listening() || child.load(Ordering::SeqCst) & (FIRST_EVENT | ATTACHING) != 0
+}
+
+/// Returns true in a child until its thread has applied the rules to all event types.
+pub(crate) fn is_deciding() -> bool {
+    let [_, child] = STATE.words();
+    child.load(Ordering::SeqCst) != 0
+}

@@ -1,0 +1,99 @@
+//! Contexts of events that the tracer knows: process, thread, processor, namespaces.
+
+use crate::app_context;
+use blkkin_control::Context;
+use std::cell::Cell;
+use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Source of a context's value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ContextSource {
+    Pid,
+    Tid,
+    Procname,
+    Cpu,
+    /// A value that was read when the channel was added.
+    Fixed32(u32),
+    /// A value that was read when the channel was added.
+    Fixed64(u64),
+    /// An application context, by its index; absent if the table of contexts is full.
+    Supplied(Option<usize>),
+}
+
+/// The process id, read when a channel is added: a forked child has no channels before that.
+static PID: AtomicU32 = AtomicU32::new(0);
+
+/// The process id, in the process's own namespace.
+pub(crate) fn pid() -> i32 {
+    PID.load(Ordering::Relaxed).cast_signed()
+}
+
+/// The thread id, in the process's own namespace. The first call in a thread makes a system call.
+pub(crate) fn tid() -> i32 {
+    blkkin_sys::thread_id().cast_signed()
+}
+
+/// The processor that the thread runs on. It may be outdated on return.
+pub(crate) fn cpu() -> u32 {
+    u32::try_from(blkkin_sys::current_cpu()).unwrap_or(0)
+}
+
+/// The thread's name, padded with NULs. The name is cached at the thread's first call, because
+/// reading it is a system call; a later change does not show, as with LTTng.
+pub(crate) fn procname() -> [u8; 16] {
+    thread_local! {
+        /// Without a destructor, so that it can be used until the thread ends.
+        static KNOWN: Cell<Option<[u8; 16]>> = const { Cell::new(None) };
+    }
+    if let Some(name) = KNOWN.get() {
+        return name;
+    }
+    let name = blkkin_sys::process::thread_name();
+    KNOWN.set(Some(name));
+    name
+}
+
+/// Returns the sources of a channel's contexts. Values that belong to the whole process are read
+/// now.
+pub(crate) fn sources(contexts: &[Context]) -> Vec<ContextSource> {
+    PID.store(std::process::id(), Ordering::Relaxed);
+    contexts.iter().map(source).collect()
+}
+
+fn source(context: &Context) -> ContextSource {
+    ContextSource::Fixed32(match context {
+        Context::Pid => return ContextSource::Pid,
+        Context::Tid => return ContextSource::Tid,
+        Context::Procname => return ContextSource::Procname,
+        Context::Cpu => return ContextSource::Cpu,
+        Context::CgroupId => return ContextSource::Fixed64(cgroup().unwrap_or(0)),
+        Context::Supplied { name } => return ContextSource::Supplied(app_context::reserve(name)),
+        Context::PidNamespace => namespace("pid"),
+        Context::MountNamespace => namespace("mnt"),
+        Context::UserNamespace => namespace("user"),
+        Context::NetworkNamespace => namespace("net"),
+        Context::TimeNamespace => namespace("time"),
+        Context::UtsNamespace => namespace("uts"),
+        Context::IpcNamespace => namespace("ipc"),
+        Context::CgroupNamespace => namespace("cgroup"),
+    })
+}
+
+/// Inode of a namespace of this process; 0 if the kernel has no namespaces of that kind.
+fn namespace(kind: &str) -> u32 {
+    let found = std::fs::metadata(format!("/proc/self/ns/{kind}"));
+    found.ok().and_then(|found| u32::try_from(found.ino()).ok()).unwrap_or(0)
+}
+
+/// Inode of this process's control group in the unified hierarchy. The kernel uses the inode as the
+/// group's id.
+fn cgroup() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+    let path = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let roots = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
+    roots.iter().find_map(|root| {
+        std::fs::metadata(format!("{root}/cgroup.controllers")).ok()?;
+        Some(std::fs::metadata(format!("{root}/{path}")).ok()?.ino())
+    })
+}

@@ -1,0 +1,145 @@
+//! Event types: name, level, field names, and the channels that record such events.
+
+use crate::Level;
+use crate::channels::CHANNELS_MAX;
+use crate::kind::Kind;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// An event type: a name, a level and fields. A `static`, made by [`event!`](crate::event!) or by
+/// hand.
+#[derive(Debug)]
+pub struct EventType {
+    pub(crate) name: &'static str,
+    pub(crate) level: Level,
+    pub(crate) field_names: &'static [&'static str],
+    /// Source file and line.
+    pub(crate) place: (&'static str, u32),
+    /// Bitmap of the channels that want such events, or [`UNKNOWN`]. Lower half: channels that
+    /// record all of them unchanged. Upper half: channels that record them conditionally, with
+    /// contexts before their fields or only if a filter is true.
+    ///
+    /// An event at the moment of a change may use either value. But whoever sees a bit also sees
+    /// the id: stores of bits are releases, and loads before the id is used are acquires.
+    pub(crate) wanted_by: AtomicU64,
+    /// Id in the events' headers, [`NO_ID`] or [`REFUSED`].
+    pub(crate) id: AtomicU32,
+}
+
+/// Undecided: the type is not registered yet, or no agent has sent rules.
+pub(crate) const UNKNOWN: u64 = 1 << 63;
+const _: () = assert!(CHANNELS_MAX < 32);
+/// Distance of the upper half of the bitmap from the lower one, in bits.
+pub(crate) const CONDITIONAL_SHIFT: usize = 32;
+
+/// Returns a channel's bit.
+pub(crate) fn bit(channel: usize, conditional: bool) -> u64 {
+    1 << (channel + if conditional { CONDITIONAL_SHIFT } else { 0 })
+}
+
+/// The type has no id yet.
+pub(crate) const NO_ID: u32 = u32::MAX;
+/// The type was refused and will never have an id.
+pub(crate) const REFUSED: u32 = u32::MAX - 1;
+
+impl EventType {
+    /// Makes a type called `PROVIDER:NAME`.
+    ///
+    /// # Panics
+    ///
+    /// At compile time, if the provider or the name is empty.
+    pub const fn new(
+        name: &'static str,
+        level: Level,
+        field_names: &'static [&'static str],
+        place: (&'static str, u32),
+    ) -> EventType {
+        assert!(has_provider(name), "an event's name is PROVIDER:NAME");
+        EventType {
+            name,
+            level,
+            field_names,
+            place,
+            wanted_by: AtomicU64::new(UNKNOWN),
+            id: AtomicU32::new(NO_ID),
+        }
+    }
+
+    /// Returns false while it is undecided whether such events are wanted.
+    #[inline(always)]
+    pub fn is_known(&self) -> bool {
+        self.wanted_by.load(Ordering::Relaxed) != UNKNOWN
+    }
+
+    /// Returns the id of a type that is wanted.
+    #[inline(always)]
+    pub(crate) fn header_id(&self) -> u16 {
+        // An index into the registry's table, which has fewer than 65,536 entries.
+        self.id.load(Ordering::Relaxed) as u16
+    }
+
+    /// Stores the channels that want such events. The type is registered.
+    pub(crate) fn set_wanted_by(&self, channels: u64) {
+        self.wanted_by.store(channels & !UNKNOWN, Ordering::Release);
+    }
+
+    /// Makes a registered type undecided again.
+    pub(crate) fn undecide(&self) {
+        if self.id().is_some() {
+            self.wanted_by.store(UNKNOWN, Ordering::Release);
+        }
+    }
+
+    /// Stores the channels that want such events if the type is undecided; a decision that is
+    /// already there may be newer.
+    pub(crate) fn decide(&self, channels: u64) {
+        let (channels, release) = (channels & !UNKNOWN, Ordering::Release);
+        let _ = self.wanted_by.compare_exchange(UNKNOWN, channels, release, Ordering::Relaxed);
+    }
+
+    /// Returns the id in the events' headers; `None` before the type is registered.
+    pub(crate) fn id(&self) -> Option<u16> {
+        let id = self.id.load(Ordering::Acquire);
+        (id < REFUSED).then_some(id as u16)
+    }
+
+    /// The word that is 0 if nobody wants such events, for callers that read it without a call. Any
+    /// other value means that the event is wanted or undecided.
+    pub fn wanted_word(&self) -> &AtomicU64 {
+        &self.wanted_by
+    }
+
+    /// The name, `PROVIDER:NAME`.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The severity of such events.
+    pub fn level(&self) -> Level {
+        self.level
+    }
+
+    /// Names and kinds of the fields, if their kinds are these.
+    pub fn fields_of_kinds(
+        &self,
+        kinds: &'static [Kind],
+    ) -> impl Iterator<Item = (&'static str, Kind)> + Clone + use<> {
+        self.field_names.iter().copied().zip(kinds.iter().copied())
+    }
+
+    /// Source file and line.
+    pub fn place(&self) -> (&'static str, u32) {
+        self.place
+    }
+}
+
+const fn has_provider(name: &str) -> bool {
+    let bytes = name.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        if bytes[at] == b':' {
+            return at > 0 && at + 1 < bytes.len();
+        }
+        at += 1;
+    }
+    false
+}

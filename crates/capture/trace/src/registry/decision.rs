@@ -1,0 +1,147 @@
+//! Which channels record the events of a type: decisions, and the changes of rules that they
+//! follow.
+
+use super::channel_rules::ChannelRules;
+use super::rcu::{self, RuleTable, with_rules};
+use super::types::types;
+use crate::daemon::{bell, catalog, state};
+use crate::event_type::{self, EventType};
+use blkkin_control::EventRule;
+use blkkin_control::rules::Verdict;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
+
+/// Decides which channels record the events of a type that has an id, unless events are undecided.
+pub(crate) fn decide(event: &'static EventType) {
+    // Pairs with the fence in `refresh_all`; see "Why no type is missed" in `registry`.
+    fence(Ordering::SeqCst);
+    catalog::publish(event);
+    if !state::is_undecided() {
+        with_rules(|table| event.decide(table.channels_wanting(event)));
+    }
+}
+
+/// After a change: writes all types into the catalog, and decides again about each.
+pub(crate) fn refresh_all() {
+    fence(Ordering::SeqCst);
+    let is_undecided = state::is_undecided();
+    for event in types() {
+        catalog::publish(event);
+        if !is_undecided {
+            with_rules(|table| event.set_wanted_by(table.channels_wanting(event)));
+        }
+    }
+}
+
+/// Decides about all event types once a child has its rules.
+pub(crate) fn decide_all() {
+    refresh_all();
+    notify_change();
+}
+
+/// Makes all types undecided again, in a forked child on its only thread.
+pub(crate) fn undecide_all() {
+    types().for_each(EventType::undecide);
+    for on_undecided in ON_UNDECIDED.iter().filter_map(OnceLock::get) {
+        on_undecided();
+    }
+}
+
+/// Returns true if any channel has rules.
+pub(crate) fn has_rules() -> bool {
+    with_rules(|table| table.channels().next().is_some()) == Some(true)
+}
+
+impl RuleTable {
+    /// Returns the channels that want events of a type: bits as in [`EventType`].
+    fn channels_wanting(&self, event: &EventType) -> u64 {
+        let mut channels = 0;
+        for (number, rules) in self.channels() {
+            let conditional = match rules.rules.verdict(event.name(), event.level()) {
+                Verdict::No => continue,
+                Verdict::Yes => !rules.sources.is_empty(),
+                Verdict::Filtered => true,
+            };
+            channels |= event_type::bit(number, conditional);
+        }
+        channels
+    }
+}
+
+/// Replaces a channel's rules. Only one thread may call this, and only in a program without
+/// [`daemon`](crate::daemon), whose thread sets rules itself.
+pub fn set_rules(channel: usize, rules: &[EventRule]) {
+    bell::listen();
+    let rules = (!rules.is_empty()).then(|| ChannelRules::new(rules, Vec::new()));
+    set_channel_rules(channel, rules);
+}
+
+/// Replaces the rules of a channel. Returns true if no thread uses the replaced rules any more;
+/// otherwise a thread may still record an event by them.
+pub(crate) fn set_channel_rules(channel: usize, rules: Option<ChannelRules>) -> bool {
+    change(|table| table.set(channel, rules))
+}
+
+/// Removes the rules of all channels and makes no decision; for a child process.
+pub(crate) fn clear_rules() {
+    change(RuleTable::clear);
+}
+
+fn change(change: impl FnOnce(&mut RuleTable)) -> bool {
+    let Some(replaced) = rcu::update(change) else { return false };
+    refresh_all();
+    let is_unused = replaced.reclaim();
+    notify_change();
+    is_unused
+}
+
+fn notify_change() {
+    for on_change in ON_CHANGE.iter().filter_map(OnceLock::get) {
+        on_change();
+    }
+}
+
+/// Returns true if any channel wants events of a type, registered or not.
+pub fn is_wanted(event: &EventType) -> bool {
+    with_rules(|table| table.channels_wanting(event) != 0).unwrap_or(false)
+}
+
+/// Functions to call after each change of the rules.
+static ON_CHANGE: [OnceLock<fn()>; 8] = [const { OnceLock::new() }; 8];
+
+/// Functions to call when all event types become undecided again.
+static ON_UNDECIDED: [OnceLock<fn()>; 8] = [const { OnceLock::new() }; 8];
+
+/// Registers a function that is called when [`is_undecided`] becomes true again, in a child of
+/// `fork`. It must not take locks. At most eight functions; more are ignored.
+pub fn on_undecided(on_undecided: fn()) {
+    static PLACE: AtomicUsize = AtomicUsize::new(0);
+    if let Some(place) = ON_UNDECIDED.get(PLACE.fetch_add(1, Ordering::Relaxed)) {
+        let _ = place.set(on_undecided);
+    }
+}
+
+/// Returns true while it is unknown which events are wanted: no agent has connected yet, or this is
+/// a forked child that has not received its rules. Each event then has to ask.
+pub fn is_undecided() -> bool {
+    state::is_undecided()
+}
+
+/// Returns true if no event can be wanted: there is no connection to an agent, and none has called.
+#[inline(always)]
+pub fn is_quiet() -> bool {
+    bell::is_quiet()
+}
+
+/// Registers a function that is called after each change of the rules, and at once unless events are still
+/// undecided. At most eight functions; more are ignored.
+pub fn on_change(on_change: fn()) {
+    static PLACE: AtomicUsize = AtomicUsize::new(0);
+    if let Some(place) = ON_CHANGE.get(PLACE.fetch_add(1, Ordering::Relaxed)) {
+        let _ = place.set(on_change);
+    }
+    fence(Ordering::SeqCst);
+    if has_rules() || !state::is_undecided() {
+        on_change();
+    }
+}

@@ -1,0 +1,123 @@
+//! The rules of all channels, as a read-copy-update structure: every thread reads them, also in
+//! signal handlers, and one thread changes them.
+//!
+//! There are 32 copies, and an index names the current one. A change writes a modified copy into a
+//! slot that nobody reads and then makes that the current one. Readers pin the copy that they read
+//! by a read lock, which they only try to take, so they never wait. A reader that never finishes
+//! (stopped, jumped out of by `siglongjmp`, cut off by `fork`) pins only its own copy. When all
+//! copies but the current one are pinned, rules can no longer change.
+
+use super::channel_rules::ChannelRules;
+use crate::channels::CHANNELS_MAX;
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
+use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
+use std::time::{Duration, Instant};
+
+/// Rules of all channels: one copy.
+#[derive(Debug)]
+pub(crate) struct RuleTable([Option<Arc<ChannelRules>>; CHANNELS_MAX]);
+
+impl RuleTable {
+    const EMPTY: RuleTable = RuleTable([const { None }; CHANNELS_MAX]);
+
+    /// Returns the rules of a channel; `None` if it records nothing.
+    pub(crate) fn rules_of(&self, channel: usize) -> Option<&ChannelRules> {
+        self.0.get(channel)?.as_deref()
+    }
+
+    /// Returns all channels that have rules.
+    pub(super) fn channels(&self) -> impl Iterator<Item = (usize, &ChannelRules)> {
+        let channels = self.0.iter().enumerate();
+        channels.filter_map(|(number, rules)| Some((number, rules.as_deref()?)))
+    }
+
+    pub(super) fn set(&mut self, channel: usize, rules: Option<ChannelRules>) {
+        if let Some(place) = self.0.get_mut(channel) {
+            *place = rules.map(Arc::new);
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = RuleTable::EMPTY;
+    }
+}
+
+const COPIES_COUNT: usize = 32;
+static COPIES: [RwLock<RuleTable>; COPIES_COUNT] =
+    [const { RwLock::new(RuleTable::EMPTY) }; COPIES_COUNT];
+static CURRENT: AtomicUsize = AtomicUsize::new(0);
+
+/// A reader finds the current copy locked only if others became current meanwhile, and this one
+/// again.
+const READ_TRIES_MAX: usize = 1000;
+
+/// How long a change waits for the last reader of the replaced copy.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Calls `use_table` with the current rules. Returns `None` only if the rules change all the time.
+/// Never waits: locks are only tried.
+pub(crate) fn with_rules<R>(use_table: impl FnOnce(&RuleTable) -> R) -> Option<R> {
+    for _ in 0..READ_TRIES_MAX {
+        // Sequentially consistent: pairs with the store and the fence in `update`.
+        let current = CURRENT.load(Ordering::SeqCst);
+        let Some(table) = COPIES.get(current).and_then(try_read) else { continue };
+        // A change that found nobody reading the replaced copy relies on no reader starting later.
+        if CURRENT.load(Ordering::SeqCst) == current {
+            return Some(use_table(&table));
+        }
+    }
+    None
+}
+
+fn try_read(table: &RwLock<RuleTable>) -> Option<RwLockReadGuard<'_, RuleTable>> {
+    match table.try_read() {
+        Ok(table) => Some(table),
+        Err(TryLockError::Poisoned(table)) => Some(table.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
+fn try_write(table: &RwLock<RuleTable>) -> Option<RwLockWriteGuard<'_, RuleTable>> {
+    match table.try_write() {
+        Ok(table) => Some(table),
+        Err(TryLockError::Poisoned(table)) => Some(table.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
+/// The copy that a change has replaced.
+pub(super) struct ReplacedCopy(usize);
+
+/// Makes a changed copy the current one. Returns `None`, and changes nothing, if all other copies
+/// are pinned.
+pub(super) fn update(change: impl FnOnce(&mut RuleTable)) -> Option<ReplacedCopy> {
+    let before = CURRENT.load(Ordering::SeqCst);
+    let mut next = with_rules(|table| RuleTable(table.0.clone()))?;
+    change(&mut next);
+    let others = (1..COPIES_COUNT).map(|step| (before + step) % COPIES_COUNT);
+    let (place, mut table) =
+        others.filter_map(|place| Some((place, try_write(&COPIES[place])?))).next()?;
+    *table = next;
+    drop(table);
+    CURRENT.store(place, Ordering::SeqCst);
+    fence(Ordering::SeqCst);
+    Some(ReplacedCopy(before))
+}
+
+impl ReplacedCopy {
+    /// Waits until nobody reads the copy (the grace period), and clears it. Returns false after a
+    /// timeout.
+    pub(super) fn reclaim(self) -> bool {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Some(mut table) = try_write(&COPIES[self.0]) {
+                table.clear();
+                return true;
+            }
+            if Instant::now() >= end {
+                return false;
+            }
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    }
+}
