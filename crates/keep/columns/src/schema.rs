@@ -195,6 +195,13 @@ pub(crate) const TAGS: [(Origin, Column, Column); 3] = [
     (Origin::Scope, ScopeKey, ScopeValue),
 ];
 
+/// All kinds, in the order of their numbers.
+pub(crate) const KINDS: [Kind; 6] =
+    [Kind::Unspecified, Kind::Internal, Kind::Client, Kind::Server, Kind::Producer, Kind::Consumer];
+
+/// All statuses, in the order of their numbers.
+pub(crate) const STATUSES: [Status; 3] = [Status::Unset, Status::Ok, Status::Error];
+
 pub(crate) fn kind_text(kind: Kind) -> &'static str {
     match kind {
         Kind::Unspecified => "",
