@@ -17,51 +17,28 @@
 //! requests are put in order by what one file knows of them (the one that began last, or took longest), such a request
 //! can come a page late.
 
-mod adopt;
-mod ascending;
-mod aside;
-mod batch;
-mod bloom;
-mod bytes;
-mod cache;
+mod calls;
 mod clock;
 mod error;
-mod head;
-mod index;
-mod inspect;
-mod judge;
+mod files;
 mod lake;
-mod latency;
-mod ledger;
-mod links;
-mod listing;
-mod manifest;
-mod measure;
-mod merge;
-mod names;
+mod locks;
+mod memory;
 mod options;
-mod packed;
-mod pages;
-mod part;
-mod plan;
-mod project;
-mod record;
-mod retain;
-mod search;
-mod snapshot;
-mod store;
-mod stored;
-mod tags;
+mod query;
+mod retention;
+mod shared;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod tools;
 mod write;
 
-pub use adopt::{Adopted, adopt, adopt_on};
 pub use clock::{Clock, SystemClock};
 pub use error::Error;
-pub use inspect::{Condition, InspectedFile, Inspection, inspect};
 pub use lake::{Lake, Opened};
-pub use listing::{Listing, Rest, SpanFile};
 pub use options::Options;
-pub use retain::Retention;
-pub use stored::Stored;
+pub use retention::Retention;
+pub use tools::adopt::{Adopted, adopt, adopt_on};
+pub use tools::inspect::{Condition, InspectedFile, Inspection, inspect};
+pub use tools::listing::{Listing, Rest, SpanFile};
+pub use tools::stored::Stored;

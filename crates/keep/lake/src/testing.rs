@@ -1,7 +1,7 @@
 //! For tests only: what is read of a store's own files, of bytes that may say anything.
 
-use crate::index::{Index, links, may_hold};
-use crate::manifest;
+use crate::files::index::{Index, links, may_hold};
+use crate::files::manifest;
 use blkkin_journal::File;
 use blkkin_store::Window;
 use std::io;
@@ -12,7 +12,7 @@ const ASKED_MAX: usize = 64;
 
 /// Asks an index all that can be asked of it. Its checksums are made right. Says whether it could be opened.
 pub fn index(bytes: &[u8]) -> bool {
-    let file: Arc<dyn File> = Arc::new(Bytes(crate::index::with_checksums(bytes)));
+    let file: Arc<dyn File> = Arc::new(Bytes(crate::files::index::with_checksums(bytes)));
     let Ok(index) = Index::open(Arc::clone(&file)) else { return false };
     let directory = &index.directory;
     let (first, last) = (directory.min_start_ns, directory.max_start_ns);

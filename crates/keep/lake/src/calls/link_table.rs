@@ -1,0 +1,379 @@
+//! Adds up which services call which, by the minute in which requests began. Start at [`LinkTable`].
+
+use crate::files::index::LinkCount;
+use crate::files::indexed_file::IndexedFile;
+use blkkin_columns::{Block, Row, Scratch, Sorted};
+use blkkin_model::{Span, SpanId, SpanRef, SpanSink, Status};
+use blkkin_store::{Call, Durations, Linker, began_ns, compare, fingerprint};
+use blkkin_sys::beside;
+use foldhash::fast::RandomState;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
+
+pub(crate) const MINUTE_NS: u64 = 60_000_000_000;
+
+/// Calls by minute, who calls and who is called.
+#[derive(Default)]
+pub(crate) struct LinkTable {
+    /// By minute, and by the numbers of who calls and who is called.
+    links: HashMap<(u64, u32, u32), Sum, RandomState>,
+    names: Vec<Box<str>>,
+    numbers: HashMap<Box<str>, u32, RandomState>,
+}
+
+#[derive(Clone, Default)]
+struct Sum {
+    calls: i64,
+    errors: i64,
+    durations: BTreeMap<u16, i64>,
+}
+
+/// Spans of a request may come so long after others that they are in another file.
+const LATE_NS: u64 = 2_000_000_000;
+
+/// So often one of the files of before is read for a request: when more spans come late than that, their calls may be
+/// counted wrongly, and their requests be out of order, rather than that all goes slowly.
+const READS_MAX: usize = 1024;
+
+/// So often a file is that has nothing of that time.
+const FAR_READS_MAX: usize = 128;
+
+/// So much is kept of what is read so, about.
+const EARLIER_SPANS_MAX: usize = 32 << 10;
+const EARLIER_BYTES_MAX: usize = 16 << 20;
+
+/// Fewer spans than this are not worth another thread.
+const ALONE_MAX: usize = 4096;
+
+/// What files of before have of some requests.
+pub(crate) struct Earlier {
+    spans: Block,
+    /// That is all.
+    is_whole: bool,
+    spans_max: usize,
+    reads_left: usize,
+    far_reads_left: usize,
+}
+
+impl Default for Earlier {
+    fn default() -> Earlier {
+        Earlier::of_files(1)
+    }
+}
+
+impl Earlier {
+    /// As much as so many files together would have known.
+    pub(crate) fn of_files(count: usize) -> Earlier {
+        Earlier {
+            spans: Block::new(),
+            is_whole: true,
+            spans_max: EARLIER_SPANS_MAX * count,
+            reads_left: READS_MAX * count,
+            far_reads_left: FAR_READS_MAX * count,
+        }
+    }
+
+    pub(crate) fn spans(&self) -> &Block {
+        &self.spans
+    }
+
+    pub(crate) fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    /// It is known that there is more.
+    pub(crate) fn is_cut(&mut self) {
+        self.is_whole = false;
+    }
+
+    /// Reads what a file has of requests with this lower half of the id.
+    pub(crate) fn read(&mut self, file: &IndexedFile, low: u64) {
+        if !file.may_hold(low) {
+            return;
+        }
+        let before = self.spans.len();
+        let mut sink = UpToEnough { spans: &mut self.spans, most: self.spans_max };
+        let read =
+            if self.reads_left > 0 { file.hand_over(low..=low, &mut sink) } else { Ok(false) };
+        // What cannot be read is told by who asks for it.
+        self.is_whole &= read.unwrap_or(false);
+        self.reads_left -= usize::from(self.spans.len() > before).min(self.reads_left);
+    }
+
+    fn add(&mut self, other: &Block) {
+        let is_enough = self.spans.len() + other.len() > self.spans_max
+            || self.spans.memory_bytes() > EARLIER_BYTES_MAX;
+        self.is_whole &= !is_enough && self.spans.append(other).is_ok();
+    }
+}
+
+/// Takes spans up to what is kept.
+struct UpToEnough<'b> {
+    spans: &'b mut Block,
+    most: usize,
+}
+
+impl SpanSink for UpToEnough<'_> {
+    fn span(&mut self, span: &SpanRef<'_>) -> ControlFlow<()> {
+        if self.spans.len() >= self.most || self.spans.memory_bytes() >= EARLIER_BYTES_MAX {
+            return ControlFlow::Break(());
+        }
+        self.spans.span(span)
+    }
+}
+
+/// What requests show, together with their spans that are in files of before.
+pub(crate) struct Linked {
+    /// Calls that were not shown before.
+    pub(crate) table: LinkTable,
+    /// Which spans are in those files already.
+    pub(crate) known: HashSet<usize>,
+    /// All that is there.
+    pub(crate) earlier: Earlier,
+}
+
+impl LinkTable {
+    /// Finds the calls that requests show, and did not show by those of their spans that are in files of before.
+    pub(crate) fn of(sorted: &Sorted<'_>, before: &[Arc<IndexedFile>]) -> Linked {
+        let low = |index: usize| low_of(sorted, index);
+        // A request is not cut in two.
+        let half = if sorted.len() <= ALONE_MAX { sorted.len() } else { sorted.len() / 2 };
+        let middle = half + (half..sorted.len()).take_while(|&at| low(at) == low(half)).count();
+        if middle == sorted.len() {
+            return Linked::of(sorted, 0..middle, before);
+        }
+        let (mut linked, other) = beside(
+            || Linked::of(sorted, 0..middle, before),
+            || Linked::of(sorted, middle..sorted.len(), before),
+        );
+        linked.table.merge(&other.table.counts());
+        linked.known.extend(other.known);
+        linked.earlier.is_whole &= other.earlier.is_whole;
+        // Both have room for twice as much.
+        linked.earlier.is_whole &= linked.earlier.spans.append(&other.earlier.spans).is_ok();
+        linked
+    }
+
+    fn add(&mut self, minute: u64, call: &Call<'_>, times: i64) {
+        let key = (minute, self.number(call.parent), self.number(call.child));
+        let sum = self.links.entry(key).or_default();
+        sum.calls += times;
+        sum.errors += if call.is_error { times } else { 0 };
+        if let Some(duration) = call.duration_ns {
+            *sum.durations.entry(Durations::code(duration)).or_default() += times;
+        }
+    }
+
+    fn number(&mut self, name: &str) -> u32 {
+        if let Some(&number) = self.numbers.get(name) {
+            return number;
+        }
+        let number = self.names.len() as u32;
+        self.names.push(name.into());
+        self.numbers.insert(name.into(), number);
+        number
+    }
+
+    /// Adds what was counted before.
+    pub(crate) fn merge(&mut self, counts: &[LinkCount]) {
+        for count in counts {
+            let key = (count.minute, self.number(&count.parent), self.number(&count.child));
+            self.links.entry(key).or_default().merge(count);
+        }
+    }
+
+    /// In order.
+    pub(crate) fn counts(self) -> Vec<LinkCount> {
+        let LinkTable { links, names, .. } = self;
+        let name = |number: u32| names[number as usize].clone().into_string();
+        let mut counts: Vec<LinkCount> = links
+            .into_iter()
+            .map(|((minute, parent, child), sum)| LinkCount {
+                minute,
+                parent: name(parent),
+                child: name(child),
+                calls: sum.calls,
+                errors: sum.errors,
+                durations: sum.durations.into_iter().filter(|&(_, times)| times != 0).collect(),
+            })
+            .collect();
+        counts
+            .sort_by(|a, b| (a.minute, &a.parent, &a.child).cmp(&(b.minute, &b.parent, &b.child)));
+        counts
+    }
+}
+
+fn low_of(sorted: &Sorted<'_>, index: usize) -> u64 {
+    let (block, row) = sorted.row(index);
+    block.trace_low(row)
+}
+
+impl Linked {
+    fn of(sorted: &Sorted<'_>, places: Range<usize>, before: &[Arc<IndexedFile>]) -> Linked {
+        let mut adding = Adding {
+            table: LinkTable::default(),
+            known: HashSet::new(),
+            all_earlier: Earlier::default(),
+            linker: Linker::default(),
+            before,
+        };
+        let mut start = places.start;
+        while start < places.end {
+            let low = low_of(sorted, start);
+            let of_request = |&index: &usize| low_of(sorted, index) == low;
+            let end = start + (start..places.end).take_while(of_request).count();
+            adding.request(sorted, start..end, low);
+            start = end;
+        }
+        let Adding { table, known, all_earlier: earlier, .. } = adding;
+        Linked { table, known, earlier }
+    }
+}
+
+impl Sum {
+    fn merge(&mut self, count: &LinkCount) {
+        self.calls = self.calls.saturating_add(count.calls);
+        self.errors = self.errors.saturating_add(count.errors);
+        for &(code, times) in &count.durations {
+            let sum = self.durations.entry(code).or_default();
+            *sum = sum.saturating_add(times);
+        }
+    }
+}
+
+/// Finds the calls of requests.
+struct Adding<'p> {
+    table: LinkTable,
+    known: HashSet<usize>,
+    all_earlier: Earlier,
+    linker: Linker,
+    before: &'p [Arc<IndexedFile>],
+}
+
+impl Adding<'_> {
+    fn request(&mut self, sorted: &Sorted<'_>, places: Range<usize>, low: u64) {
+        let outlines = places.clone().map(|index| {
+            let (block, row) = sorted.row(index);
+            outline(block, row)
+        });
+        let spans: Vec<SpanRef<'_>> = outlines.collect();
+        let mut all = self.earlier(&spans, low);
+        if all.is_empty() {
+            self.link(&spans, 1);
+            return;
+        }
+        self.all_earlier.add(&all);
+        // What all of it shows, but for what was counted when the files of before were made.
+        self.link_block(&all, -1);
+        let (mut one, mut other) = (Scratch::default(), Scratch::default());
+        let mut there: HashMap<u64, Vec<Row>, RandomState> = HashMap::default();
+        for row in 0..all.len() as Row {
+            there.entry(fingerprint(&all.span(row, &mut other))).or_default().push(row);
+        }
+        let new: Vec<Span> = places
+            .filter_map(|index| {
+                let span = sorted.span(index, &mut one);
+                let is_same = |&row: &Row| compare(&all.span(row, &mut other), &span).is_eq();
+                if there.get(&fingerprint(&span)).is_some_and(|rows| rows.iter().any(is_same)) {
+                    self.known.insert(index);
+                    return None;
+                }
+                Some(span.to_owned())
+            })
+            .collect();
+        for span in new {
+            // A block has room for far more than a request.
+            let _ = all.push(&span.hold().as_ref());
+        }
+        self.link_block(&all, 1);
+    }
+
+    fn link_block(&mut self, block: &Block, times: i64) {
+        let sorted = Sorted::of(&[block]);
+        let outlines = (0..sorted.len()).map(|index| {
+            let (block, row) = sorted.row(index);
+            outline(block, row)
+        });
+        self.link(&outlines.collect::<Vec<_>>(), times);
+    }
+
+    fn link(&mut self, spans: &[SpanRef<'_>], times: i64) {
+        let Some(began) = began_ns(spans) else { return };
+        let minute = began / MINUTE_NS;
+        let table = &mut self.table;
+        self.linker.link(spans, |_| true, |call| table.add(minute, &call, times));
+    }
+
+    /// The spans of a request that are in files of before: in those that have something of its time, and if some are
+    /// still missing that others are below of, in any.
+    fn earlier(&mut self, spans: &[SpanRef<'_>], low: u64) -> Block {
+        let first = spans.iter().filter_map(|span| span.start_ns).min();
+        let end = |span: &SpanRef<'_>| {
+            Some(span.start_ns?.saturating_add(span.duration_ns.unwrap_or_default()))
+        };
+        let times = first.zip(spans.iter().filter_map(end).max());
+        let is_near = |file: &IndexedFile| {
+            !file.facts.all_have_times
+                || times.is_none_or(|(first, last)| {
+                    file.entry.min_start_ns <= last.saturating_add(LATE_NS)
+                        && first.saturating_sub(LATE_NS) <= file.entry.max_start_ns
+                })
+        };
+        let mut found = Earlier {
+            reads_left: self.all_earlier.reads_left,
+            far_reads_left: self.all_earlier.far_reads_left,
+            ..Earlier::default()
+        };
+        let before = self.before;
+        before.iter().filter(|file| is_near(file)).for_each(|file| found.read(file, low));
+        // The newest first: a request hardly ever goes on for long.
+        let far = before.iter().rev().filter(|file| !is_near(file));
+        let mut lacks = None;
+        for file in far {
+            if !*lacks.get_or_insert_with(|| lacks_parents(spans, &found.spans)) {
+                break;
+            }
+            if file.may_hold(low) {
+                let is_possible = found.far_reads_left > 0;
+                found.is_whole &= is_possible;
+                found.far_reads_left = found.far_reads_left.saturating_sub(1);
+                if is_possible {
+                    found.read(file, low);
+                    lacks = None;
+                }
+            }
+        }
+        let Earlier { spans, is_whole, reads_left, far_reads_left, .. } = found;
+        let all = &mut self.all_earlier;
+        (all.reads_left, all.far_reads_left) = (reads_left, far_reads_left);
+        all.is_whole &= is_whole;
+        spans
+    }
+}
+
+/// Whether there are spans whose parents are neither among them nor found.
+fn lacks_parents(spans: &[SpanRef<'_>], found: &Block) -> bool {
+    let rows = 0..found.len() as Row;
+    let mut ids: Vec<SpanId> = spans.iter().map(|span| span.id).collect();
+    ids.extend(rows.clone().map(|row| found.id(row)));
+    ids.sort_unstable();
+    let of_spans = spans.iter().filter_map(|span| span.parent_id);
+    let mut parents = of_spans.chain(rows.filter_map(|row| found.parent_id(row)));
+    parents.any(|parent| ids.binary_search(&parent).is_err())
+}
+
+/// What linking needs to know of a span.
+fn outline(block: &Block, row: Row) -> SpanRef<'_> {
+    SpanRef {
+        parent_id: block.parent_id(row),
+        kind: block.kind(row),
+        status: if block.is_error(row) { Status::Error } else { Status::Unset },
+        shared: block.is_shared(row),
+        start_ns: block.start_ns(row),
+        duration_ns: block.duration_ns(row),
+        local: block.endpoint(block.local_id(row)),
+        remote: block.endpoint(block.remote_id(row)),
+        ..SpanRef::new(block.trace_id(row), block.id(row))
+    }
+}

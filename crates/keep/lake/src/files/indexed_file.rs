@@ -1,0 +1,292 @@
+//! [`IndexedFile`]: a file of spans with its index, as the store's threads share it.
+
+use crate::Error;
+use crate::files::cache::Cache;
+use crate::files::column_file::{ColumnFile, open_spans, read_error, read_rows, spans_error};
+use crate::files::file_entry::FileEntry;
+use crate::files::index::{self, Index, LinkCount, OpenError};
+use crate::files::loaded_file::LoadedFile;
+use crate::files::naming::{index_name, remove_unfinished, spans_name};
+use crate::locks::lock;
+use blkkin_columns::{Block, Column, PageColumns};
+use blkkin_journal::{Disk, File};
+use blkkin_model::{SpanId, SpanRef, SpanSink};
+use std::fmt;
+use std::ops::{ControlFlow, Range, RangeInclusive};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// A file of spans and its index. Removed when nobody reads it any more, if that was said.
+pub(crate) struct IndexedFile {
+    pub(crate) entry: FileEntry,
+    pub(crate) facts: FileSummary,
+    index: Arc<dyn File>,
+    disk: Arc<dyn Disk>,
+    cache: Arc<Cache>,
+    health: AtomicU8,
+    retry: Mutex<Retry>,
+    goes: AtomicBool,
+}
+
+/// What is always in memory of a file: what tells whether the rest is needed.
+pub(crate) struct FileSummary {
+    /// Each of its requests has a time.
+    pub(crate) all_have_times: bool,
+    /// It knows all that files of before have of its requests.
+    pub(crate) is_whole: bool,
+    /// When the first of its spans started, and the last, if any has a start.
+    pub(crate) starts_ns: Option<(u64, u64)>,
+    /// The first and the last minute that calls are of.
+    pub(crate) link_minutes: Option<(u64, u64)>,
+    bloom: Range<u64>,
+    links: Range<u64>,
+}
+
+/// Health of a file: no error so far; bytes that are wrong, to be verified; verified as damaged;
+/// the system refused to read it (too many open files, an I/O error); refused for
+/// [`LASTING_AFTER`].
+const GOOD: u8 = 0;
+const SUSPECT: u8 = 1;
+const DAMAGED: u8 = 2;
+const UNREADABLE: u8 = 3;
+const LASTING: u8 = 4;
+
+/// An unreadable file is verified again after this time, which doubles up to the maximum.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
+
+/// A file that is unreadable for this long counts as damaged, until it can be read again.
+const LASTING_AFTER: Duration = Duration::from_secs(60);
+
+/// When an unreadable file is verified again.
+#[derive(Default)]
+struct Retry {
+    /// Uptime of the first failed verification in a row.
+    since: Option<Duration>,
+    at: Duration,
+    after: Duration,
+}
+
+impl IndexedFile {
+    pub(crate) fn of(
+        disk: Arc<dyn Disk>,
+        cache: Arc<Cache>,
+        entry: FileEntry,
+        file: ColumnFile,
+        index: Index,
+    ) -> Result<IndexedFile, Error> {
+        let name = index_name(entry.number);
+        let (directory, sections) = (&index.directory, &index.sections);
+        let facts = FileSummary {
+            all_have_times: directory.timed == directory.requests,
+            is_whole: directory.is_whole,
+            starts_ns: starts_ns(&file),
+            link_minutes: directory.link_minutes,
+            bloom: sections.bloom.clone(),
+            links: sections.links.clone(),
+        };
+        let index_file = disk.open(&name).map_err(Error::io(&name))?;
+        cache.put(entry.number, Arc::new(LoadedFile::new(index, file)));
+        let (health, goes) = (AtomicU8::new(GOOD), AtomicBool::new(false));
+        let retry = Mutex::default();
+        Ok(IndexedFile { entry, facts, index: index_file, disk, cache, health, retry, goes })
+    }
+
+    /// What is in memory of it while it is used.
+    pub(crate) fn load(&self) -> Result<Arc<LoadedFile>, Error> {
+        let number = self.entry.number;
+        let loaded = self.cache.get(number, || {
+            let index = Index::load(Arc::clone(&self.index));
+            let index = index.map_err(|error| index_error(number, error))?;
+            Ok(LoadedFile::new(index, open_spans(&*self.disk, number)?))
+        });
+        self.note(loaded)
+    }
+
+    /// Whether the request may be here.
+    pub(crate) fn may_hold(&self, low: u64) -> bool {
+        match self.cache.peek(self.entry.number) {
+            Some(loaded) => loaded.index.may_hold(low),
+            // What cannot be read is told by who looks for more.
+            None => index::may_hold(&*self.index, &self.facts.bloom, low).unwrap_or(true),
+        }
+    }
+
+    /// The calls of its requests, in order of minute, parent and child.
+    pub(crate) fn links(&self) -> Result<Vec<LinkCount>, Error> {
+        let links = index::links(&*self.index, &self.facts.links);
+        self.note(links.map_err(|error| index_error(self.entry.number, error)))
+    }
+
+    /// The rows of a range.
+    pub(crate) fn rows_of(
+        &self,
+        loaded: &LoadedFile,
+        rows: Range<u32>,
+        to: &mut Block,
+    ) -> Result<(), Error> {
+        self.note(read_rows(&loaded.file, self.entry.number, rows, to))
+    }
+
+    /// Reads those of these columns of a page that were not read yet. Of parents it is read only which spans have one.
+    pub(crate) fn read_columns(
+        &self,
+        loaded: &LoadedFile,
+        page: &mut PageColumns,
+        columns: &[Column],
+    ) -> Result<(), Error> {
+        let read = columns.iter().try_for_each(|&column| match column {
+            Column::ParentId => loaded.file.read_presence(page, column),
+            _ => loaded.file.read_columns(page, &[column]),
+        });
+        self.note(read.map_err(|error| self.read_error(error)))
+    }
+
+    /// Whether there are spans of requests whose ids have this lower half, as far as can be read.
+    pub(crate) fn holds(&self, low: u64) -> bool {
+        let looked = || {
+            let held = self.load()?.file.holds(low);
+            self.note(held.map_err(|error| self.read_error(error)))
+        };
+        self.may_hold(low) && looked().unwrap_or(true)
+    }
+
+    /// The spans of requests whose ids have lower halves in this range.
+    pub(crate) fn between(&self, lows: RangeInclusive<u64>, to: &mut Block) -> Result<(), Error> {
+        // A block that is full breaks off: what is asked for here is far less.
+        self.note(match self.load()?.file.between(lows, to) {
+            Ok(ControlFlow::Continue(())) => Ok(()),
+            Ok(ControlFlow::Break(())) => Err(self.error("more than a block takes")),
+            Err(error) => Err(self.read_error(error)),
+        })
+    }
+
+    /// The same to a sink, up to its breaking off; whether it did not.
+    pub(crate) fn hand_over(
+        &self,
+        lows: RangeInclusive<u64>,
+        to: &mut impl SpanSink,
+    ) -> Result<bool, Error> {
+        let read = self.load()?.file.between(lows, to);
+        Ok(self.note(read.map_err(|error| self.read_error(error)))?.is_continue())
+    }
+
+    /// Hands over the spans of requests whose ids have this lower half, or of those the ones with an id.
+    pub(crate) fn visit(
+        &self,
+        low: u64,
+        id: Option<SpanId>,
+        each: &mut dyn FnMut(&SpanRef<'_>),
+    ) -> Result<(), Error> {
+        let mut sink = VisitSink(each);
+        let visited = self.load()?.file.between_of(low..=low, id, &mut sink);
+        self.note(visited.map(drop).map_err(|error| self.read_error(error)))
+    }
+
+    /// What comes of reading; a file that could not be read is looked at.
+    pub(crate) fn note<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
+        if let Err(error) = &result {
+            let may_pass = error.may_pass();
+            let worse = |health| match health {
+                GOOD => Some(if may_pass { UNREADABLE } else { SUSPECT }),
+                UNREADABLE | LASTING if !may_pass => Some(SUSPECT),
+                _ => None,
+            };
+            let _ = self.health.fetch_update(Ordering::Relaxed, Ordering::Relaxed, worse);
+        }
+        result
+    }
+
+    /// Verifies all of the file after an error. A file is damaged only if its bytes are wrong; one
+    /// that the system does not let us read is verified again later.
+    pub(crate) fn examine(&self, uptime: Duration) {
+        let mut retry = lock(&self.retry);
+        let is_due = match self.health.load(Ordering::Relaxed) {
+            SUSPECT => true,
+            UNREADABLE | LASTING => uptime >= retry.at,
+            _ => false,
+        };
+        if !is_due {
+            return;
+        }
+        let verified = self.verify();
+        let health = match verified {
+            Ok(()) => GOOD,
+            Err(error) if error.may_pass() => {
+                let since = *retry.since.get_or_insert(uptime);
+                retry.after = (retry.after * 2).clamp(RETRY_AFTER, RETRY_AFTER_MAX);
+                retry.at = uptime + retry.after;
+                if uptime - since >= LASTING_AFTER { LASTING } else { UNREADABLE }
+            }
+            Err(_) => DAMAGED,
+        };
+        if matches!(health, GOOD | DAMAGED) {
+            *retry = Retry::default();
+        }
+        self.health.store(health, Ordering::Relaxed);
+    }
+
+    fn verify(&self) -> Result<(), Error> {
+        self.load()?.file.verify().map_err(|error| self.read_error(error))?;
+        self.links().map(drop)
+    }
+
+    /// Whether no read has failed since the file was last verified.
+    pub(crate) fn is_good(&self) -> bool {
+        self.health.load(Ordering::Relaxed) == GOOD
+    }
+
+    /// Whether bytes of the file are wrong, or could not be read for long.
+    pub(crate) fn is_damaged(&self) -> bool {
+        matches!(self.health.load(Ordering::Relaxed), SUSPECT | DAMAGED | LASTING)
+    }
+
+    pub(crate) fn read_error(&self, error: blkkin_columns::Error) -> Error {
+        read_error(self.entry.number, error)
+    }
+
+    pub(crate) fn error(&self, error: impl fmt::Display) -> Error {
+        spans_error(self.entry.number, error)
+    }
+
+    /// Is to be removed when nobody reads it any more.
+    pub(crate) fn goes(&self) {
+        self.goes.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for IndexedFile {
+    fn drop(&mut self) {
+        self.cache.forget(self.entry.number);
+        if self.goes.load(Ordering::Relaxed) {
+            // What is left is removed when the store is opened the next time.
+            let _ = self.disk.remove(&spans_name(self.entry.number));
+            remove_unfinished(&*self.disk, self.entry.number);
+        }
+    }
+}
+
+pub(crate) fn index_error(number: u64, error: OpenError) -> Error {
+    let name = index_name(number);
+    match error {
+        OpenError::Io(source) => Error::io(name)(source),
+        OpenError::Damaged(at) => Error::Spans(format!("{name}: damaged at {at}")),
+    }
+}
+
+/// When the first span of a file started, and the last.
+fn starts_ns(file: &ColumnFile) -> Option<(u64, u64)> {
+    let starts = (0..file.groups()).filter_map(|group| file.group_starts_ns(group));
+    starts.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))
+}
+
+/// Who is handed spans.
+struct VisitSink<'v>(&'v mut dyn FnMut(&SpanRef<'_>));
+
+impl SpanSink for VisitSink<'_> {
+    fn span(&mut self, span: &SpanRef<'_>) -> ControlFlow<()> {
+        (self.0)(span);
+        ControlFlow::Continue(())
+    }
+}

@@ -1,0 +1,189 @@
+//! [`Memory`]: the head of spans that are in no file, with its counters, and the buffers that batches are read with.
+
+use crate::Options;
+use crate::files::cache::Cache;
+use crate::files::file_entry::Totals;
+use crate::locks::{Guard, RankedMutex, lock, rank};
+use crate::write::batch;
+use crate::write::head::Head;
+use blkkin_columns::Block;
+use blkkin_store::{Batch, Counters, Done, Interval, Refusal};
+use blkkin_wire::{Decoder, End, Outcome};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+/// How long who brings a batch waits for room before it is turned away.
+pub(crate) const WAIT_FOR_ROOM: Duration = Duration::from_secs(1);
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Decoders and blocks that are kept for the next batch.
+const SPARE_MAX: usize = 16;
+
+/// What is in memory. The journal's thread has a part in it, so that it must not have the journal.
+pub(crate) struct Memory {
+    pub(crate) options: Options,
+    state: RankedMutex<State, { rank::STATE }>,
+    /// The head has become smaller.
+    pub(crate) room: Condvar,
+    /// There may be something to write, or to end.
+    pub(crate) work: Condvar,
+    spare_decoders: Mutex<Vec<Decoder>>,
+    spare_blocks: Mutex<Vec<Block>>,
+    cache: Arc<Cache>,
+}
+
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) head: Head,
+    /// When the first span that is in no file came.
+    pub(crate) waits_since: Option<Duration>,
+    pub(crate) counters: Counters,
+    /// All accepted spans that the head has, or had and are in files.
+    pub(crate) totals: Totals,
+    /// Why files cannot be written.
+    pub(crate) trouble: Option<String>,
+    /// Somebody waits until all records of the journal before this one are in files.
+    pub(crate) wanted: u64,
+    /// Up to here they are.
+    pub(crate) written: u64,
+    pub(crate) ends: bool,
+}
+
+impl Memory {
+    /// An empty head behind the records of the journal that are in files.
+    pub(crate) fn new(options: Options, state: State, cache: Arc<Cache>) -> Memory {
+        Memory {
+            options,
+            state: RankedMutex::new(state),
+            room: Condvar::new(),
+            work: Condvar::new(),
+            spare_decoders: Mutex::default(),
+            spare_blocks: Mutex::default(),
+            cache,
+        }
+    }
+
+    pub(crate) fn state(&self) -> Guard<'_, State, { rank::STATE }> {
+        self.state.lock()
+    }
+
+    pub(crate) fn turn_away(&self, refusal: &blkkin_journal::Refusal, done: Done) {
+        self.count_turned_away();
+        done(Err(Refusal { reason: refusal.to_string(), retry_after: RETRY_AFTER }));
+    }
+
+    pub(crate) fn count_damage(&self, damages: u64, is_more_lost: bool) {
+        let mut state = self.state();
+        state.counters.damages = damages;
+        let times = &mut state.counters.times;
+        let now_ns = self.options.clock.now_ns();
+        if damages > 0 {
+            Interval::note(&mut times.damages, now_ns);
+        }
+        if is_more_lost {
+            Interval::note(&mut times.lost, now_ns);
+        }
+    }
+
+    pub(crate) fn count_turned_away(&self) {
+        let mut state = self.state();
+        state.counters.turned_away += 1;
+        Interval::note(&mut state.counters.times.turned_away, self.options.clock.now_ns());
+    }
+
+    pub(crate) fn count_refused(&self, state: &mut State, outcome: &Outcome) {
+        let refused = refused(outcome);
+        state.counters.refused += refused;
+        if refused > 0 {
+            Interval::note(&mut state.counters.times.refused, self.options.clock.now_ns());
+        }
+    }
+
+    /// Waits a little if there is too much that is in no file.
+    pub(crate) fn wait_for_room(&self) -> Result<(), Refusal> {
+        let deadline = Instant::now() + WAIT_FOR_ROOM;
+        let mut state = self.state();
+        while state.head.memory_bytes() > self.options.memory_bytes_max {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let why = state.trouble.as_deref().unwrap_or("the disk is too slow");
+                let reason =
+                    format!("memory holds all that it may, as it cannot be written: {why}");
+                return Err(Refusal { reason, retry_after: RETRY_AFTER });
+            }
+            state = state.wait_timeout(&self.room, left);
+        }
+        Ok(())
+    }
+
+    /// Reads a batch, and what becomes of its spans by its policy.
+    pub(crate) fn decode(&self, batch: &Batch<'_>) -> (Outcome, Vec<Block>) {
+        let spare = lock(&self.spare_decoders).pop();
+        let mut decoder = spare.unwrap_or_else(|| Decoder::new(self.options.limits));
+        let (outcome, blocks) = batch::read(&mut decoder, batch, &|| self.block());
+        let mut spare = lock(&self.spare_decoders);
+        if spare.len() < SPARE_MAX {
+            spare.push(decoder);
+        }
+        (outcome, blocks)
+    }
+
+    fn block(&self) -> Block {
+        lock(&self.spare_blocks).pop().unwrap_or_default()
+    }
+
+    /// A block that nobody needs any more is kept, if it is of a usual size.
+    pub(crate) fn give_back(&self, mut block: Block) {
+        let mut spare = lock(&self.spare_blocks);
+        if spare.len() < SPARE_MAX && block.memory_bytes() < 4 << 20 {
+            block.clear();
+            spare.push(block);
+        }
+    }
+
+    /// Adds what so many records of the journal say, which follow those that were added before.
+    pub(crate) fn publish(&self, blocks: Vec<Block>, records: u64, outcome: &Outcome) {
+        let spans: u64 = blocks.iter().map(|block| block.len() as u64).sum();
+        let mut state = self.state();
+        let sequence = state.head.sequence + records;
+        self.count_refused(&mut state, outcome);
+        if spans > 0 {
+            state.counters.batches += 1;
+            state.totals.accepted += spans;
+            let uptime = self.options.clock.uptime();
+            state.waits_since.get_or_insert(uptime);
+        }
+        blocks.into_iter().for_each(|block| state.head.push(block));
+        state.head.reach(sequence);
+        let (is_full, bytes) = (state.head.is_full(&self.options), state.head.memory_bytes());
+        drop(state);
+        self.share(bytes);
+        if is_full {
+            self.work.notify_all();
+        }
+    }
+
+    /// What is in no file may need what files have in memory: half of its own it has for itself.
+    fn share(&self, head_bytes: usize) {
+        self.cache.give_way_to(head_bytes.saturating_sub(self.options.memory_bytes_max / 2));
+    }
+
+    /// The head may have become smaller.
+    pub(crate) fn tell_of_room(&self) {
+        let bytes = self.state().head.memory_bytes();
+        self.share(bytes);
+        self.room.notify_all();
+    }
+
+    pub(crate) fn wait_until_written(&self) {
+        let mut state = self.state();
+        while state.head.memory_bytes() > self.options.memory_bytes_max && state.trouble.is_none() {
+            state = state.wait(&self.room);
+        }
+    }
+}
+
+/// How many spans a batch had that were refused.
+fn refused(outcome: &Outcome) -> u64 {
+    outcome.refused + u64::from(matches!(outcome.end, End::Broken(_)))
+}

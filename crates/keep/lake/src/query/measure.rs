@@ -1,0 +1,213 @@
+//! What many spans say together: how long they took over time, and how those in a box of it differ from others. Start at
+//! [`heat`] and [`difference`].
+//!
+//! It is when spans started themselves that counts here, whichever request they are of, so that nothing but starts and
+//! durations is read of a file, and what the condition is about. Words are read of pages only that have such spans.
+
+use crate::Error;
+use crate::files::indexed_file::IndexedFile;
+use crate::query::judge::Judge;
+use crate::query::projection::{Fault, WORDS, Word, scan_group, words_of};
+use crate::query::search::for_each_match;
+use crate::query::snapshot::Snapshot;
+use blkkin_columns::{Block, Column, PageColumns, Row, Scratch};
+use blkkin_store::{Area, Cancel, Condition, Difference, Heat, Tally, Window, is_cancelled};
+use blkkin_sys::beside;
+use foldhash::fast::RandomState;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Of those outside of a box that are enough, a part of which is too few.
+const OTHERS_LEAST: u64 = 100;
+/// So many times as many are looked at then.
+const OTHERS_AGAIN: u64 = 16;
+
+/// Counts spans that meet a condition.
+pub(crate) fn heat(snapshot: &Snapshot, condition: &Condition, cells: &mut Heat) {
+    for_each_in_head(snapshot, condition, |_, _, start, duration| cells.add(start, duration));
+    let window = cells.window();
+    for file in snapshot.files.iter() {
+        let count = |page: &PageColumns, judge: &mut Judge<'_>| {
+            for row in 0..page.rows() {
+                if let Some((start, duration)) = times(page, row)
+                    && window.holds(start)
+                    && judge.holds(page, row)?
+                {
+                    cells.add(start, duration);
+                }
+            }
+            Ok(None::<()>)
+        };
+        // What cannot be read is counted; the others answer.
+        let _ = scan(file, window, condition, &[], 1, count, |_, ()| Ok(()));
+    }
+}
+
+/// How spans in a box differ from others, of those that meet a condition and started in a window. Of very many others
+/// some are looked at.
+pub(crate) fn difference(
+    snapshot: &Snapshot,
+    window: Window,
+    condition: &Condition,
+    area: &Area,
+    others_enough: u64,
+) -> Difference {
+    let count = |is_inside: bool, within: Window, one_in: u64| {
+        let is_asked_for =
+            |start, duration| window.holds(start) && area.holds(start, duration) == is_inside;
+        let count_in = |files: &[Arc<IndexedFile>]| {
+            let mut tally = Tally::default();
+            let asked = Asked { within, condition, one_in, is_inside };
+            for file in files {
+                // What cannot be read is counted; the others answer.
+                let _ = count_words(file, &asked, &is_asked_for, &mut tally);
+            }
+            tally
+        };
+        let (some, others) = snapshot.files.split_at(snapshot.files.len() / 2);
+        let cancel = Cancel::current();
+        let of_others = || cancel.run(|| count_in(others));
+        let (mut tally, others) = beside(|| cancel.run(|| count_in(some)), of_others);
+        tally.merge(&others);
+        for_each_in_head(snapshot, condition, |block, row, start, duration| {
+            if block.trace_low(row).is_multiple_of(one_in) && is_asked_for(start, duration) {
+                tally.add_span(is_inside, &block.span(row, &mut Scratch::default()));
+            }
+        });
+        tally
+    };
+    let within = Window {
+        start_ns: window.start_ns.max(area.window.start_ns),
+        end_ns: window.end_ns.min(area.window.end_ns),
+    };
+    let mut tally = count(true, within, 1);
+    let near = snapshot.files.iter().filter(|file| is_near(file.facts.starts_ns, window));
+    let mut one_in = (near.map(|file| file.entry.spans).sum::<u64>() / others_enough).max(1);
+    loop {
+        let others = count(false, window, one_in);
+        // They may be few, though the files have many.
+        if one_in == 1 || is_cancelled() || others.spans()[1] >= others_enough / OTHERS_LEAST {
+            tally.merge(&others);
+            return Difference { outside_one_in: one_in, ..tally.finish() };
+        }
+        one_in = (one_in / OTHERS_AGAIN).max(1);
+    }
+}
+
+/// What is counted of a file.
+struct Asked<'c> {
+    within: Window,
+    condition: &'c Condition,
+    /// Of so many pages one is looked at.
+    one_in: u64,
+    is_inside: bool,
+}
+
+/// Counts what spans of a file say that are asked for.
+fn count_words(
+    file: &IndexedFile,
+    asked: &Asked<'_>,
+    is_asked_for: &impl Fn(u64, u64) -> bool,
+    tally: &mut Tally,
+) -> Result<(), Error> {
+    let choose = |page: &PageColumns, judge: &mut Judge<'_>| {
+        let mut rows = Vec::new();
+        for row in 0..page.rows() {
+            if let Some((start, duration)) = times(page, row)
+                && is_asked_for(start, duration)
+                && judge.holds(page, row)?
+            {
+                rows.push(row);
+            }
+        }
+        Ok((!rows.is_empty()).then_some(rows))
+    };
+    let Asked { within, condition, one_in, is_inside } = *asked;
+    scan(file, within, condition, &WORDS, one_in, choose, |page, rows: Vec<usize>| {
+        let mut words: Words<'_> = HashMap::default();
+        for &row in &rows {
+            words_of(page, row, |word| *words.entry(word).or_default() += 1)?;
+        }
+        let words: Result<Vec<_>, Fault> =
+            words.into_iter().map(|(word, count)| Ok((word.read()?, count))).collect();
+        let words = words?;
+        tally.add_spans(is_inside, rows.len() as u64);
+        for ((topic, word), count) in words.iter().filter(|((_, word), _)| !word.is_empty()) {
+            tally.add(is_inside, *topic, word, *count);
+        }
+        Ok(())
+    })
+}
+
+/// How often words are said on a page.
+type Words<'p> = HashMap<Word<'p>, u64, RandomState>;
+
+/// When the first span of all started, and the last.
+pub(crate) fn starts(snapshot: &Snapshot) -> Option<Window> {
+    let of_batches = snapshot.batches.iter().filter_map(|batch| batch.starts_ns);
+    let all = of_batches.chain(snapshot.files.iter().filter_map(|file| file.facts.starts_ns));
+    let all = all.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
+    all.map(|(start_ns, end_ns)| Window { start_ns, end_ns })
+}
+
+/// When a row started and how long it took, if both is known.
+#[inline]
+fn times(page: &PageColumns, row: usize) -> Option<(u64, u64)> {
+    page.number(Column::StartTime, row).zip(page.number(Column::Duration, row))
+}
+
+/// Goes through the pages of a file on which there may be spans that started in a window: `choose` is given starts,
+/// durations and what the condition is about, `visit` what that chose and more columns. Of so many pages one is looked at.
+fn scan<T>(
+    file: &IndexedFile,
+    window: Window,
+    condition: &Condition,
+    more: &[Column],
+    one_in: u64,
+    mut choose: impl FnMut(&PageColumns, &mut Judge<'_>) -> Result<Option<T>, Fault>,
+    mut visit: impl FnMut(&PageColumns, T) -> Result<(), Fault>,
+) -> Result<(), Error> {
+    if !is_near(file.facts.starts_ns, window) {
+        return Ok(());
+    }
+    let loaded = file.load()?;
+    let Some(mut judge) = Judge::of(&loaded, condition) else { return Ok(()) };
+    let columns = [&[Column::StartTime, Column::Duration], judge.columns()].concat();
+    let reader = loaded.columns();
+    let is_near = |&group: &usize| is_near(reader.group_starts_ns(group), window);
+    for group in (0..reader.groups()).filter(is_near) {
+        let choose = |page: &PageColumns| choose(page, &mut judge);
+        scan_group(file, &loaded, group, one_in, [&columns[..], more], choose, &mut visit)?;
+    }
+    Ok(())
+}
+
+/// Whether some of those that started in between may have started in a window.
+fn is_near(starts: Option<(u64, u64)>, window: Window) -> bool {
+    starts.is_some_and(|(first, last)| first <= window.end_ns && window.start_ns <= last)
+}
+
+/// Calls `each` with the spans in memory that meet a condition and have a start and a duration, each once however often
+/// it was sent.
+fn for_each_in_head(
+    snapshot: &Snapshot,
+    condition: &Condition,
+    mut each: impl FnMut(&Block, Row, u64, u64),
+) {
+    let mut matching: Vec<Vec<bool>> = Vec::with_capacity(snapshot.batches.len());
+    for batch in &snapshot.batches {
+        let mut rows = vec![false; batch.len()];
+        for_each_match(batch, batch.alike(), condition, |row| rows[row as usize] = true);
+        matching.push(rows);
+    }
+    let sorted = snapshot.sorted();
+    for index in 0..sorted.len() {
+        let (place, row) = sorted.place(index);
+        let block = sorted.blocks()[place];
+        if matching[place][row as usize]
+            && let Some((start, duration)) = block.start_ns(row).zip(block.duration_ns(row))
+        {
+            each(block, row, start, duration);
+        }
+    }
+}

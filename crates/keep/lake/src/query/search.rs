@@ -1,0 +1,910 @@
+//! Finds requests. Start at [`search`].
+//!
+//! One condition is asked of what files are found by: the one that the fewest spans meet, as far as that is known. Each
+//! request that has such a span is a candidate. Candidates come in order, so that this ends when there are enough
+//! requests. A request that lies in several files is a candidate of the last one by all of its spans
+//! ([`crate::files::index`]), and one that lies in memory and in files is one of those in memory.
+//!
+//! Of candidates that lie in one file alone, as most do, only the columns are read that conditions are about, and those
+//! that a summary is made of if all hold. Others are read as a whole, since a span that was sent twice counts once, and
+//! only all that spans say tells whether they are the same.
+
+use crate::Error;
+use crate::files::index::{Directory, Entry, Group, NO_DURATION};
+use crate::files::indexed_file::IndexedFile;
+use crate::files::loaded_file::LoadedFile;
+use crate::query::pages::Pages;
+use crate::query::plan::{Common, Residual, Truth};
+use crate::query::projection::{Projection, fault_of, for_each_holding, span, trace_id};
+use crate::query::snapshot::Snapshot;
+use crate::write::head::Alike;
+use blkkin_columns::{Block, Column, PageColumns, Row, Scratch, Sorted};
+use blkkin_model::{SpanRef, Status, TraceId};
+use blkkin_store::{
+    Condition, Durations, Order, Page, Place, Query, Summary, began_ns, is_cancelled, root_of,
+};
+use foldhash::fast::RandomState;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::ops::{ControlFlow, Range};
+
+/// What summaries are made of, beside the request's id.
+const SUMMARY: [Column; 6] = [
+    Column::ParentId,
+    Column::Error,
+    Column::Name,
+    Column::Service,
+    Column::StartTime,
+    Column::Duration,
+];
+
+/// What tells which of two spans that start at once is the root.
+const TIES: [Column; 3] = [Column::SpanId, Column::Shared, Column::Kind];
+
+/// What tells how long requests took, and which they are.
+const TIMES: [Column; 3] = [Column::TraceId, Column::StartTime, Column::Duration];
+
+/// When one request for each so many rows of a file was read in vain, its columns are read instead: that takes about as
+/// long again.
+const ROWS_OF_READ: u32 = 8192;
+
+/// Of no more conditions than this columns are asked.
+const CONDITIONS_MAX: usize = 32;
+
+/// Of no more requests than this it is remembered what columns say, of a file and of all.
+const KNOWN_MAX: usize = 4 << 20;
+
+/// So many files, the newest ones, are asked how many spans may meet a condition.
+const FILES_TO_ESTIMATE: usize = 16;
+
+/// So many of the requests of a file are looked at first, and four times as many each time that was not enough.
+const SOME_ORDINALS: u32 = 4096;
+
+/// Most requests of one file that took about as long and are read one by one, for each so many rows
+/// of the file. Of more of them the columns are read, which say how long each took.
+const ROWS_OF_ALIKE: usize = 256;
+
+/// So many of those that may be asked for are put in order at first, and four times as many each time that was not
+/// enough.
+const SOME_MATCHES: usize = 4096;
+
+/// Where there are more spans than one for so many requests, their requests are marked rather than put in order.
+const MARKED_OF: usize = 16;
+
+/// Requests that are asked for.
+pub(crate) fn search(snapshot: &Snapshot, query: &Query, in_vain_max: u32) -> Result<Page, Error> {
+    let any = Condition::All(Vec::new());
+    let window = query.window;
+    let files = snapshot.files.iter().map(|file| &**file).filter(|file| {
+        let entry = &file.entry;
+        entry.min_start_ns <= window.end_ns && window.start_ns <= entry.max_start_ns
+    });
+    let files: Vec<&IndexedFile> = files.collect();
+    let driver = match &query.conditions[..] {
+        // There is no choice.
+        [only] => Some(only),
+        several => several.iter().min_by_key(|condition| estimate(&files, condition)),
+    };
+    let mut search = Search {
+        snapshot,
+        query,
+        driver: driver.unwrap_or(&any),
+        projections: query.conditions.iter().map(Projection::of).collect(),
+        found: Vec::new(),
+        seen: HashSet::new(),
+        pages: Pages::default(),
+        in_vain_max,
+        are_whole: snapshot.files.iter().all(|file| file.facts.is_whole),
+        kept_ordinals: 0,
+        head_lows: None,
+        alike: Vec::new(),
+    };
+    search.run(files);
+    // They are in order, and none is of a page before.
+    let (places, mut requests): (Vec<Place>, Vec<Summary>) = search.found.into_iter().unzip();
+    let (places, next) = query.page(places);
+    requests.truncate(places.len());
+    Ok(Page { requests, next })
+}
+
+struct Search<'q> {
+    snapshot: &'q Snapshot,
+    query: &'q Query,
+    driver: &'q Condition,
+    /// Of each condition.
+    projections: Vec<Projection<'q>>,
+    /// In the query's order, without those before its page.
+    found: Vec<(Place, Summary)>,
+    seen: HashSet<TraceId>,
+    pages: Pages,
+    in_vain_max: u32,
+    /// Each file knows all that those before it have of its requests.
+    are_whole: bool,
+    /// How many requests of all files it is remembered that columns let through.
+    kept_ordinals: usize,
+    /// The lower halves of the ids of requests in memory, once they are asked for.
+    head_lows: Option<HashSet<u64, RandomState>>,
+    /// Requests of a file that took about as long, in order: the file's place, and their ordinals.
+    alike: Vec<(usize, Vec<u32>)>,
+}
+
+/// A request that may be asked for.
+#[derive(Clone, Copy)]
+struct Candidate {
+    /// At least as much as its rank is, as far as is known: of the slowest, the extent, which no duration exceeds.
+    rank_ns: u64,
+    at: At,
+}
+
+/// Requests of a file are tried.
+struct Look<'q> {
+    file: &'q IndexedFile,
+    in_vain: u32,
+    has_read_columns: bool,
+    /// Those that may be asked for by what columns say, in order, once they were read.
+    only: Option<Vec<u32>>,
+}
+
+/// What the columns of a file say of a request: there is at least one for each condition that it meets.
+#[derive(Clone, Copy)]
+struct Known {
+    /// One of its rows.
+    row: u32,
+    /// A bit for each of the query's conditions that a span of it in this file meets.
+    met: u32,
+    low: u64,
+}
+
+impl<'q> Look<'q> {
+    fn of(file: &'q IndexedFile) -> Look<'q> {
+        Look { file, in_vain: 0, has_read_columns: false, only: None }
+    }
+}
+
+/// When a request in memory was there.
+struct Times {
+    /// The first start of a span without a parent.
+    root: Option<u64>,
+    first: u64,
+    last: u64,
+}
+
+impl Default for Times {
+    fn default() -> Times {
+        Times { root: None, first: u64::MAX, last: 0 }
+    }
+}
+
+impl Times {
+    fn add(&mut self, block: &Block, row: Row, start: u64) {
+        if block.parent_id(row).is_none() {
+            self.root = Some(self.root.map_or(start, |root| root.min(start)));
+        }
+        self.first = self.first.min(start);
+        let end = start.saturating_add(block.duration_ns(row).unwrap_or(0));
+        self.last = self.last.max(end);
+    }
+
+    fn began(&self) -> u64 {
+        self.root.unwrap_or(self.first)
+    }
+
+    fn length(&self) -> u64 {
+        self.last - self.first
+    }
+}
+
+/// In the order in which those of the same rank are tried: as they lie in files, so that these are read from front to
+/// back.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum At {
+    Memory(TraceId),
+    /// Of a file, by its place.
+    Ordinal(usize, u32),
+    /// Very many of a file that took about as long, by their place in [`Search::alike`].
+    Alike(usize),
+}
+
+impl<'q> Search<'q> {
+    /// A file that cannot be read is counted ([`IndexedFile::note`]); the others answer.
+    fn run(&mut self, mut files: Vec<&'q IndexedFile>) {
+        match self.query.order {
+            Order::Newest => {
+                self.look_at_head();
+                files.sort_by_key(|file| Reverse(file.entry.max_start_ns));
+                for file in files {
+                    if self.is_enough(file.entry.max_start_ns) {
+                        break;
+                    }
+                    let _ = self.look(file);
+                }
+            }
+            Order::Slowest => {
+                let mut all = self.head_candidates();
+                for (place, file) in files.iter().enumerate() {
+                    all.extend(self.file_candidates(place, file).unwrap_or_default());
+                }
+                let mut looks: Vec<Look<'_>> = files.iter().map(|file| Look::of(file)).collect();
+                greatest_first(
+                    &mut all,
+                    |candidate| (candidate.rank_ns, Reverse(candidate.at)),
+                    |candidate| {
+                        let is_short = candidate.rank_ns < *self.query.durations.start();
+                        if is_short || self.is_enough(candidate.rank_ns) {
+                            return ControlFlow::Break(());
+                        }
+                        match candidate.at {
+                            At::Memory(id) => {
+                                let rank_ns = candidate.rank_ns;
+                                if !self.is_behind(Place { rank_ns, trace_id: id }) {
+                                    self.try_low(id.low());
+                                }
+                            }
+                            At::Ordinal(place, ordinal) => {
+                                let _ = self.try_ordinal(&mut looks[place], ordinal);
+                            }
+                            At::Alike(at) => {
+                                let (place, ordinals) = std::mem::take(&mut self.alike[at]);
+                                let _ = self.try_alike(&mut looks[place], &ordinals);
+                            }
+                        }
+                        ControlFlow::Continue(())
+                    },
+                );
+            }
+        }
+    }
+
+    /// Whether the page is full of requests above this rank, or the question is cancelled.
+    fn is_enough(&self, rank_ns: u64) -> bool {
+        if is_cancelled() {
+            return true;
+        }
+        let behind_page = self.query.limit;
+        self.found.get(behind_page).is_some_and(|(place, _)| place.rank_ns > rank_ns)
+    }
+
+    /// Whether a place is behind the page.
+    fn is_behind(&self, place: Place) -> bool {
+        let last = self.found.get(self.query.limit);
+        last.is_some_and(|(last, _)| self.query.order.compare(last, &place).is_lt())
+    }
+
+    /// Tries requests of a file that took about as long, the slowest first. Columns say how long
+    /// each took and its id, so that no more of them are read than it takes to fill the page, also
+    /// where all took the same time.
+    fn try_alike(&mut self, look: &mut Look<'q>, ordinals: &[u32]) -> Result<(), Error> {
+        let mut after = self.query.after;
+        let mut some = SOME_MATCHES.max(self.query.limit.saturating_add(1));
+        loop {
+            let places = first_places(look.file, ordinals, after, some)?;
+            for &(place, ordinal) in &places {
+                if is_cancelled() || self.is_behind(place) {
+                    return Ok(());
+                }
+                // The others may be well.
+                let _ = self.try_ordinal(look, ordinal);
+            }
+            if places.len() < some {
+                return Ok(());
+            }
+            after = places.last().map(|(place, _)| *place);
+            some = some.saturating_mul(4);
+        }
+    }
+
+    /// Tries the requests in memory, the newest first, until there are enough.
+    fn look_at_head(&mut self) {
+        let mut matches: Vec<(u64, u64)> =
+            self.head_requests().into_iter().map(|(id, times)| (times.began(), id.low())).collect();
+        greatest_first(
+            &mut matches,
+            |found| *found,
+            |(began, low)| {
+                if self.is_enough(began) {
+                    return ControlFlow::Break(());
+                }
+                self.try_low(low);
+                ControlFlow::Continue(())
+            },
+        );
+    }
+
+    /// Tries the requests of a file, the newest first, until there are enough.
+    fn look(&mut self, file: &'q IndexedFile) -> Result<(), Error> {
+        let all = self.within(file)?;
+        let least_ns = *self.query.durations.start();
+        let codes = match least_ns {
+            0 => Vec::new(),
+            _ => file.note(file.load()?.index.length_codes().map_err(io_error))?,
+        };
+        // No request takes longer than its extent.
+        let is_short = |ordinal: u32| {
+            let code = codes.get(ordinal as usize);
+            code.is_some_and(|&code| code == NO_DURATION || Durations::greatest(code) < least_ns)
+        };
+        let mut look = Look::of(file);
+        let (mut end, mut some) = (all.end, SOME_ORDINALS);
+        while end > all.start {
+            let start = end.saturating_sub(some).max(all.start);
+            for &ordinal in self.ordinals(file, start..end)?.iter().rev() {
+                let is_full = self.found.len() > self.query.limit || is_cancelled();
+                let began = || file.load()?.index.start_ns(ordinal).map_err(io_error);
+                if is_full && self.is_enough(began()?) {
+                    return Ok(());
+                }
+                if is_short(ordinal) {
+                    continue;
+                }
+                // The others may be well.
+                let _ = self.try_ordinal(&mut look, ordinal);
+            }
+            (end, some) = (start, some.saturating_mul(4));
+        }
+        Ok(())
+    }
+
+    /// Reads a request of a file, and keeps it if it is asked for. Once too many were read in vain, columns say first
+    /// which ones to read.
+    fn try_ordinal(&mut self, look: &mut Look<'_>, ordinal: u32) -> Result<(), Error> {
+        let loaded = look.file.load()?;
+        let in_vain_max = self.in_vain_max.max(loaded.index.directory.rows / ROWS_OF_READ);
+        if look.in_vain >= in_vain_max && !look.has_read_columns {
+            look.has_read_columns = true;
+            look.only = self.only(look.file, &loaded).unwrap_or(None);
+        }
+        let is_left_out = |only: &Vec<u32>| only.binary_search(&ordinal).is_err();
+        if look.only.as_ref().is_some_and(is_left_out) {
+            return Ok(());
+        }
+        let rows = loaded.index.rows(ordinal).map_err(io_error)?;
+        look.in_vain += u32::from(!self.try_rows(look.file, &loaded, rows)?);
+        Ok(())
+    }
+
+    /// The requests of a file that meet all conditions by what columns say, or may do so with spans that are elsewhere;
+    /// unless that cannot be known, or of too many already. One that has spans in a later file is found there.
+    fn only(&mut self, file: &IndexedFile, loaded: &LoadedFile) -> Result<Option<Vec<u32>>, Error> {
+        let is_possible = self.are_whole && (1..=CONDITIONS_MAX).contains(&self.projections.len());
+        if !is_possible || self.kept_ordinals >= KNOWN_MAX {
+            return Ok(None);
+        }
+        let Some(known) = known_of(file, &self.projections)? else { return Ok(None) };
+        let all = ((1u64 << self.projections.len()) - 1) as u32;
+        let requests = loaded.index.requests(0..loaded.index.directory.timed);
+        let requests = file.note(requests.map_err(io_error))?;
+        let elsewhere = file.note(loaded.index.ordinals_elsewhere().map_err(io_error))?;
+        let mut elsewhere = elsewhere.into_iter().peekable();
+        let snapshot = self.snapshot;
+        // What came to memory just now is not known of yet.
+        let head = self.head_lows.get_or_insert_with(|| {
+            snapshot.batches.iter().flat_map(|batch| batch.trace_lows()).copied().collect()
+        });
+        let may_be = |(ordinal, rows): &(u32, Range<u32>)| {
+            let mut met = of_rows(&known, rows).peekable();
+            let low = met.peek().map(|request| request.low);
+            elsewhere.next_if_eq(ordinal).is_some()
+                || met.fold(0, |met, request| met | request.met) == all
+                || low.is_some_and(|low| head.contains(&low))
+        };
+        let only: Vec<u32> = requests.iter().filter(may_be).map(|(ordinal, _)| ordinal).collect();
+        self.kept_ordinals += only.len();
+        Ok(Some(only))
+    }
+
+    /// Reads the request that rows of a file are of, and keeps it if it is asked for.
+    fn try_rows(
+        &mut self,
+        file: &IndexedFile,
+        loaded: &LoadedFile,
+        rows: Range<u32>,
+    ) -> Result<bool, Error> {
+        let id = self.id_of(file, loaded, &rows)?;
+        if !self.seen.insert(id) {
+            return Ok(false);
+        }
+        let snapshot = self.snapshot;
+        let number = file.entry.number;
+        let mut others = snapshot.files.iter().filter(|other| other.entry.number != number);
+        let is_elsewhere = snapshot.batches.iter().any(|batch| batch.holds(id.low()))
+            || others.any(|other| other.holds(id.low()));
+        if is_elsewhere {
+            let request = snapshot.request(id.low())?;
+            let sorted = request.sorted();
+            let rows = requests_of(&sorted).find(|rows| trace_of(&sorted, rows) == id);
+            return Ok(rows.is_some_and(|rows| self.try_request(&sorted, rows)));
+        }
+        if !self.all_hold(file, loaded, &rows)? {
+            return Ok(false);
+        }
+        let pages = self.pages.of(file, loaded, rows.clone(), &SUMMARY)?;
+        let spans = spans_of(file, &pages, id)?;
+        if !has_ties(&spans) {
+            let found = found_of(self.query, &spans);
+            return Ok(self.keep(found));
+        }
+        drop(spans);
+        let pages = self.pages.of(file, loaded, rows, &[&SUMMARY[..], &TIES].concat())?;
+        let found = found_of(self.query, &spans_of(file, &pages, id)?);
+        Ok(self.keep(found))
+    }
+
+    fn id_of(
+        &mut self,
+        file: &IndexedFile,
+        loaded: &LoadedFile,
+        rows: &Range<u32>,
+    ) -> Result<TraceId, Error> {
+        let pages = self.pages.of(file, loaded, rows.clone(), &[Column::TraceId])?;
+        let Some((page, of_page)) = pages.first() else {
+            return file.note(Err(file.error("it has not as many rows as its index says")));
+        };
+        let id = trace_id(page, of_page.start);
+        file.note(id.map_err(|fault| fault_of(file, page, fault)))
+    }
+
+    /// Whether each condition holds for one of these rows.
+    fn all_hold(
+        &mut self,
+        file: &IndexedFile,
+        loaded: &LoadedFile,
+        rows: &Range<u32>,
+    ) -> Result<bool, Error> {
+        for projection in &self.projections {
+            let pages = self.pages.of(file, loaded, rows.clone(), projection.columns())?;
+            let mut holds = false;
+            for (page, of_page) in pages {
+                for row in of_page {
+                    let of_row = projection.holds(page, row);
+                    holds |= file.note(of_row.map_err(|fault| fault_of(file, page, fault)))?;
+                }
+            }
+            if !holds {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reads requests in memory, and keeps those that are asked for.
+    fn try_low(&mut self, low: u64) {
+        // What of it cannot be read is counted.
+        let Ok(request) = self.snapshot.request(low) else { return };
+        let sorted = request.sorted();
+        for rows in requests_of(&sorted) {
+            if self.seen.insert(trace_of(&sorted, &rows)) {
+                self.try_request(&sorted, rows);
+            }
+        }
+    }
+
+    /// Keeps a request if it is asked for. Its spans are borrowed one after the other: they may
+    /// share megabytes.
+    fn try_request(&mut self, sorted: &Sorted<'_>, rows: Range<usize>) -> bool {
+        let mut unmet: Vec<&Condition> = self.query.conditions.iter().collect();
+        let mut scratch = Scratch::default();
+        for index in rows.clone() {
+            if unmet.is_empty() || is_cancelled() {
+                break;
+            }
+            let span = sorted.span(index, &mut scratch);
+            unmet.retain(|condition| !condition.holds(&span));
+        }
+        if !unmet.is_empty() {
+            return false;
+        }
+        let spans: Vec<SpanRef<'_>> = rows.map(|index| summary_span(sorted, index)).collect();
+        self.keep(found_of(self.query, &spans))
+    }
+
+    /// Keeps a request that is asked for.
+    fn keep(&mut self, found: Option<(Place, Summary)>) -> bool {
+        let Some((place, summary)) = found else { return false };
+        let query = self.query;
+        let at = self.found.partition_point(|(it, _)| query.order.compare(it, &place).is_lt());
+        self.found.insert(at, (place, summary));
+        // One more than the page says that there are more.
+        self.found.truncate(query.limit.saturating_add(1));
+        true
+    }
+
+    /// Requests in memory that have a span that meets the driving condition, and have a time.
+    fn head_requests(&self) -> HashMap<TraceId, Times, RandomState> {
+        let mut matching: HashSet<u64, RandomState> = HashSet::default();
+        for batch in &self.snapshot.batches {
+            for_each_match(batch, batch.alike(), self.driver, |row| {
+                matching.insert(batch.trace_low(row));
+            });
+        }
+        let earlier = self.snapshot.earlier.spans();
+        for_each_match(earlier, &Alike::of(earlier), self.driver, |row| {
+            matching.insert(earlier.trace_low(row));
+        });
+        let mut requests: HashMap<TraceId, Times, RandomState> = HashMap::default();
+        if matching.is_empty() {
+            return requests;
+        }
+        for block in self.snapshot.blocks() {
+            let mut end = 0;
+            for lows in block.trace_lows().chunk_by(|one, other| one == other) {
+                let rows = end..end + lows.len() as Row;
+                end = rows.end;
+                if !matching.contains(&lows[0]) {
+                    continue;
+                }
+                for row in rows {
+                    if let Some(start) = block.start_ns(row) {
+                        let times = requests.entry(block.trace_id(row)).or_default();
+                        times.add(block, row, start);
+                    }
+                }
+            }
+        }
+        // What files may have of a request can make it begin at another time than what is in memory says.
+        let is_elsewhere = |low| self.snapshot.files.iter().any(|file| file.may_hold(low));
+        requests
+            .retain(|id, times| self.query.window.holds(times.began()) || is_elsewhere(id.low()));
+        requests
+    }
+
+    fn head_candidates(&self) -> Vec<Candidate> {
+        let requests = self.head_requests().into_iter();
+        requests
+            .map(|(id, times)| Candidate { rank_ns: times.length(), at: At::Memory(id) })
+            .collect()
+    }
+
+    fn file_candidates(
+        &mut self,
+        place: usize,
+        file: &IndexedFile,
+    ) -> Result<Vec<Candidate>, Error> {
+        let ordinals = self.ordinals(file, self.within(file)?)?;
+        let loaded = file.load()?;
+        let codes = file.note(loaded.index.length_codes().map_err(io_error))?;
+        let mut elsewhere =
+            file.note(loaded.index.ordinals_elsewhere().map_err(io_error))?.into_iter().peekable();
+        let mut candidates = Vec::new();
+        let mut by_rank: HashMap<u64, Vec<u32>, RandomState> = HashMap::default();
+        for ordinal in ordinals {
+            let code = codes.get(ordinal as usize).copied();
+            let rank_ns = code.filter(|&code| code != NO_DURATION).map_or(0, Durations::greatest);
+            while elsewhere.next_if(|&other| other < ordinal).is_some() {}
+            if elsewhere.peek() == Some(&ordinal) {
+                // Columns of this file do not say how long it took.
+                candidates.push(Candidate { rank_ns, at: At::Ordinal(place, ordinal) });
+            } else {
+                by_rank.entry(rank_ns).or_default().push(ordinal);
+            }
+        }
+        let some = SOME_MATCHES.max(loaded.index.directory.rows as usize / ROWS_OF_ALIKE);
+        for (rank_ns, ordinals) in by_rank {
+            if ordinals.len() > some {
+                candidates.push(Candidate { rank_ns, at: At::Alike(self.alike.len()) });
+                self.alike.push((place, ordinals));
+                continue;
+            }
+            let one = |ordinal| Candidate { rank_ns, at: At::Ordinal(place, ordinal) };
+            candidates.extend(ordinals.into_iter().map(one));
+        }
+        Ok(candidates)
+    }
+
+    /// Requests of a file that began in the window.
+    fn within(&self, file: &IndexedFile) -> Result<Range<u32>, Error> {
+        let loaded = file.load()?;
+        file.note(loaded.index.ordinals(self.query.window).map_err(io_error))
+    }
+
+    /// Those among them that have a span that meets the driving condition, or may.
+    fn ordinals(&self, file: &IndexedFile, among: Range<u32>) -> Result<Vec<u32>, Error> {
+        if matches!(self.driver, Condition::All(conditions) if conditions.is_empty()) {
+            return Ok(among.collect());
+        }
+        let loaded = file.load()?;
+        let mut ordinals = Vec::new();
+        let push = |_, entry: Entry, _| ordinals.push(entry.ordinal);
+        file.note(for_each_entry(&loaded, self.driver, &among, push).map_err(io_error))?;
+        if ordinals.len() < among.len() / MARKED_OF {
+            ordinals.sort_unstable();
+            ordinals.dedup();
+            return Ok(ordinals);
+        }
+        let mut is_marked = vec![false; among.len()];
+        for ordinal in ordinals {
+            let mark =
+                ordinal.checked_sub(among.start).and_then(|at| is_marked.get_mut(at as usize));
+            mark.into_iter().for_each(|mark| *mark = true);
+        }
+        Ok(among.zip(is_marked).filter(|(_, is_marked)| *is_marked).map(|(it, _)| it).collect())
+    }
+}
+
+/// Hands over the greatest ones in order, and puts few others in order, until that is enough.
+fn greatest_first<T: Copy, K: Ord>(
+    all: &mut [T],
+    key: impl Fn(&T) -> K,
+    mut each: impl FnMut(T) -> ControlFlow<()>,
+) {
+    let key = |one: &T| Reverse(key(one));
+    let (mut left, mut some) = (all, SOME_MATCHES);
+    while !left.is_empty() {
+        some = some.min(left.len());
+        left.select_nth_unstable_by_key(some - 1, key);
+        let (next, rest) = left.split_at_mut(some);
+        next.sort_unstable_by_key(key);
+        if next.iter().try_for_each(|one| each(*one)).is_break() {
+            return;
+        }
+        (left, some) = (rest, some.saturating_mul(4));
+    }
+}
+
+/// The first ones of requests of a file by how long its columns say that they took, behind a place.
+fn first_places(
+    file: &IndexedFile,
+    ordinals: &[u32],
+    after: Option<Place>,
+    count_max: usize,
+) -> Result<Vec<(Place, u32)>, Error> {
+    let loaded = file.load()?;
+    let requests = loaded.index.requests(0..loaded.index.directory.timed);
+    let requests = file.note(requests.map_err(io_error))?;
+    let mut wanted = ordinals.iter().copied().peekable();
+    let mut rows: Vec<(Range<u32>, u32)> = requests
+        .iter()
+        .filter(|(ordinal, _)| wanted.next_if_eq(ordinal).is_some())
+        .map(|(ordinal, rows)| (rows, ordinal))
+        .collect();
+    rows.sort_unstable_by_key(|(rows, _)| rows.start);
+    let key = |place: &Place| (Reverse(place.rank_ns), place.trace_id);
+    // The last one of those that are kept is on top.
+    let mut first: BinaryHeap<((Reverse<u64>, TraceId), u32)> = BinaryHeap::new();
+    let mut left = rows.into_iter().peekable();
+    // The earliest start and the latest end of a request, which may go on on the next page.
+    let mut times: Option<(u64, u64)> = None;
+    for group in 0..loaded.columns().groups() {
+        for mut page in loaded.columns().pages_of_group(group) {
+            if is_cancelled() {
+                return Ok(Vec::new());
+            }
+            let start = page.first_row() as u32;
+            let end = start.saturating_add(page.rows() as u32);
+            if left.peek().is_none_or(|(rows, _)| rows.start >= end) {
+                continue;
+            }
+            file.read_columns(&loaded, &mut page, &TIMES)?;
+            while let Some((rows, ordinal)) = left.peek().filter(|(rows, _)| rows.start < end) {
+                for row in rows.start.max(start)..rows.end.min(end) {
+                    let row = (row - start) as usize;
+                    if let Some(start) = page.number(Column::StartTime, row) {
+                        let lasted = page.number(Column::Duration, row).unwrap_or(0);
+                        let end = start.saturating_add(lasted);
+                        let (first, last) = times.unwrap_or((start, end));
+                        times = Some((first.min(start), last.max(end)));
+                    }
+                }
+                if rows.end > end {
+                    break;
+                }
+                let last_row = rows.end.saturating_sub(1).max(start) - start;
+                if let Some((earliest, latest)) = times.take() {
+                    let id = trace_id(&page, last_row as usize);
+                    let id = file.note(id.map_err(|fault| fault_of(file, &page, fault)))?;
+                    let place = (Reverse(latest - earliest), id);
+                    if after.is_none_or(|after| key(&after) < place) {
+                        first.push((place, *ordinal));
+                        if first.len() > count_max {
+                            first.pop();
+                        }
+                    }
+                }
+                left.next();
+            }
+        }
+    }
+    let place = |((Reverse(rank_ns), trace_id), ordinal)| (Place { rank_ns, trace_id }, ordinal);
+    Ok(first.into_sorted_vec().into_iter().map(place).collect())
+}
+
+/// The requests of spans in order, as ranges of them.
+fn requests_of(sorted: &Sorted<'_>) -> impl Iterator<Item = Range<usize>> {
+    let mut start = 0;
+    std::iter::from_fn(move || {
+        let first = start;
+        let id = (first < sorted.len()).then(|| trace_of(sorted, &(first..first + 1)))?;
+        while start < sorted.len() && trace_of(sorted, &(start..start + 1)) == id {
+            start += 1;
+        }
+        Some(first..start)
+    })
+}
+
+fn trace_of(sorted: &Sorted<'_>, rows: &Range<usize>) -> TraceId {
+    let (block, row) = sorted.row(rows.start);
+    block.trace_id(row)
+}
+
+/// A span as a summary needs it: without its tags, of which the status takes the place.
+fn summary_span<'b>(sorted: &Sorted<'b>, index: usize) -> SpanRef<'b> {
+    let (block, row) = sorted.row(index);
+    let status = if block.is_error(row) { Status::Error } else { Status::Ok };
+    SpanRef { status, ..block.span_without_lists(row) }
+}
+
+/// The place and the summary of a request that meets all conditions, if it began in the window and is not on a page
+/// before.
+fn found_of(query: &Query, spans: &[SpanRef<'_>]) -> Option<(Place, Summary)> {
+    let began = began_ns(spans).filter(|began| query.window.holds(*began))?;
+    let summary = Summary::of(spans).filter(|it| query.durations.contains(&it.duration_ns))?;
+    let place = query.order.place(summary.trace_id, began, summary.duration_ns);
+    let is_before = query.after.is_some_and(|after| query.order.compare(&after, &place).is_ge());
+    (!is_before).then_some((place, summary))
+}
+
+/// What columns say of the spans of a request.
+fn spans_of<'p>(
+    file: &IndexedFile,
+    pages: &[(&'p PageColumns, Range<usize>)],
+    id: TraceId,
+) -> Result<Vec<SpanRef<'p>>, Error> {
+    let of_page = |(page, rows): &(&'p PageColumns, Range<usize>)| {
+        let page = *page;
+        let of_row = move |row| span(page, row, id).map_err(|fault| fault_of(file, page, fault));
+        rows.clone().map(of_row)
+    };
+    file.note(pages.iter().flat_map(of_page).collect())
+}
+
+/// Whether other columns than those of a summary say which span is the root, and it matters.
+fn has_ties(spans: &[SpanRef<'_>]) -> bool {
+    let root = root_of(spans);
+    root.is_some_and(|root| {
+        let place = |span: &SpanRef<'_>| (span.parent_id.is_some(), span.start_ns);
+        let said = |span: &SpanRef<'_>| {
+            let [this, root] = [span, root].map(|it| (it.local.service, it.name, it.duration_ns));
+            this != root
+        };
+        spans.iter().any(|span| place(span) == place(root) && said(span))
+    })
+}
+
+/// What is known of requests that have some of these rows.
+fn of_rows<'k>(known: &'k [Known], rows: &Range<u32>) -> impl Iterator<Item = &'k Known> + use<'k> {
+    let first = known.partition_point(|request| request.row < rows.start);
+    let end = rows.end;
+    known[first..].iter().take_while(move |request| request.row < end)
+}
+
+fn io_error(error: std::io::Error) -> Error {
+    Error::io("an index")(error)
+}
+
+/// How many spans may meet a condition, as far as some of the files know without looking.
+fn estimate(files: &[&IndexedFile], condition: &Condition) -> u64 {
+    let some = files.iter().rev().take(FILES_TO_ESTIMATE);
+    let of_part =
+        |file: &&IndexedFile| file.load().map_or(0, |loaded| estimate_of(&loaded, condition));
+    some.map(of_part).sum()
+}
+
+fn estimate_of(loaded: &LoadedFile, condition: &Condition) -> u64 {
+    let of_group = |(_, residual, group): (usize, Residual, &Group)| {
+        let known = group.durations.iter();
+        let may = known.filter(|&&(code, _)| {
+            residual.truth(code, true).max(residual.truth(code, false)) != Truth::No
+        });
+        let of_durations: u64 = may.map(|&(_, count)| u64::from(count)).sum();
+        let without: u32 = group.durations.iter().map(|&(_, count)| count).sum();
+        let without = u64::from(group.entries.len.saturating_sub(without));
+        let may_without = residual.truth(NO_DURATION, true).max(residual.truth(NO_DURATION, false));
+        of_durations + if may_without == Truth::No { 0 } else { without }
+    };
+    all_groups(loaded, condition).map(of_group).sum()
+}
+
+/// The groups of a file some of whose spans may meet a condition, and what is left of it for them.
+pub(crate) fn groups<'p>(
+    loaded: &'p LoadedFile,
+    condition: &'p Condition,
+) -> impl Iterator<Item = (usize, Residual, &'p Group)> {
+    residuals(&loaded.index.directory, &loaded.index.directory.groups, condition)
+}
+
+/// The same also of those whose spans are elsewhere.
+fn all_groups<'p>(
+    loaded: &'p LoadedFile,
+    condition: &'p Condition,
+) -> impl Iterator<Item = (usize, Residual, &'p Group)> {
+    residuals(&loaded.index.directory, loaded.index.directory.all_groups(), condition)
+}
+
+fn residuals<'p>(
+    directory: &'p Directory,
+    groups: impl IntoIterator<Item = &'p Group>,
+    condition: &'p Condition,
+) -> impl Iterator<Item = (usize, Residual, &'p Group)> {
+    groups.into_iter().enumerate().filter_map(move |(place, group)| {
+        let common = Common {
+            service: directory.text(group.service),
+            name: directory.text(group.name),
+            remote: directory.text(group.remote),
+        };
+        let residual = Residual::of(condition, common);
+        (residual != Residual::Known(false)).then_some((place, residual, group))
+    })
+}
+
+/// Calls `each` with the entries, of requests of a range, of spans that meet a condition or may, and which it is.
+fn for_each_entry(
+    loaded: &LoadedFile,
+    condition: &Condition,
+    among: &Range<u32>,
+    mut each: impl FnMut(usize, Entry, Truth),
+) -> std::io::Result<()> {
+    for (place, residual, _) in all_groups(loaded, condition) {
+        for entry in loaded.index.entries(place, among)? {
+            let truth = residual.truth(entry.code, entry.is_error);
+            if truth != Truth::No {
+                each(place, entry, truth);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What columns say of the requests of a file, in its order, unless that is too much.
+fn known_of(
+    file: &IndexedFile,
+    projections: &[Projection<'_>],
+) -> Result<Option<Vec<Known>>, Error> {
+    let mut is_too_much = false;
+    let loaded = file.load()?;
+    let mut requests: Vec<Known> = Vec::new();
+    for (projection, bit) in projections.iter().zip(0..) {
+        let mut id = None;
+        for_each_holding(file, &loaded, projection, &[Column::TraceId], |page, row| {
+            let this = trace_id(page, row)?;
+            if id.replace(this) != Some(this) {
+                if requests.len() == KNOWN_MAX {
+                    is_too_much = true;
+                    return Ok(());
+                }
+                let row = page.first_row() as u32 + row as u32;
+                requests.push(Known { row, met: 1 << bit, low: this.low() });
+            }
+            Ok(())
+        })?;
+    }
+    requests.sort_by_key(|request| request.row);
+    Ok((!is_too_much).then_some(requests))
+}
+
+/// Calls `each` with the rows of spans that meet a condition.
+pub(crate) fn for_each_match(
+    block: &Block,
+    alike: &Alike,
+    condition: &Condition,
+    mut each: impl FnMut(Row),
+) {
+    for (texts, rows) in alike.iter() {
+        let [service, name, remote] = texts.map(|id| Some(block.text(id)));
+        let residual = Residual::of(condition, Common { service, name, remote });
+        if residual == Residual::Known(false) {
+            continue;
+        }
+        for &row in rows {
+            let code = block.duration_ns(row).map_or(NO_DURATION, Durations::code);
+            let holds = match residual.truth(code, block.is_error(row)) {
+                Truth::No => false,
+                Truth::Yes => true,
+                Truth::Maybe => {
+                    !is_cancelled() && condition.holds(&block.span(row, &mut Scratch::default()))
+                }
+            };
+            if holds {
+                each(row);
+            }
+        }
+    }
+}

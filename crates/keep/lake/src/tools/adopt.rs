@@ -1,0 +1,430 @@
+//! Makes a directory of span files a store again: writes a manifest that names all files of spans
+//! that can be read, and makes indexes of those that it did not name. Start at [`adopt`].
+//!
+//! No file is removed. A file that only repeats what others have, or cannot be read, gets another
+//! name, which no store ever removes. The journal stays as it is; where no manifest says up to
+//! where files have it, all of it is read at the next start, and spans that files have are
+//! recognized.
+
+use crate::calls::link_table::{LinkTable, Linked};
+use crate::files::cache::Cache;
+use crate::files::column_file::{self, ROWS_AT_ONCE};
+use crate::files::directory_names::DirectoryNames;
+use crate::files::disk::lock_store;
+use crate::files::file_writer::FileWriter;
+use crate::files::indexed_file::IndexedFile;
+use crate::files::manifest::Manifest;
+use crate::files::naming;
+use crate::files::reindex::adopt_file;
+use crate::files::tag_table::TagTable;
+use crate::lake::open_files;
+use crate::{Clock, Error, Opened, Options, Retention, SystemClock};
+use blkkin_columns::{Block, Row, Scratch, Sorted};
+use blkkin_journal::{Directory, Disk, Item, Reader};
+use blkkin_model::{SpanRef, SpanSink};
+use blkkin_store::{compare, fingerprint};
+use std::collections::{HashMap, HashSet};
+use std::ops::{ControlFlow, Range, RangeInclusive};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The ending of a file whose spans are all in other files.
+const DUPLICATE: &str = ".duplicate";
+/// File name extension of a file that is damaged or holds no spans.
+const UNREADABLE: &str = ".unreadable";
+
+/// Spans that are compared with other files together.
+const GROUP: usize = 4096;
+/// Spans of another file that are read at once for a group.
+const READ_AT_ONCE: usize = 32 << 10;
+
+/// What adopting a directory did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Adopted {
+    /// Files of spans that the store has now.
+    pub files: u64,
+    /// Spans in them.
+    pub spans: u64,
+    /// Files that the manifest did not name.
+    pub adopted_files: u64,
+    /// Spans of those that no other file has.
+    pub adopted_spans: u64,
+    /// Spans of those that another file has.
+    pub duplicate_spans: u64,
+    /// Files that got another name, and their new names.
+    pub set_aside: Vec<(String, String)>,
+    /// What the manifest names and cannot be read, and other Parquet files that are not of spans:
+    /// one line each.
+    pub damage: Vec<String>,
+    /// Whether all spans are kept from now on, as nothing notes how long they were.
+    pub keeps_all: bool,
+}
+
+/// Makes the directory of a store that no server holds a store again. `bytes_done` counts bytes of
+/// span files.
+pub fn adopt(directory: &Path, bytes_done: &AtomicU64) -> Result<Adopted, Error> {
+    let is_store = ["spans", "journal"].iter().any(|name| directory.join(name).is_dir());
+    if !is_store {
+        return Err(Error::NoStore);
+    }
+    let root = Directory::open(directory).map_err(Error::io(directory.display().to_string()))?;
+    adopt_on(Arc::new(root), bytes_done)
+}
+
+/// The same on another kind of disk.
+pub fn adopt_on(root: Arc<dyn Disk>, bytes_done: &AtomicU64) -> Result<Adopted, Error> {
+    bring_in(root, &[], bytes_done)
+}
+
+/// Adopts a directory and files that were brought in. `incoming` are files under unfinished names,
+/// which are removed if all of their spans are there already.
+pub(crate) fn bring_in(
+    root: Arc<dyn Disk>,
+    incoming: &[u64],
+    bytes_done: &AtomicU64,
+) -> Result<Adopted, Error> {
+    let journal = root.directory("journal").map_err(Error::io("journal"))?;
+    let _lock = lock_store(&*journal)?;
+    let manifest = match Manifest::read(&*root) {
+        Ok(read) => read.map(|(manifest, _)| manifest),
+        Err(Error::Manifest) => None,
+        Err(error) => return Err(error),
+    };
+    let spans = root.directory("spans").map_err(Error::io("spans"))?;
+    let names = DirectoryNames::list(&*spans)?;
+    let keeps_all = manifest.as_ref().is_none_or(|manifest| manifest.retention.is_none());
+    let mut manifest = manifest.unwrap_or_default();
+    // Records before the first one that is left are in files.
+    let mut reader = Reader::beside_writer(journal, manifest.journal_sequence)?;
+    if let Some(Item::Gone(range)) = reader.next()? {
+        manifest.journal_sequence = range.end;
+    }
+    drop(reader);
+    manifest.next_file = manifest.next_file.max(names.next_number);
+    if keeps_all {
+        manifest.retention = Some(Retention::ALL);
+    }
+    let cache = Arc::new(Cache::new(Options::default().cache_bytes_max));
+    let lost_before = manifest.totals.lost;
+    let mut opened = Opened::default();
+    let named = manifest.named().count();
+    let files = open_files(&spans, &cache, &mut manifest, &mut opened)?;
+    for file in &files {
+        bytes_done.fetch_add(file.entry.bytes, Ordering::Relaxed);
+    }
+    let mut candidates = names.unnamed(&manifest);
+    if files.len() < named {
+        // Spans of a missing file may be in those that it was made of.
+        let removing = manifest.removing.drain(..).map(|file| file.number);
+        candidates.extend(removing.filter(|number| names.spans.contains(number)));
+        candidates.sort_unstable();
+        candidates.dedup();
+    }
+    candidates.extend(incoming);
+    let mut adopting = Adopting {
+        spans: Arc::clone(&spans),
+        cache,
+        now_ns: SystemClock::default().now_ns(),
+        files,
+        new: Vec::new(),
+        set_aside: Vec::new(),
+        adopted: Adopted { keeps_all, damage: opened.damage, ..Adopted::default() },
+    };
+    for number in candidates {
+        adopting.file(&mut manifest, number)?;
+        let size = naming::open_either(&*spans, number).and_then(|file| file.size_bytes());
+        bytes_done.fetch_add(size.unwrap_or(0), Ordering::Relaxed);
+    }
+    // Only a name that the store gives is part of it.
+    for name in names.others.iter().filter(|name| name.ends_with(".parquet")) {
+        adopting.foreign(&mut manifest, name)?;
+    }
+    adopting.commit(&*root, manifest, lost_before)
+}
+
+/// A directory that is being adopted.
+struct Adopting {
+    spans: Arc<dyn Disk>,
+    cache: Arc<Cache>,
+    now_ns: u64,
+    files: Vec<Arc<IndexedFile>>,
+    /// Files that get their final name when the manifest names them.
+    new: Vec<u64>,
+    /// Numbers of files that are set aside when the manifest is written, with the ending.
+    set_aside: Vec<(u64, &'static str)>,
+    adopted: Adopted,
+}
+
+impl Adopting {
+    /// Adopts a file under the name that the store would give.
+    fn file(&mut self, manifest: &mut Manifest, number: u64) -> Result<(), Error> {
+        let opened = column_file::open_spans(&*self.spans, number);
+        let verified = opened.and_then(|file| {
+            file.verify().map_err(|error| column_file::read_error(number, error))?;
+            match u32::try_from(file.len()) {
+                Ok(_) => Ok(file),
+                Err(_) => Err(Error::Spans(format!("{} rows are too many", file.len()))),
+            }
+        });
+        let file = match verified {
+            Ok(file) => file,
+            Err(error) if error.may_pass() => return Err(error),
+            Err(error) => {
+                self.set_aside.push((number, UNREADABLE));
+                self.adopted.damage.push(error.to_string());
+                return Ok(());
+            }
+        };
+        let known = self.known(&file, number)?;
+        self.adopted.adopted_files += 1;
+        self.adopted.adopted_spans += file.len() - known;
+        self.adopted.duplicate_spans += known;
+        let file = if known == 0 {
+            let (disk, cache) = (Arc::clone(&self.spans), Arc::clone(&self.cache));
+            self.new.push(number);
+            adopt_file(disk, cache, number, self.now_ns, &self.files)?
+        } else {
+            self.set_aside.push((number, DUPLICATE));
+            if known == file.len() {
+                return Ok(());
+            }
+            let next = manifest.next_file;
+            manifest.next_file += 1;
+            self.new.push(next);
+            self.rest(&file, number, next)
+                .inspect_err(|_| naming::remove_unfinished(&*self.spans, next))?
+        };
+        manifest.files.push(file.entry.clone());
+        self.files.push(Arc::new(file));
+        Ok(())
+    }
+
+    /// Adopts a file of spans under any other name, by giving it one of the store's.
+    fn foreign(&mut self, manifest: &mut Manifest, name: &str) -> Result<(), Error> {
+        let opened = self.spans.open(name).map_err(|error| error.to_string()).and_then(|file| {
+            let file = column_file::ColumnFile::open(column_file::DiskInput(file));
+            file.map(drop).map_err(|error| error.to_string())
+        });
+        if let Err(error) = opened {
+            self.adopted.damage.push(format!("{name}: {error}"));
+            return Ok(());
+        }
+        let number = manifest.next_file;
+        manifest.next_file += 1;
+        let to = naming::spans_name(number);
+        self.spans.rename(name, &to).map_err(Error::io(name))?;
+        self.adopted.set_aside.push((name.to_owned(), to));
+        self.file(manifest, number)
+    }
+
+    /// How many rows of a file other files have.
+    fn known(&self, file: &column_file::ColumnFile, number: u64) -> Result<u64, Error> {
+        let mut count = 0;
+        self.each_step(file, number, |sorted| {
+            count += self.known_of(sorted)?.len() as u64 + sorted.duplicates() as u64;
+            Ok(())
+        })?;
+        Ok(count)
+    }
+
+    /// Writes a file of those rows that no other file has.
+    fn rest(
+        &self,
+        file: &column_file::ColumnFile,
+        number: u64,
+        to: u64,
+    ) -> Result<IndexedFile, Error> {
+        let columns = blkkin_columns::Options::default();
+        let (disk, cache) = (Arc::clone(&self.spans), Arc::clone(&self.cache));
+        let mut writer = FileWriter::create(disk, cache, to, columns)?;
+        let (mut links, mut tags) = (LinkTable::default(), TagTable::default());
+        let mut all_earlier = Vec::new();
+        self.each_step(file, number, |sorted| {
+            let known = self.known_of(sorted)?;
+            sorted.retain(|index| !known.contains(&index));
+            if !sorted.is_empty() {
+                let Linked { table, earlier, .. } = LinkTable::of(sorted, &self.files);
+                links.merge(&table.counts());
+                all_earlier.push(earlier);
+                tags.merge(&TagTable::of(sorted).keys());
+                writer.append(sorted)?;
+            }
+            Ok(())
+        })?;
+        all_earlier.iter().for_each(|earlier| writer.append_elsewhere(earlier));
+        writer.finish(0, self.now_ns, &links.counts(), tags.keys())
+    }
+
+    /// Reads a file in steps of some rows, in its order.
+    fn each_step(
+        &self,
+        file: &column_file::ColumnFile,
+        number: u64,
+        mut each: impl FnMut(&mut Sorted<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut block = Block::new();
+        let end = file.len() as u32;
+        let mut start = 0;
+        while start < end {
+            let next = end.min(start.saturating_add(ROWS_AT_ONCE));
+            block.clear();
+            column_file::read_rows(file, number, start..next, &mut block)?;
+            each(&mut Sorted::of(&[&block]))?;
+            start = next;
+        }
+        Ok(())
+    }
+
+    /// Which spans other files have: exactly, whatever it costs.
+    fn known_of(&self, sorted: &Sorted<'_>) -> Result<HashSet<usize>, Error> {
+        let mut known = HashSet::new();
+        let mut start = 0;
+        while start < sorted.len() {
+            let end = end_of_request(sorted, sorted.len().min(start + GROUP) - 1);
+            for file in &self.files {
+                self.known_in(file, sorted, start..end, &mut known)?;
+            }
+            start = end;
+        }
+        Ok(known)
+    }
+
+    /// Notes which spans of whole requests a file has.
+    fn known_in(
+        &self,
+        file: &IndexedFile,
+        sorted: &Sorted<'_>,
+        places: Range<usize>,
+        known: &mut HashSet<usize>,
+    ) -> Result<(), Error> {
+        let mut lows: Vec<u64> = places.clone().map(|index| low_of(sorted, index)).collect();
+        lows.dedup();
+        lows.retain(|&low| file.may_hold(low));
+        let [first, .., last] = lows[..] else {
+            return lows.iter().try_for_each(|&low| {
+                self.compare(file, low..=low, usize::MAX, sorted, places.clone(), known).map(drop)
+            });
+        };
+        // Where the file has little else between, it is read once for all requests.
+        if self.compare(file, first..=last, READ_AT_ONCE, sorted, places.clone(), known)? {
+            return Ok(());
+        }
+        for low in lows {
+            let start = places.start
+                + places.clone().take_while(|&index| low_of(sorted, index) < low).count();
+            let of_request = start..end_of_request(sorted, start);
+            self.compare(file, low..=low, usize::MAX, sorted, of_request, known)?;
+        }
+        Ok(())
+    }
+
+    /// Compares spans with those that a file has in a range of requests; false if those are more
+    /// than some, and were not compared.
+    fn compare(
+        &self,
+        file: &IndexedFile,
+        lows: RangeInclusive<u64>,
+        spans_max: usize,
+        sorted: &Sorted<'_>,
+        places: Range<usize>,
+        known: &mut HashSet<usize>,
+    ) -> Result<bool, Error> {
+        let mut there = UpTo { block: Block::new(), spans_max };
+        match file.hand_over(lows, &mut there) {
+            Ok(true) => {}
+            Ok(false) => return Ok(false),
+            Err(error) if error.may_pass() => return Err(error),
+            // A damaged file has nothing that could be compared.
+            Err(_) => return Ok(true),
+        }
+        let there = there.block;
+        let (mut one, mut other) = (Scratch::default(), Scratch::default());
+        let mut rows: HashMap<u64, Vec<Row>> = HashMap::new();
+        for row in 0..there.len() as Row {
+            let print = fingerprint(&there.span(row, &mut other));
+            rows.entry(print).or_default().push(row);
+        }
+        for index in places {
+            let span = sorted.span(index, &mut one);
+            let mut alike = rows.get(&fingerprint(&span)).into_iter().flatten();
+            let is_same = |&row: &Row| compare(&there.span(row, &mut other), &span).is_eq();
+            if alike.any(is_same) {
+                known.insert(index);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Writes the manifest, and then gives files the names that they have by it.
+    fn commit(
+        mut self,
+        root: &dyn Disk,
+        mut manifest: Manifest,
+        lost_before: u64,
+    ) -> Result<Adopted, Error> {
+        // Spans of missing files may be among those that were adopted: they are not counted twice.
+        let missing = manifest.totals.lost.saturating_sub(lost_before);
+        let adopted = self.adopted.adopted_spans;
+        manifest.totals.lost -= missing.min(adopted);
+        manifest.totals.accepted += adopted - missing.min(adopted);
+        manifest.commit += 1;
+        self.spans.sync().map_err(Error::io("spans"))?;
+        manifest.write(root)?;
+        for &number in self.new.iter().filter(|number| !has_final_name(&*self.spans, **number)) {
+            let _ = naming::publish(&*self.spans, number);
+        }
+        for (number, ending) in std::mem::take(&mut self.set_aside) {
+            let name = naming::spans_name(number);
+            if !has_final_name(&*self.spans, number) {
+                naming::remove_unfinished(&*self.spans, number);
+                continue;
+            }
+            let _ = self.spans.remove(&naming::index_name(number));
+            let to = free_name(&*self.spans, &(name.clone() + ending));
+            self.spans.rename(&name, &to).map_err(Error::io(&name))?;
+            self.adopted.set_aside.push((name, to));
+        }
+        self.spans.sync().map_err(Error::io("spans"))?;
+        self.adopted.files = self.files.len() as u64;
+        self.adopted.spans = self.files.iter().map(|file| file.entry.spans).sum();
+        Ok(self.adopted)
+    }
+}
+
+fn low_of(sorted: &Sorted<'_>, index: usize) -> u64 {
+    let (block, row) = sorted.row(index);
+    block.trace_low(row)
+}
+
+/// The end of the request that a span is of.
+fn end_of_request(sorted: &Sorted<'_>, index: usize) -> usize {
+    let low = low_of(sorted, index);
+    index + (index..sorted.len()).take_while(|&at| low_of(sorted, at) == low).count()
+}
+
+/// Takes a number of spans, and breaks off at more.
+struct UpTo {
+    block: Block,
+    spans_max: usize,
+}
+
+impl SpanSink for UpTo {
+    fn span(&mut self, span: &SpanRef<'_>) -> ControlFlow<()> {
+        if self.block.len() >= self.spans_max || self.block.push(span).is_err() {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn has_final_name(spans: &dyn Disk, number: u64) -> bool {
+    spans.open(&naming::spans_name(number)).is_ok()
+}
+
+/// A name that no file has, so that none is replaced.
+fn free_name(spans: &dyn Disk, name: &str) -> String {
+    let numbered = (1_u32..).map(|number| format!("{name}.{number}"));
+    let mut names = std::iter::once(name.to_owned()).chain(numbered);
+    names.find(|name| spans.open(name).is_err()).unwrap_or_else(|| name.to_owned())
+}

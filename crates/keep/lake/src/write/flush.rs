@@ -1,0 +1,154 @@
+//! The thread that makes files of what is in memory. Start at [`run`].
+
+use crate::Error;
+use crate::calls::link_table::{LinkTable, Linked};
+use crate::files::file_entry::Totals;
+use crate::files::file_writer::FileWriter;
+use crate::files::index::LinkCount;
+use crate::files::indexed_file::IndexedFile;
+use crate::files::naming;
+use crate::files::tag_table::TagTable;
+use crate::memory::State;
+use crate::shared::Shared;
+use crate::write::head::Batch;
+use blkkin_columns::{Block, Sorted};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often to look whether something has waited long enough, and to try again what failed.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Makes files until the store ends.
+pub(crate) fn run(shared: &Shared) {
+    while wait(shared) {
+        let result = write(shared);
+        let mut state = shared.memory.state();
+        match result {
+            Ok(sequence) => {
+                state.trouble = None;
+                state.written = sequence;
+            }
+            Err(error) => {
+                state.trouble = Some(error.to_string());
+                // What waits for files is told why there are none.
+                shared.memory.room.notify_all();
+                // Who ends the store may have said so while this was being written.
+                if !state.ends {
+                    state = state.wait_timeout(&shared.memory.work, LOOK_EVERY);
+                }
+                if state.ends {
+                    return;
+                }
+            }
+        }
+        drop(state);
+        shared.memory.tell_of_room();
+    }
+}
+
+/// Waits until there is something to write; `false` if there will be nothing any more.
+fn wait(shared: &Shared) -> bool {
+    let mut state = shared.memory.state();
+    loop {
+        if state.wanted > state.written
+            || state.head.is_full(&shared.memory.options)
+            || has_waited(shared, &state)
+        {
+            return true;
+        }
+        if state.ends {
+            // What is only in the journal is found there.
+            return false;
+        }
+        state = state.wait_timeout(&shared.memory.work, LOOK_EVERY);
+    }
+}
+
+fn has_waited(shared: &Shared, state: &State) -> bool {
+    let since = |since: Duration| shared.memory.options.clock.uptime().saturating_sub(since);
+    state.waits_since.is_some_and(|then| since(then) >= shared.memory.options.file_after)
+}
+
+/// Makes a file of what has been in memory for longest. All records of the journal before the one that it returns are in
+/// files.
+fn write(shared: &Shared) -> Result<u64, Error> {
+    shared.settle()?;
+    let (batches, sequence, accepted) = {
+        let mut state = shared.memory.state();
+        let (batches, sequence) = state.head.start_writing(&shared.memory.options);
+        let left = state.head.spans() as u64;
+        state.waits_since = (left > 0).then(|| shared.memory.options.clock.uptime());
+        (batches, sequence, state.totals.accepted - left)
+    };
+    let number = {
+        let mut manifest = shared.manifest.lock();
+        let number = manifest.next_file;
+        manifest.next_file += 1;
+        number
+    };
+    let (file, links, duplicates) = match batches.is_empty() {
+        true => (None, Vec::new(), 0),
+        false => {
+            // What was not finished takes no room.
+            let (file, links, duplicates) = write_file(shared, &batches, number)
+                .inspect_err(|_| naming::remove_unfinished(&*shared.spans, number))?;
+            (Some(Arc::new(file)), links, duplicates)
+        }
+    };
+    drop(batches);
+
+    let mut manifest = shared.manifest.lock();
+    let gone = Totals { duplicates, ..Totals::default() };
+    let mut next = shared.next_manifest(&manifest);
+    next.journal_sequence = sequence;
+    next.totals.accepted = accepted;
+    next.totals.duplicates += duplicates;
+    next.files.extend(file.as_ref().map(|file| file.entry.clone()));
+    shared.write_manifest(&next, file.as_ref().map(|file| file.entry.number))?;
+    *manifest = next;
+    if let Some(file) = &file {
+        // What cannot be renamed now is found under its other name, and renamed at the next start.
+        let _ = naming::publish(&*shared.spans, file.entry.number);
+    }
+
+    let (written, before) = {
+        let mut state = shared.memory.state();
+        let files = shared.files.get();
+        let files = files.iter().cloned().chain(file).collect();
+        let before = shared.replace_files(&mut state, files, gone);
+        shared.ledger.lock().add(&links, 1);
+        (state.head.finish_writing(), before)
+    };
+    drop(manifest);
+    drop(before);
+    for batch in written {
+        if let Ok(batch) = Arc::try_unwrap(batch) {
+            shared.memory.give_back(batch.into_block());
+        }
+    }
+    // What stays in the journal is read again at most.
+    let _ = shared.journal.trim_before(sequence);
+    Ok(sequence)
+}
+
+/// A part of all that is in memory, the calls that it shows, and how many spans were there already.
+fn write_file(
+    shared: &Shared,
+    batches: &[Arc<Batch>],
+    number: u64,
+) -> Result<(IndexedFile, Vec<LinkCount>, u64), Error> {
+    let blocks: Vec<&Block> = batches.iter().map(|batch| &***batch).collect();
+    let mut sorted = Sorted::of(&blocks);
+    let before = shared.files.get();
+    let Linked { table, known, earlier } = LinkTable::of(&sorted, &before);
+    sorted.retain(|index| !known.contains(&index));
+    let links = table.counts();
+    let keys = TagTable::of(&sorted).keys();
+    let columns = blkkin_columns::Options::default();
+    let (disk, cache) = (Arc::clone(&shared.spans), Arc::clone(&shared.cache));
+    let mut writer = FileWriter::create(disk, cache, number, columns)?;
+    writer.append(&sorted)?;
+    writer.append_elsewhere(&earlier);
+    let file = writer.finish(0, shared.memory.options.clock.now_ns(), &links, keys)?;
+    Ok((file, links, sorted.duplicates() as u64))
+}

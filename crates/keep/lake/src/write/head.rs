@@ -1,0 +1,316 @@
+//! Spans that are in no file yet, in memory, in the order in which the journal has them. Start at [`Head`].
+
+use crate::Options;
+use crate::files::bloom;
+use blkkin_columns::{Block, Row};
+use foldhash::fast::RandomState;
+use std::collections::HashMap;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
+
+/// A batch that has so many spans is kept as it is; smaller ones are put together.
+const ALONE_MIN: usize = 1024;
+
+/// Small batches are put together up to here.
+const TOGETHER_MAX: usize = 8 * ALONE_MIN;
+
+/// A block that does not change any more, and which requests it may hold.
+pub(crate) struct Batch {
+    block: Block,
+    bloom: Vec<u8>,
+    /// When the first of its spans started, and the last, of those that say when they did; and whether all do.
+    pub(crate) starts_ns: Option<(u64, u64)>,
+    pub(crate) all_started: bool,
+    /// Once it was asked for.
+    alike: OnceLock<Alike>,
+}
+
+/// The rows of a block, by the service, the name and the other end that they have in common.
+#[derive(Default)]
+pub(crate) struct Alike {
+    /// Their texts, and where their rows end.
+    groups: Vec<([u32; 3], usize)>,
+    rows: Vec<Row>,
+}
+
+impl Alike {
+    pub(crate) fn of(block: &Block) -> Alike {
+        let mut numbers: HashMap<[u32; 3], u32, RandomState> = HashMap::default();
+        let mut groups: Vec<([u32; 3], usize)> = Vec::new();
+        let group_of = |row: Row| {
+            let texts = [block.service_id(row), block.name_id(row), block.remote_service_id(row)];
+            let number = *numbers.entry(texts).or_insert_with(|| {
+                groups.push((texts, 0));
+                groups.len() as u32 - 1
+            });
+            groups[number as usize].1 += 1;
+            number
+        };
+        let of_rows: Vec<u32> = (0..block.len() as Row).map(group_of).collect();
+        let mut next = Vec::with_capacity(groups.len());
+        let mut end = 0;
+        for (_, count) in &mut groups {
+            next.push(end);
+            end += *count;
+            *count = end;
+        }
+        let mut rows = vec![0; of_rows.len()];
+        for (group, row) in of_rows.into_iter().zip(0..) {
+            let at = &mut next[group as usize];
+            rows[*at] = row;
+            *at += 1;
+        }
+        Alike { groups, rows }
+    }
+
+    /// The texts that rows have in common, and the rows, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = ([u32; 3], &[Row])> {
+        let mut start = 0;
+        self.groups.iter().map(move |&(texts, end)| {
+            let rows = &self.rows[start..end];
+            start = end;
+            (texts, rows)
+        })
+    }
+}
+
+impl Batch {
+    pub(crate) fn of(block: Block) -> Batch {
+        let mut lows = block.trace_lows().to_vec();
+        // Most batches have the spans of a request beside each other.
+        lows.dedup();
+        let starts = (0..block.len() as Row).filter_map(|row| block.start_ns(row));
+        let (mut starts_ns, mut started) = (None, 0);
+        for start in starts {
+            let (first, last) = starts_ns.unwrap_or((start, start));
+            starts_ns = Some((start.min(first), start.max(last)));
+            started += 1;
+        }
+        let all_started = started == block.len();
+        Batch { bloom: bloom::make(&lows), block, starts_ns, all_started, alike: OnceLock::new() }
+    }
+
+    /// Whether spans of the request may be in it.
+    pub(crate) fn may_hold(&self, low: u64) -> bool {
+        bloom::may_hold(&self.bloom, low)
+    }
+
+    /// Whether they are. Of many batches, one may hold what none does.
+    pub(crate) fn holds(&self, low: u64) -> bool {
+        self.may_hold(low) && self.trace_lows().contains(&low)
+    }
+
+    pub(crate) fn alike(&self) -> &Alike {
+        self.alike.get_or_init(|| Alike::of(&self.block))
+    }
+
+    pub(crate) fn into_block(self) -> Block {
+        self.block
+    }
+}
+
+impl Deref for Batch {
+    type Target = Block;
+
+    fn deref(&self) -> &Block {
+        &self.block
+    }
+}
+
+/// Spans that are in no file yet.
+#[derive(Default)]
+pub(crate) struct Head {
+    /// Being written to files, and then those that are not yet.
+    batches: Vec<Arc<Batch>>,
+    /// For each of them, before which record of the journal all are in it or before it; if one ends there.
+    ends: Vec<Option<u64>>,
+    /// How many of them are being written.
+    writing: usize,
+    /// Small batches, and the same of them.
+    small: Option<Block>,
+    small_end: Option<u64>,
+    /// All records of the journal before this one are here, or in files.
+    pub(crate) sequence: u64,
+    /// All that is not being written, of both kinds.
+    spans: usize,
+    bytes: usize,
+    writing_bytes: usize,
+    /// Another one whenever something was added.
+    pub(crate) added: u64,
+    /// Another one whenever something was written.
+    pub(crate) written: u64,
+}
+
+impl Head {
+    /// An empty one; all records of the journal before `sequence` are in files.
+    pub(crate) fn new(sequence: u64) -> Head {
+        Head { sequence, ..Head::default() }
+    }
+
+    /// All that records of the journal before `sequence` say was added.
+    pub(crate) fn reach(&mut self, sequence: u64) {
+        self.sequence = self.sequence.max(sequence);
+        if self.small.is_some() {
+            self.small_end = Some(self.sequence);
+        } else if let Some(end) = self.ends.last_mut() {
+            *end = Some(self.sequence);
+        }
+    }
+
+    /// Adds what is behind all that was added before.
+    pub(crate) fn push(&mut self, block: Block) {
+        self.spans += block.len();
+        if block.is_empty() {
+            return;
+        }
+        self.added += 1;
+        if block.len() >= ALONE_MIN {
+            self.seal();
+            self.push_batch(block, None);
+            return;
+        }
+        self.unseal();
+        let small = self.small.get_or_insert_with(Block::new);
+        self.small_end = None;
+        match small.append(&block) {
+            Ok(()) if small.len() < TOGETHER_MAX => {}
+            Ok(()) => self.seal(),
+            Err(_) => {
+                self.seal();
+                self.push_batch(block, None);
+            }
+        }
+    }
+
+    /// What was put together is added to, after a question that is answered by now.
+    fn unseal(&mut self) {
+        let is_small = |batch: &Arc<Batch>| batch.len() < ALONE_MIN;
+        if self.small.is_some() || self.batches.len() == self.writing {
+            return;
+        }
+        let Some(last) = self.batches.pop_if(|last| is_small(last)) else { return };
+        match Arc::try_unwrap(last) {
+            Ok(batch) => {
+                self.bytes -= batch.memory_bytes();
+                self.small = Some(batch.into_block());
+                self.small_end = self.ends.pop().flatten();
+            }
+            Err(last) => self.batches.push(last),
+        }
+    }
+
+    fn push_batch(&mut self, block: Block, end: Option<u64>) {
+        let batch = Batch::of(block);
+        self.bytes += batch.memory_bytes();
+        self.batches.push(Arc::new(batch));
+        self.ends.push(end);
+    }
+
+    /// What was put together so far does not change any more.
+    fn seal(&mut self) {
+        if let Some(block) = self.small.take() {
+            let end = self.small_end.take();
+            self.push_batch(block, end);
+        }
+    }
+
+    /// All of it, for a question. What is asked for does not change.
+    pub(crate) fn snapshot(&mut self) -> Vec<Arc<Batch>> {
+        self.seal();
+        self.batches.clone()
+    }
+
+    /// Spans that are not being written.
+    pub(crate) fn spans(&self) -> usize {
+        self.spans
+    }
+
+    /// What those take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes + self.small.as_ref().map_or(0, Block::memory_bytes)
+    }
+
+    /// Whether that is enough for a file.
+    pub(crate) fn is_full(&self, options: &Options) -> bool {
+        self.spans() >= options.file_spans || self.bytes() >= options.file_memory_bytes
+    }
+
+    /// What all take.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.bytes() + self.writing_bytes
+    }
+
+    /// Whether a file is made of some of them.
+    pub(crate) fn is_being_written(&self) -> bool {
+        self.writing > 0
+    }
+
+    /// What is to be written now, up to which record of the journal: enough for a file, up to the end of a batch, or all if
+    /// that is less. Asked again, it is as much or more.
+    pub(crate) fn start_writing(&mut self, options: &Options) -> (Vec<Arc<Batch>>, u64) {
+        self.seal();
+        let (mut spans, mut bytes) = (0, 0);
+        let mut sequence = self.sequence;
+        let mut count = self.batches.len();
+        for (at, (batch, end)) in self.batches.iter().zip(&self.ends).enumerate() {
+            spans += batch.len();
+            bytes += batch.memory_bytes();
+            let is_enough = spans >= options.file_spans || bytes >= options.file_memory_bytes;
+            if let Some(end) = end.filter(|_| is_enough && at >= self.writing) {
+                (count, sequence) = (at + 1, end);
+                break;
+            }
+        }
+        let left = &self.batches[count..];
+        self.writing = count;
+        self.writing_bytes = bytes;
+        self.bytes = left.iter().map(|batch| batch.memory_bytes()).sum();
+        self.spans = left.iter().map(|batch| batch.len()).sum();
+        (self.batches[..count].to_vec(), sequence)
+    }
+
+    /// What was to be written is in a file, and what it took is given back.
+    pub(crate) fn finish_writing(&mut self) -> Vec<Arc<Batch>> {
+        self.writing_bytes = 0;
+        self.written += 1;
+        let written = ..std::mem::take(&mut self.writing);
+        self.ends.drain(written);
+        self.batches.drain(written).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Alike;
+    use blkkin_columns::{Block, Row};
+    use blkkin_model::{EndpointRef, SpanId, SpanRef, TraceId};
+
+    #[test]
+    fn each_row_is_among_those_that_are_like_it() {
+        let mut block = Block::new();
+        for number in 1..=40u64 {
+            let trace_id = TraceId::from_number(number.into()).expect("not 0");
+            let id = SpanId::from_number(number).expect("not 0");
+            let service = ["disk", "nbd", ""][number as usize * 7 % 3];
+            let local = EndpointRef { service, ..EndpointRef::NONE };
+            let name = if number % 5 == 0 { "read" } else { "write" };
+            let span = SpanRef { name, local, ..SpanRef::new(trace_id, id) };
+            block.push(&span).expect("there is room");
+        }
+        let alike = Alike::of(&block);
+        let mut seen = Vec::new();
+        for (texts, rows) in alike.iter() {
+            assert!(!rows.is_empty() && rows.is_sorted());
+            for &row in rows {
+                let of_row =
+                    [block.service_id(row), block.name_id(row), block.remote_service_id(row)];
+                assert_eq!(of_row, texts);
+            }
+            seen.extend_from_slice(rows);
+        }
+        assert_eq!(alike.iter().count(), 6);
+        seen.sort_unstable();
+        assert_eq!(seen, (0..40).collect::<Vec<Row>>());
+        assert_eq!(Alike::of(&Block::new()).iter().count(), 0);
+    }
+}

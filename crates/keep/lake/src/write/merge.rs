@@ -1,0 +1,305 @@
+//! The thread that keeps the number of files small and removes what is too old. Start at [`run`].
+
+use crate::calls::ledger::Ledger;
+use crate::calls::link_table::{Earlier, LinkTable};
+use crate::files::file_entry::{FileEntry, Totals};
+use crate::files::file_writer::FileWriter;
+use crate::files::indexed_file::IndexedFile;
+use crate::files::manifest::Manifest;
+use crate::files::naming;
+use crate::files::tag_table::TagTable;
+use crate::memory::State;
+use crate::retention::Allowance;
+use crate::shared::Shared;
+use crate::{Error, Options};
+use blkkin_columns::{Block, Sorted};
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// If there is room for so many bytes, a file has at most one such part of them.
+const FILES_OF_ALL: u64 = 16;
+
+/// The oldest of so many parts of those bytes goes soon.
+const GOES_SOON_OF: u64 = 4;
+
+/// So many files are more than searches should have to look into.
+const FILES_MANY: usize = 96;
+
+/// Files are merged by steps of about so many spans, so that memory is bounded.
+const STEP_SPANS: u64 = 128 << 10;
+
+/// A step waits no longer than this for others.
+const STEP_WAITS_MAX: Duration = Duration::from_secs(2);
+
+/// DirectoryNames, tags and the like take a tenth less than at level 1, and writing a quarter to a half longer. Nobody waits for
+/// merging.
+const LEVEL_OF_RECURRING: i32 = 6;
+
+/// Merges and removes files until the store ends.
+pub(crate) fn run(shared: &Shared) {
+    let mut expiry = Allowance::default();
+    loop {
+        {
+            let state = shared.memory.state();
+            if state.ends {
+                return;
+            }
+            if state.wait_timeout(&shared.memory.work, LOOK_EVERY).ends {
+                return;
+            }
+        }
+        let files = shared.files.get();
+        let uptime = shared.memory.options.clock.uptime();
+        files.iter().for_each(|file| file.examine(uptime));
+        drop(files);
+        // All are tried again.
+        let _ = expire(shared, &mut expiry);
+        let _ = merge(shared);
+    }
+}
+
+/// Removes files that are too old or too many.
+fn expire(shared: &Shared, expiry: &mut Allowance) -> Result<(), Error> {
+    let Options { clock, retention, .. } = &shared.memory.options;
+    let mut manifest = shared.manifest.lock();
+    let others = others_bytes(shared, &manifest, retention.bytes);
+    let count = retention.expired(&manifest.files, others, clock.now_ns(), clock.uptime(), expiry);
+    if count == 0 {
+        return Ok(());
+    }
+    let before = shared.files.get();
+    let links: Result<Vec<_>, Error> = before[..count].iter().map(|file| file.links()).collect();
+    drop(before);
+    let expired: u64 = manifest.files[..count].iter().map(|file| file.spans).sum();
+    let gone = Totals { expired, ..Totals::default() };
+    let mut next = shared.next_manifest(&manifest);
+    next.files.drain(..count);
+    next.totals.expired += expired;
+    commit(shared, &mut manifest, next, gone, Vec::new(), |ledger, files| match links {
+        Ok(links) => links.iter().for_each(|links| ledger.add(links, -1)),
+        // What a file counted that cannot be read is known by what is left.
+        Err(_) => {
+            *ledger = Ledger::new(shared.memory.options.links_bytes_max);
+            files.iter().for_each(|file| ledger.add(&file.links().unwrap_or_default(), 1));
+        }
+    })
+}
+
+/// What files take that cannot be read, as far as that counts: what a store cannot remove must not cost it all that
+/// comes. Where there is no room for all, those go first that were put aside as damaged.
+fn others_bytes(shared: &Shared, manifest: &Manifest, bytes_max: Option<u64>) -> u64 {
+    let sum = |files: &[FileEntry]| files.iter().map(FileEntry::bytes_on_disk).sum::<u64>();
+    let unread = sum(&manifest.unread);
+    let mut aside = shared.damaged_files.lock();
+    let left = bytes_max.map(|bytes| bytes.saturating_sub(sum(&manifest.files) + unread));
+    aside.keep_to(left.unwrap_or(u64::MAX).min(shared.memory.options.aside_bytes_max));
+    (unread + aside.bytes()).min(bytes_max.unwrap_or(u64::MAX) / 2)
+}
+
+/// Merges files of one size that follow each other, if there are enough of them.
+fn merge(shared: &Shared) -> Result<(), Error> {
+    shared.settle()?;
+    if is_busy(shared) {
+        return Ok(());
+    }
+    let (merging, before, number) = {
+        let mut manifest = shared.manifest.lock();
+        let files = shared.files.get();
+        let Some(range) = to_merge(&files, &shared.memory.options) else { return Ok(()) };
+        let number = manifest.next_file;
+        manifest.next_file += 1;
+        (files[range.clone()].to_vec(), files[..range.start].to_vec(), number)
+    };
+    let merging = &merging[..];
+    // What was taken for what came is of no use to merging.
+    blkkin_sys::trim_heaps();
+    // What was not finished takes no room.
+    let (file, duplicates) = merged(shared, merging, &before, number)
+        .inspect_err(|_| naming::remove_unfinished(&*shared.spans, number))?;
+
+    let mut manifest = shared.manifest.lock();
+    let is_merged =
+        |entry: &FileEntry| merging.iter().any(|file| file.entry.number == entry.number);
+    let mut next = shared.next_manifest(&manifest);
+    let Some(place) = next.files.iter().position(is_merged) else {
+        file.goes();
+        return Ok(());
+    };
+    let are_all = next.files.iter().filter(|file| is_merged(file)).count() == merging.len();
+    if !are_all {
+        // Some have become too old meanwhile. The others are merged the next time.
+        file.goes();
+        return Ok(());
+    }
+    next.files.retain(|file| !is_merged(file));
+    next.files.insert(place, file.entry.clone());
+    next.totals.duplicates += duplicates;
+    let gone = Totals { duplicates, ..Totals::default() };
+    commit(shared, &mut manifest, next, gone, vec![Arc::new(file)], |_, _| {})
+}
+
+/// Which files are merged: those behind each other that were merged as often, and can all be read. Those that will soon
+/// go to make room are not worth it, nor are files so large that too much would go with them.
+fn to_merge(files: &[Arc<IndexedFile>], options: &Options) -> Option<Range<usize>> {
+    let wanted = options.merge_files.max(2);
+    let bytes_max = options.retention.bytes;
+    let merged_bytes_max = bytes_max.map_or(u64::MAX, |bytes| bytes / FILES_OF_ALL);
+    let bytes = |files: &[Arc<IndexedFile>]| -> u64 {
+        files.iter().map(|file| file.entry.bytes_on_disk()).sum()
+    };
+    // What is older than the newest so many bytes goes soon.
+    let mut left = bytes_max.map_or(u64::MAX, |bytes| bytes / GOES_SOON_OF * (GOES_SOON_OF - 1));
+    let stays = |file: &&Arc<IndexedFile>| {
+        let fits = left >= file.entry.bytes_on_disk();
+        left = left.saturating_sub(file.entry.bytes_on_disk());
+        fits
+    };
+    let mut start = files.len() - files.iter().rev().take_while(stays).count();
+    let are_alike = |one: &Arc<IndexedFile>, other: &Arc<IndexedFile>| {
+        (one.entry.tier, one.is_good()) == (other.entry.tier, other.is_good())
+    };
+    for alike in files[start..].chunk_by(are_alike) {
+        if alike.len() >= wanted && alike[0].is_good() {
+            let some = &alike[..wanted];
+            let spans: u64 = some.iter().map(|file| file.entry.spans).sum();
+            if spans <= options.merged_spans_max && bytes(some) <= merged_bytes_max {
+                return Some(start..start + wanted);
+            }
+        }
+        start += alike.len();
+    }
+    None
+}
+
+/// One part of several. Each step takes the requests whose ids lie in a range, of all of them.
+fn merged(
+    shared: &Shared,
+    files: &[Arc<IndexedFile>],
+    before: &[Arc<IndexedFile>],
+    number: u64,
+) -> Result<(IndexedFile, u64), Error> {
+    let spans: u64 = files.iter().map(|file| file.entry.spans).sum();
+    let steps = spans.div_ceil(STEP_SPANS).max(1);
+    let columns = blkkin_columns::Options {
+        level_of_recurring: LEVEL_OF_RECURRING,
+        ..blkkin_columns::Options::default()
+    };
+    let (disk, cache) = (Arc::clone(&shared.spans), Arc::clone(&shared.cache));
+    let mut writer = FileWriter::create(disk, cache, number, columns)?;
+    let mut duplicates = 0;
+    let mut blocks: Vec<Block> = files.iter().map(|_| Block::new()).collect();
+    for step in 0..steps {
+        give_way(shared)?;
+        let bound = |step: u64| ((u128::from(step) << u64::BITS) / u128::from(steps)) as u64;
+        let last = if step + 1 == steps { u64::MAX } else { bound(step + 1) - 1 };
+        for (file, block) in files.iter().zip(&mut blocks) {
+            block.clear();
+            file.between(bound(step)..=last, block)?;
+        }
+        let sorted = Sorted::of(&blocks.iter().collect::<Vec<_>>());
+        duplicates += sorted.duplicates() as u64;
+        if !sorted.is_empty() {
+            writer.append(&sorted)?;
+        }
+    }
+    let (mut links, mut keys) = (LinkTable::default(), TagTable::default());
+    for file in files {
+        links.merge(&file.links()?);
+        keys.merge(&file.load()?.index.directory.keys);
+    }
+    writer.append_elsewhere(&earlier(files, before)?);
+    let tier = files.iter().map(|file| file.entry.tier).max().unwrap_or(0) + 1;
+    let received = files.iter().map(|file| file.entry.received_ns).max().unwrap_or(0);
+    let file = writer.finish(tier, received, &links.counts(), keys.keys())?;
+    Ok((file, duplicates))
+}
+
+/// Whether files are made of what has come, and there are few: while spans come as fast as they can be taken, that is
+/// nearly always so. Who sends is answered first, and searches look into some files more for that long.
+fn is_busy(shared: &Shared) -> bool {
+    let files = shared.files.get().len();
+    files < FILES_MANY && is_behind(shared, &shared.memory.state())
+}
+
+fn is_behind(shared: &Shared, state: &State) -> bool {
+    let (head, most) = (&state.head, shared.memory.options.memory_bytes_max);
+    head.is_being_written() || head.memory_bytes() > most / 2
+}
+
+/// Waits a little while the store is busy. What merging holds takes room, so that it goes on even then, and ends where
+/// nothing can be written.
+fn give_way(shared: &Shared) -> Result<(), Error> {
+    let start = Instant::now();
+    while is_busy(shared) && start.elapsed() < STEP_WAITS_MAX {
+        let state = shared.memory.state();
+        if state.ends || state.trouble.is_some() {
+            break;
+        }
+        drop(state.wait_timeout(&shared.memory.room, LOOK_EVERY));
+    }
+    if start.elapsed() >= LOOK_EVERY {
+        // What was taken for what came is of no use to merging.
+        blkkin_sys::trim_heaps();
+    }
+    let state = shared.memory.state();
+    match (&state.trouble, state.ends) {
+        (Some(trouble), _) => Err(Error::Spans(trouble.clone())),
+        (_, true) => Err(Error::Spans("the store ends".to_owned())),
+        _ => Ok(()),
+    }
+}
+
+/// What files of before have of requests that parts know to be there, too.
+fn earlier(files: &[Arc<IndexedFile>], before: &[Arc<IndexedFile>]) -> Result<Earlier, Error> {
+    let mut earlier = Earlier::of_files(files.len());
+    let mut lows = BTreeSet::new();
+    for file in files {
+        if !file.facts.is_whole {
+            earlier.is_cut();
+        }
+        lows.extend(&file.load()?.index.directory.lows_elsewhere);
+    }
+    for low in lows {
+        before.iter().for_each(|of| earlier.read(of, low));
+    }
+    Ok(earlier)
+}
+
+/// Makes `next` the manifest, and its files what is asked. Those that it does without go.
+fn commit(
+    shared: &Shared,
+    manifest: &mut Manifest,
+    mut next: Manifest,
+    gone: Totals,
+    new: Vec<Arc<IndexedFile>>,
+    count: impl FnOnce(&mut Ledger, &[Arc<IndexedFile>]),
+) -> Result<(), Error> {
+    let stays = |file: &FileEntry| next.files.iter().any(|other| other.number == file.number);
+    let removed = manifest.files.iter().filter(|file| !stays(file)).cloned();
+    next.removing = next.removing.iter().cloned().chain(removed).collect();
+    shared.write_manifest(&next, new.iter().map(|file| file.entry.number))?;
+    *manifest = next;
+    for file in &new {
+        let _ = naming::publish(&*shared.spans, file.entry.number);
+    }
+    let mut state = shared.memory.state();
+    let before = shared.files.get();
+    let find = |number: u64| {
+        let all = before.iter().chain(&new);
+        all.into_iter().find(|file| file.entry.number == number).cloned()
+    };
+    let files: Vec<Arc<IndexedFile>> =
+        manifest.files.iter().filter_map(|file| find(file.number)).collect();
+    let stays = |file: &Arc<IndexedFile>| files.iter().any(|other| Arc::ptr_eq(other, file));
+    before.iter().filter(|file| !stays(file)).for_each(|file| file.goes());
+    count(&mut shared.ledger.lock(), &files);
+    let replaced = shared.replace_files(&mut state, files, gone);
+    drop(state);
+    // Only now files may be removed.
+    drop((replaced, before));
+    Ok(())
+}
