@@ -1,4 +1,5 @@
-//! A column of a row group as it is being written: pages, and what is to be known of them. Start at [`Chunk::new`].
+//! Writer of a column chunk: its pages, statistics and index entries. Start at
+//! [`ChunkWriter::new`].
 
 use crate::encode::{self, PageHeader};
 use crate::error::Error;
@@ -14,52 +15,61 @@ use std::ops::Range;
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::{self, InBuffer, OutBuffer};
 
-/// Longest text that becomes a bound.
+/// Maximum length of a text that becomes a bound in statistics, in bytes.
 const BOUND_MAX: usize = 64;
 
-/// Buffers, and what compresses.
-pub(crate) struct Press {
+/// zstd contexts and the buffers of the current page.
+pub(crate) struct PageCompressor {
     compressor: Compressor<'static>,
     level: ZstdLevel,
-    /// For what recurs.
-    harder: Compressor<'static>,
-    harder_level: ZstdLevel,
+    /// Compressor of columns whose values recur.
+    recurring_compressor: Compressor<'static>,
+    recurring_level: ZstdLevel,
     recurs: bool,
-    body: Body,
+    body: PageBody,
     stored: Vec<u8>,
     header: Vec<u8>,
 }
 
-impl Press {
-    pub(crate) fn new(level: i32, level_of_recurring: i32) -> Result<Press, Error> {
-        Ok(Press {
+impl PageCompressor {
+    pub(crate) fn new(level: i32, level_of_recurring: i32) -> Result<PageCompressor, Error> {
+        Ok(PageCompressor {
             compressor: Compressor::new(level)?,
             level: ZstdLevel::try_new(level)?,
-            harder: Compressor::new(level_of_recurring)?,
-            harder_level: ZstdLevel::try_new(level_of_recurring)?,
+            recurring_compressor: Compressor::new(level_of_recurring)?,
+            recurring_level: ZstdLevel::try_new(level_of_recurring)?,
             recurs: false,
-            body: Body::default(),
+            body: PageBody::default(),
             stored: Vec::new(),
             header: Vec::new(),
         })
     }
 
-    /// Whether what comes is of a column whose values recur.
-    pub(crate) fn expect(&mut self, recurs: bool) {
+    /// Sets whether the following pages belong to a column whose values recur.
+    pub(crate) fn set_recurring(&mut self, recurs: bool) {
         self.recurs = recurs;
     }
 
     fn level(&self) -> ZstdLevel {
-        if self.recurs { self.harder_level } else { self.level }
+        if self.recurs { self.recurring_level } else { self.level }
     }
 
-    /// Compresses the body.
+    /// Compresses the body, with a zstd block for each section of it.
     fn compress(&mut self) -> Result<(), Error> {
-        let Press { compressor, harder, recurs, body: Body { bytes, cuts }, stored, .. } = self;
-        let compressor = if *recurs { harder } else { compressor };
+        let PageCompressor {
+            compressor,
+            recurring_compressor,
+            recurs,
+            body: PageBody { bytes, block_ends },
+            stored,
+            ..
+        } = self;
+        let compressor = if *recurs { recurring_compressor } else { compressor };
         stored.clear();
-        stored.reserve(zstd_safe::compress_bound(bytes.len()) + (cuts.len() + 1) * BLOCK_HEADERS);
-        if cuts.is_empty() {
+        stored.reserve(
+            zstd_safe::compress_bound(bytes.len()) + (block_ends.len() + 1) * BLOCK_HEADER_BYTES,
+        );
+        if block_ends.is_empty() {
             compressor.compress_to_buffer(bytes, stored)?;
             return Ok(());
         }
@@ -68,8 +78,8 @@ impl Press {
         let context = compressor.context_mut();
         let mut output = OutBuffer::around(stored);
         let mut at = 0;
-        let cuts = cuts.iter().copied().filter(|cut| *cut < bytes.len());
-        for cut in cuts.chain([bytes.len()]) {
+        let block_ends = block_ends.iter().copied().filter(|cut| *cut < bytes.len());
+        for cut in block_ends.chain([bytes.len()]) {
             let mut input = InBuffer::around(&bytes[at..cut]);
             while input.pos < cut - at && output.pos() < output.capacity() {
                 context.compress_stream(&mut output, &mut input).map_err(failed)?;
@@ -87,57 +97,60 @@ impl Press {
     }
 }
 
-/// A page before it is compressed.
+/// Body of a page before compression.
 #[derive(Default)]
-pub(crate) struct Body {
+pub(crate) struct PageBody {
     pub(crate) bytes: Vec<u8>,
-    cuts: Vec<usize>,
+    block_ends: Vec<usize>,
 }
 
-/// A part that is shorter is not worth a block of its own.
-const PART_MIN: usize = 64;
+/// Minimum length of a section that gets a zstd block of its own, in bytes.
+const BLOCK_BYTES_MIN: usize = 64;
 
-/// More than what a block of zstd takes beside its content, for each of those that a part may have.
-const BLOCK_HEADERS: usize = 64;
+/// Upper bound of the overhead of the zstd blocks that one section may need, in bytes.
+const BLOCK_HEADER_BYTES: usize = 64;
 
-impl Body {
+impl PageBody {
     fn clear(&mut self) {
         self.bytes.clear();
-        self.cuts.clear();
+        self.block_ends.clear();
     }
 
-    /// What follows is of another kind: it gets a block of its own, which has a code of its own. The few bytes before
-    /// hexadecimal digits would make some of those longer than four bits.
-    pub(crate) fn cut(&mut self) {
+    /// Ends a section of the body. The next bytes are of another kind and get their own zstd block
+    /// with its own entropy code: a few other bytes before hexadecimal digits would make the codes
+    /// of some digits longer than four bits.
+    pub(crate) fn end_block(&mut self) {
         let at = self.bytes.len();
-        if at - self.cuts.last().copied().unwrap_or(0) >= PART_MIN {
-            self.cuts.push(at);
+        if at - self.block_ends.last().copied().unwrap_or(0) >= BLOCK_BYTES_MIN {
+            self.block_ends.push(at);
         }
     }
 }
 
-/// Which values there are: what Parquet calls levels. All lists have an entry for each value, missing ones included.
+/// Parquet's repetition and definition levels. The lists have an entry for each value, including
+/// missing values.
 #[derive(Default)]
 pub(crate) struct Levels {
-    /// 0 where a row begins, empty if each row has one value at most.
+    /// Repetition levels: 0 at the first value of a row. Empty if each row has at most one value.
     pub(crate) repeats: Vec<u32>,
-    /// 0 where there is no value, empty if each row has one.
+    /// Definition levels: 0 for a missing value. Empty if each row has a value.
     pub(crate) present: Vec<u32>,
-    /// Of each page, the first level and the first value that is there, and where both end at last.
+    /// For each page: the index of its first level and of its first present value. The last entry
+    /// holds both ends.
     pub(crate) at_page: Vec<(usize, usize)>,
-    /// All rows say the same, in one level each.
+    /// All rows are equal and have one level each, so that one row can stand for all of them.
     pub(crate) same: bool,
 }
 
 impl Levels {
-    /// Each row has a value.
+    /// Levels of a column with one value in each row.
     pub(crate) fn one(pages: &[Range<usize>]) -> Levels {
         let end = pages.last().map_or(0, |page| page.end);
         let at_page = pages.iter().map(|page| page.start).chain([end]).map(|at| (at, at)).collect();
         Levels { at_page, ..Levels::default() }
     }
 
-    /// A row may have a value.
+    /// Levels of a column with at most one value in each row.
     pub(crate) fn at_most_one(present: Vec<u32>, pages: &[Range<usize>]) -> Levels {
         let mut values = 0;
         let mut at_page = Vec::with_capacity(pages.len() + 1);
@@ -149,7 +162,7 @@ impl Levels {
         Levels { same: values == 0, present, at_page, ..Levels::default() }
     }
 
-    /// A row has so many values.
+    /// Levels of a column with `counts` values in each row.
     pub(crate) fn many(counts: &[u32], pages: &[Range<usize>]) -> Levels {
         let mut levels = Levels::default();
         let mut values = 0;
@@ -170,25 +183,25 @@ impl Levels {
         levels
     }
 
-    /// Whether one page has what several would have.
-    fn are_of_one_page(&self) -> bool {
+    /// Returns whether all rows are equal, span several pages, and fit into a single one.
+    fn fit_one_page(&self) -> bool {
         let values = self.at_page.last().map_or(0, |(levels, _)| *levels);
         self.same && self.at_page.len() > 2 && values <= index::VALUES_MAX
     }
 }
 
-/// The least and the greatest value of a page, and of a chunk.
+/// Smallest and largest value of a page or a chunk.
 #[derive(Clone, Debug)]
 pub(crate) enum Bounds {
-    /// Not known.
+    /// Bounds are not known.
     Unknown,
-    /// There is no value.
+    /// There are no values.
     None,
     Texts(Vec<u8>, Vec<u8>),
     /// Of 64 bits.
     Numbers(i64, i64),
-    /// Of 32.
-    Small(i32, i32),
+    /// Of 32 bits.
+    Numbers32(i32, i32),
     Flags(bool, bool),
 }
 
@@ -201,20 +214,22 @@ impl Bounds {
             Bounds::Numbers(least, most) => {
                 Some((least.to_le_bytes().to_vec(), most.to_le_bytes().to_vec()))
             }
-            Bounds::Small(least, most) => {
+            Bounds::Numbers32(least, most) => {
                 Some((least.to_le_bytes().to_vec(), most.to_le_bytes().to_vec()))
             }
             Bounds::Flags(least, most) => Some((vec![(*least).into()], vec![(*most).into()])),
         }
     }
 
-    /// Of both.
-    fn with(self, other: Bounds) -> Bounds {
+    /// Bounds of the values of both.
+    fn merge(self, other: Bounds) -> Bounds {
         match (self, other) {
             (Bounds::None, bounds) | (bounds, Bounds::None) => bounds,
             (Bounds::Texts(a, b), Bounds::Texts(c, d)) => Bounds::Texts(a.min(c), b.max(d)),
             (Bounds::Numbers(a, b), Bounds::Numbers(c, d)) => Bounds::Numbers(a.min(c), b.max(d)),
-            (Bounds::Small(a, b), Bounds::Small(c, d)) => Bounds::Small(a.min(c), b.max(d)),
+            (Bounds::Numbers32(a, b), Bounds::Numbers32(c, d)) => {
+                Bounds::Numbers32(a.min(c), b.max(d))
+            }
             (Bounds::Flags(a, b), Bounds::Flags(c, d)) => Bounds::Flags(a & c, b | d),
             _ => Bounds::Unknown,
         }
@@ -230,10 +245,10 @@ impl Bounds {
     }
 }
 
-/// A column of a row group.
-pub(crate) struct Chunk {
+/// Column chunk being written.
+pub(crate) struct ChunkWriter {
     descriptor: ColumnDescPtr,
-    /// All pages, with headers.
+    /// The encoded pages with their headers.
     pub(crate) bytes: Vec<u8>,
     pub(crate) index: index::Chunk,
     bounds: Bounds,
@@ -246,10 +261,10 @@ pub(crate) struct Chunk {
     level: ZstdLevel,
 }
 
-impl Chunk {
-    pub(crate) fn new(descriptor: ColumnDescPtr) -> Chunk {
+impl ChunkWriter {
+    pub(crate) fn new(descriptor: ColumnDescPtr) -> ChunkWriter {
         let columns = ColumnIndexBuilder::new(descriptor.physical_type());
-        Chunk {
+        ChunkWriter {
             descriptor,
             bytes: Vec::new(),
             index: index::Chunk::default(),
@@ -264,58 +279,58 @@ impl Chunk {
         }
     }
 
-    /// Texts that pages have the numbers of.
+    /// Writes the dictionary page.
     pub(crate) fn dictionary<'t>(
         &mut self,
         texts: impl ExactSizeIterator<Item = &'t str>,
-        press: &mut Press,
+        compressor: &mut PageCompressor,
     ) -> Result<(), Error> {
-        press.body.clear();
+        compressor.body.clear();
         let count = texts.len();
         for text in texts {
-            press.body.bytes.extend((text.len() as u32).to_le_bytes());
-            press.body.bytes.extend_from_slice(text.as_bytes());
+            compressor.body.bytes.extend((text.len() as u32).to_le_bytes());
+            compressor.body.bytes.extend_from_slice(text.as_bytes());
         }
-        let page = self.page(true, Encoding::PLAIN, count, press)?;
+        let page = self.store_page(true, Encoding::PLAIN, count, compressor)?;
         self.index.dictionary = Some(page);
         Ok(())
     }
 
-    /// A page of data. `values` is given those values that are there, and writes them. Where all rows say the same, the
-    /// first page has all of them.
-    pub(crate) fn data(
+    /// Writes a data page. `values` encodes the range of present values that it is given. If all
+    /// rows are equal, the first page holds the whole chunk and later calls do nothing.
+    pub(crate) fn page(
         &mut self,
         number: usize,
         rows: usize,
         levels: &Levels,
         encoding: Encoding,
-        press: &mut Press,
-        values: impl FnOnce(Range<usize>, &mut Body) -> Bounds,
+        compressor: &mut PageCompressor,
+        values: impl FnOnce(Range<usize>, &mut PageBody) -> Bounds,
     ) -> Result<(), Error> {
         if self.index.is_same {
             return Ok(());
         }
-        self.index.is_same = levels.are_of_one_page();
+        self.index.is_same = levels.fit_one_page();
         let next = if self.index.is_same { levels.at_page.len() - 1 } else { number + 1 };
         let ((first, from), (end, to)) = (levels.at_page[number], levels.at_page[next]);
         let rows = if self.index.is_same { end } else { rows };
-        press.body.clear();
+        compressor.body.clear();
         for list in [&levels.repeats, &levels.present] {
             if list.is_empty() {
                 continue;
             }
-            let bytes = &mut press.body.bytes;
+            let bytes = &mut compressor.body.bytes;
             let at = bytes.len();
             bytes.extend([0; 4]);
             encode::runs(&list[first..end], 1, bytes);
             let length = (bytes.len() - at - 4) as u32;
             bytes[at..at + 4].copy_from_slice(&length.to_le_bytes());
         }
-        press.body.cut();
-        let bounds = values(from..to, &mut press.body);
+        compressor.body.end_block();
+        let bounds = values(from..to, &mut compressor.body);
         let nulls = ((end - first) - (to - from)) as u64;
         let offset = self.bytes.len();
-        let page = self.page(false, encoding, end - first, press)?;
+        let page = self.store_page(false, encoding, end - first, compressor)?;
         self.offsets.append_row_count(rows as i64);
         self.offsets.append_offset_and_size(offset as i64, page.len() as i32);
         let bounds = if from == to { Bounds::None } else { bounds.limited() };
@@ -323,7 +338,7 @@ impl Chunk {
             Some((least, most)) => self.columns.append(from == to, least, most, nulls as i64),
             None => self.columns.to_invalid(),
         }
-        self.bounds = std::mem::replace(&mut self.bounds, Bounds::None).with(bounds);
+        self.bounds = std::mem::replace(&mut self.bounds, Bounds::None).merge(bounds);
         self.index.pages.push(page);
         self.nulls += nulls;
         self.values += end - first;
@@ -331,41 +346,41 @@ impl Chunk {
         Ok(())
     }
 
-    /// Compresses and keeps what is in the press.
-    fn page(
+    /// Compresses the compressor's body and appends it as a page.
+    fn store_page(
         &mut self,
         is_dictionary: bool,
         encoding: Encoding,
         values: usize,
-        press: &mut Press,
+        compressor: &mut PageCompressor,
     ) -> Result<index::Page, Error> {
-        press.compress()?;
-        self.level = press.level();
+        compressor.compress()?;
+        self.level = compressor.level();
         let header = PageHeader {
             is_dictionary,
-            raw: press.body.bytes.len(),
-            stored: press.stored.len(),
-            crc: crc32fast::hash(&press.stored),
+            raw: compressor.body.bytes.len(),
+            stored: compressor.stored.len(),
+            crc: crc32fast::hash(&compressor.stored),
             values,
             encoding: encoding as i32,
         };
-        press.header.clear();
-        encode::page_header(&header, &mut press.header);
-        self.raw += press.header.len() + press.body.bytes.len();
-        self.bytes.extend_from_slice(&press.header);
-        self.bytes.extend_from_slice(&press.stored);
+        compressor.header.clear();
+        encode::page_header(&header, &mut compressor.header);
+        self.raw += compressor.header.len() + compressor.body.bytes.len();
+        self.bytes.extend_from_slice(&compressor.header);
+        self.bytes.extend_from_slice(&compressor.stored);
         Ok(index::Page {
             offset: 0,
-            header: press.header.len() as u8,
+            header: compressor.header.len() as u8,
             encoding: encoding as u8,
-            stored: press.stored.len() as u32,
-            raw: press.body.bytes.len() as u32,
+            stored: compressor.stored.len() as u32,
+            raw: compressor.body.bytes.len() as u32,
             values: values as u32,
-            crc: crc32c::crc32c_append(crc32c::crc32c(&press.header), &press.stored),
+            crc: crc32c::crc32c_append(crc32c::crc32c(&compressor.header), &compressor.stored),
         })
     }
 
-    /// The bytes, what Parquet wants to know of them, and what we do.
+    /// Returns the bytes of the chunk, its Parquet metadata, and its entry in BlkKin's index.
     pub(crate) fn finish(self) -> Result<(Vec<u8>, ColumnCloseResult, index::Chunk), Error> {
         let first = self.index.dictionary.map_or(0, |page| page.len() as i64);
         let mut encodings = vec![Encoding::RLE];
@@ -409,7 +424,7 @@ fn statistics(bounds: &Bounds, nulls: u64) -> Option<Statistics> {
         Bounds::Numbers(least, most) => {
             Statistics::int64(Some(*least), Some(*most), None, nulls, false)
         }
-        Bounds::Small(least, most) => {
+        Bounds::Numbers32(least, most) => {
             Statistics::int32(Some(*least), Some(*most), None, nulls, false)
         }
         Bounds::Flags(least, most) => {
@@ -418,7 +433,7 @@ fn statistics(bounds: &Bounds, nulls: u64) -> Option<Statistics> {
     })
 }
 
-/// Those encodings that we write, by their number in files.
+/// The encoding of a number in files, among those that [`ChunkWriter`] writes.
 pub(crate) fn encoding(number: u8) -> Encoding {
     match number {
         5 => Encoding::DELTA_BINARY_PACKED,
@@ -433,25 +448,26 @@ pub(crate) fn encoding(number: u8) -> Encoding {
 mod tests {
     use super::*;
 
-    /// Parts of a page, none, short ones and none at the end included, are one frame of zstd that says how long it is.
+    /// Parts of a page, none, short ones and none at the end included, are one frame of zstd that
+    /// says how long it is.
     #[test]
     fn parts_are_one_frame() {
-        let mut press = Press::new(1, 1).expect("zstd");
+        let mut compressor = PageCompressor::new(1, 1).expect("zstd");
         for lengths in [&[][..], &[0], &[100], &[100, 0], &[9, 100, 0], &[70, 300_000, 70], &[0, 5]]
         {
-            press.body.clear();
+            compressor.body.clear();
             for (length, byte) in lengths.iter().zip(1_usize..) {
                 let of_part = (0..*length).map(|at| ((at * at * byte) >> 3) as u8);
-                press.body.bytes.extend(of_part);
-                press.body.cut();
+                compressor.body.bytes.extend(of_part);
+                compressor.body.end_block();
             }
-            press.compress().expect("compressed");
-            let frame = zstd_safe::find_frame_compressed_size(&press.stored);
-            assert_eq!(frame, Ok(press.stored.len()), "{lengths:?}");
-            let content = zstd_safe::get_frame_content_size(&press.stored).expect("a frame");
-            assert_eq!(content, Some(press.body.bytes.len() as u64), "{lengths:?}");
-            let body = zstd::bulk::decompress(&press.stored, press.body.bytes.len());
-            assert_eq!(body.expect("a frame"), press.body.bytes, "{lengths:?}");
+            compressor.compress().expect("compressed");
+            let frame = zstd_safe::find_frame_compressed_size(&compressor.stored);
+            assert_eq!(frame, Ok(compressor.stored.len()), "{lengths:?}");
+            let content = zstd_safe::get_frame_content_size(&compressor.stored).expect("a frame");
+            assert_eq!(content, Some(compressor.body.bytes.len() as u64), "{lengths:?}");
+            let body = zstd::bulk::decompress(&compressor.stored, compressor.body.bytes.len());
+            assert_eq!(body.expect("a frame"), compressor.body.bytes, "{lengths:?}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Encodes the rows of a row group, column by column. Start at [`ColumnWriters::column`].
 
 use crate::block::Row;
-use crate::chunk::{Bounds, Chunk, Levels, Press};
+use crate::chunk_writer::{Bounds, ChunkWriter, Levels, PageCompressor};
 use crate::dictionary::TextId;
 use crate::encode;
 use crate::error::Error;
@@ -11,13 +11,14 @@ use parquet::basic::Encoding;
 use parquet::bloom_filter::Sbbf;
 use std::ops::Range;
 
-/// How often a Bloom filter says that a request may be there that is not. Half of it takes twice the room in most files.
+/// False-positive rate of the Bloom filter. Half of it takes twice the room in most files.
 const BLOOM_FALSE_POSITIVES: f64 = 0.05;
 
-/// The ids of requests as text. Each is there once, as it comes in runs.
+/// Trace ids of a row group as text. Rows with the same id are adjacent, so each id is stored once
+/// per run.
 pub(crate) struct TraceIds {
     texts: Vec<String>,
-    /// For each row, which text.
+    /// For each row, the index of its text.
     of_row: Vec<u32>,
 }
 
@@ -45,22 +46,22 @@ impl TraceIds {
     }
 }
 
-/// The lists of a row group that two columns share.
+/// The levels of a list column and the values of the column after it, which has the same levels.
 #[derive(Default)]
 pub(crate) struct ListPair {
     levels: Levels,
-    /// The texts of the second column.
+    /// Texts of the second column.
     values: Vec<TextId>,
 }
 
-/// The rows of a row group, column by column.
+/// Encodes the columns of a row group.
 pub(crate) struct ColumnWriters<'g, 'b> {
     pub(crate) rows: &'g [(&'g NumberedBlock<'b>, Row)],
-    /// The endpoints of each row, which several columns ask for.
+    /// The local endpoint of each row, which several columns need.
     pub(crate) locals: Vec<&'g NumberedEndpoint>,
     pub(crate) remotes: Vec<&'g NumberedEndpoint>,
     pub(crate) pages: &'g [Range<usize>],
-    pub(crate) press: &'g mut Press,
+    pub(crate) compressor: &'g mut PageCompressor,
     pub(crate) numbering: &'g mut Numbering,
 }
 
@@ -68,7 +69,7 @@ impl<'b> ColumnWriters<'_, 'b> {
     pub(crate) fn column(
         &mut self,
         column: Column,
-        chunk: &mut Chunk,
+        chunk: &mut ChunkWriter,
         lists: &mut ListPair,
     ) -> Result<(), Error> {
         match column {
@@ -168,16 +169,17 @@ impl<'b> ColumnWriters<'_, 'b> {
         self.rows.iter().map(|(of, row)| get(of, *row)).collect()
     }
 
-    /// Hexadecimal digits without lengths, as those are always the same.
-    fn ids(&mut self, chunk: &mut Chunk, levels: &Levels, ids: &[u64]) -> Result<(), Error> {
+    /// Writes span ids: 16 hexadecimal digits each. All lengths are equal, so they take next to no
+    /// room.
+    fn ids(&mut self, chunk: &mut ChunkWriter, levels: &Levels, ids: &[u64]) -> Result<(), Error> {
         let encoding = Encoding::DELTA_LENGTH_BYTE_ARRAY;
         let mut lengths = Vec::new();
         for (number, page) in self.pages.iter().enumerate() {
-            chunk.data(number, page.len(), levels, encoding, self.press, |range, out| {
+            chunk.page(number, page.len(), levels, encoding, self.compressor, |range, out| {
                 lengths.clear();
                 lengths.resize(range.len(), 16);
                 encode::differences(&lengths, &mut out.bytes);
-                out.cut();
+                out.end_block();
                 ids[range].iter().for_each(|id| out.bytes.extend_from_slice(&encode::hex(*id)));
                 Bounds::Unknown
             })?;
@@ -185,13 +187,17 @@ impl<'b> ColumnWriters<'_, 'b> {
         Ok(())
     }
 
-    /// Of an id that is that of the row before, only that much is written.
-    pub(crate) fn trace_ids(&mut self, chunk: &mut Chunk, ids: &TraceIds) -> Result<(), Error> {
+    /// Writes trace ids. An id that equals the previous row's is written as a shared prefix alone.
+    pub(crate) fn trace_ids(
+        &mut self,
+        chunk: &mut ChunkWriter,
+        ids: &TraceIds,
+    ) -> Result<(), Error> {
         let levels = Levels::one(self.pages);
         let (mut shared, mut lengths, mut texts) = (Vec::new(), Vec::new(), Vec::new());
         for (number, page) in self.pages.iter().enumerate() {
             let encoding = Encoding::DELTA_BYTE_ARRAY;
-            chunk.data(number, page.len(), &levels, encoding, self.press, |range, out| {
+            chunk.page(number, page.len(), &levels, encoding, self.compressor, |range, out| {
                 shared.clear();
                 lengths.clear();
                 texts.clear();
@@ -215,7 +221,7 @@ impl<'b> ColumnWriters<'_, 'b> {
                 }
                 encode::differences(&shared, &mut out.bytes);
                 encode::differences(&lengths, &mut out.bytes);
-                out.cut();
+                out.end_block();
                 out.bytes.extend_from_slice(&texts);
                 bounds.map_or(Bounds::None, |(least, most)| {
                     Bounds::Texts(least.to_vec(), most.to_vec())
@@ -225,8 +231,8 @@ impl<'b> ColumnWriters<'_, 'b> {
         Ok(())
     }
 
-    /// A text for each row; the empty one is none.
-    fn texts(&mut self, chunk: &mut Chunk, texts: Vec<TextId>) -> Result<(), Error> {
+    /// Writes a column of one optional text for each row. Text 0, the empty one, means no value.
+    fn texts(&mut self, chunk: &mut ChunkWriter, texts: Vec<TextId>) -> Result<(), Error> {
         let present = texts.iter().map(|text| (*text != 0).into()).collect();
         let levels = Levels::at_most_one(present, self.pages);
         let texts = texts.into_iter().filter(|text| *text != 0).collect();
@@ -235,7 +241,7 @@ impl<'b> ColumnWriters<'_, 'b> {
 
     fn text_values(
         &mut self,
-        chunk: &mut Chunk,
+        chunk: &mut ChunkWriter,
         levels: &Levels,
         mut texts: Vec<TextId>,
         in_order: bool,
@@ -245,11 +251,11 @@ impl<'b> ColumnWriters<'_, 'b> {
         let Some(dictionary) = dictionary else {
             return self.plain(chunk, levels, &texts);
         };
-        chunk.dictionary(dictionary.iter().map(|text| known.get(*text)), self.press)?;
+        chunk.dictionary(dictionary.iter().map(|text| known.get(*text)), self.compressor)?;
         let text = |number: u32| known.get(dictionary[number as usize]).as_bytes().to_vec();
         for (number, page) in self.pages.iter().enumerate() {
             let encoding = Encoding::RLE_DICTIONARY;
-            chunk.data(number, page.len(), levels, encoding, self.press, |range, out| {
+            chunk.page(number, page.len(), levels, encoding, self.compressor, |range, out| {
                 let numbers = &texts[range];
                 let most = numbers.iter().copied().max().unwrap_or(0);
                 let width = encode::width(most.into()).next_multiple_of(8);
@@ -264,17 +270,22 @@ impl<'b> ColumnWriters<'_, 'b> {
         Ok(())
     }
 
-    fn plain(&mut self, chunk: &mut Chunk, levels: &Levels, texts: &[TextId]) -> Result<(), Error> {
+    fn plain(
+        &mut self,
+        chunk: &mut ChunkWriter,
+        levels: &Levels,
+        texts: &[TextId],
+    ) -> Result<(), Error> {
         let known = &self.numbering.texts;
         let mut lengths = Vec::new();
         for (number, page) in self.pages.iter().enumerate() {
             let encoding = Encoding::DELTA_LENGTH_BYTE_ARRAY;
-            chunk.data(number, page.len(), levels, encoding, self.press, |range, out| {
+            chunk.page(number, page.len(), levels, encoding, self.compressor, |range, out| {
                 let texts = &texts[range];
                 lengths.clear();
                 lengths.extend(texts.iter().map(|text| known.get(*text).len() as i64));
                 encode::differences(&lengths, &mut out.bytes);
-                out.cut();
+                out.end_block();
                 let texts = texts.iter().map(|text| known.get(*text).as_bytes());
                 texts.for_each(|text| out.bytes.extend_from_slice(text));
                 Bounds::Unknown
@@ -285,7 +296,7 @@ impl<'b> ColumnWriters<'_, 'b> {
 
     fn numbers<const SIZE: usize>(
         &mut self,
-        chunk: &mut Chunk,
+        chunk: &mut ChunkWriter,
         numbers: &[Option<i64>],
         bounds: impl Fn(i64, i64) -> Bounds,
     ) -> Result<(), Error> {
@@ -297,25 +308,32 @@ impl<'b> ColumnWriters<'_, 'b> {
 
     fn plain_numbers<const SIZE: usize>(
         &mut self,
-        chunk: &mut Chunk,
+        chunk: &mut ChunkWriter,
         levels: &Levels,
         numbers: &[i64],
         bounds: impl Fn(i64, i64) -> Bounds,
     ) -> Result<(), Error> {
         for (number, page) in self.pages.iter().enumerate() {
-            chunk.data(number, page.len(), levels, Encoding::PLAIN, self.press, |range, out| {
-                let numbers = &numbers[range];
-                encode::numbers::<SIZE>(numbers, &mut out.bytes);
-                let (least, most) = (numbers.iter().min(), numbers.iter().max());
-                least.zip(most).map_or(Bounds::None, |(least, most)| bounds(*least, *most))
-            })?;
+            chunk.page(
+                number,
+                page.len(),
+                levels,
+                Encoding::PLAIN,
+                self.compressor,
+                |range, out| {
+                    let numbers = &numbers[range];
+                    encode::numbers::<SIZE>(numbers, &mut out.bytes);
+                    let (least, most) = (numbers.iter().min(), numbers.iter().max());
+                    least.zip(most).map_or(Bounds::None, |(least, most)| bounds(*least, *most))
+                },
+            )?;
         }
         Ok(())
     }
 
     fn flags(
         &mut self,
-        chunk: &mut Chunk,
+        chunk: &mut ChunkWriter,
         get: impl Fn(&NumberedBlock<'b>, Row) -> bool,
     ) -> Result<(), Error> {
         let flags = self.map_rows(get);
@@ -323,7 +341,7 @@ impl<'b> ColumnWriters<'_, 'b> {
         let levels = Levels { same, ..Levels::one(self.pages) };
         for (number, page) in self.pages.iter().enumerate() {
             let encoding = Encoding::PLAIN;
-            chunk.data(number, page.len(), &levels, encoding, self.press, |range, out| {
+            chunk.page(number, page.len(), &levels, encoding, self.compressor, |range, out| {
                 let flags = &flags[range];
                 encode::flags(flags, &mut out.bytes);
                 Bounds::Flags(flags.iter().all(|flag| *flag), flags.iter().any(|flag| *flag))
@@ -332,7 +350,7 @@ impl<'b> ColumnWriters<'_, 'b> {
         Ok(())
     }
 
-    fn annotations(&mut self, chunk: &mut Chunk, lists: &mut ListPair) -> Result<(), Error> {
+    fn annotations(&mut self, chunk: &mut ChunkWriter, lists: &mut ListPair) -> Result<(), Error> {
         let (mut counts, mut times) = (Vec::with_capacity(self.rows.len()), Vec::new());
         for (of, row) in self.rows {
             let (at, values) = of.block.annotation_ids(*row);
@@ -347,7 +365,7 @@ impl<'b> ColumnWriters<'_, 'b> {
     fn tags(
         &mut self,
         column: Column,
-        chunk: &mut Chunk,
+        chunk: &mut ChunkWriter,
         lists: &mut ListPair,
     ) -> Result<(), Error> {
         let list = TAGS.iter().position(|(_, key, _)| *key == column).unwrap_or(0);
@@ -377,5 +395,5 @@ fn port(port: u16) -> Option<i64> {
 }
 
 fn small(least: i64, most: i64) -> Bounds {
-    Bounds::Small(least as i32, most as i32)
+    Bounds::Numbers32(least as i32, most as i32)
 }

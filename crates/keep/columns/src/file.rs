@@ -1,8 +1,9 @@
-//! A file of spans, opened for reading: its row groups, pages and dictionaries. Start at [`File::open`].
+//! A file of spans, opened for reading: its row groups, pages and dictionaries. Start at
+//! [`File::open`].
 //!
-//! Pages are located by BlkKin's own index alone, never by Parquet's headers, and their checksums are verified before
-//! their content is decoded. Damage is therefore an error that names its offset, and a file made to do harm costs no
-//! more memory than one page may.
+//! Pages are located by BlkKin's own index alone, never by Parquet's headers, and their checksums
+//! are verified before their content is decoded. Damage is therefore an error that names its
+//! offset, and a file made to do harm costs no more memory than one page may.
 //!
 //! `rows` reads whole spans, `page_columns` single columns.
 
@@ -24,41 +25,41 @@ pub struct File<R = std::fs::File> {
     seal: Seal,
     footer_at: u64,
     groups: Vec<Group>,
-    /// About what they take in memory.
+    /// Approximate memory of `groups`, in bytes.
     index_bytes: usize,
     rows: u64,
     dictionaries: Mutex<DictionaryCache>,
     idle_readers: Mutex<Vec<PageReader>>,
 }
 
-/// Most that are kept, and the largest.
+/// Maximum number of idle page readers, and the maximum size of one.
 const IDLE_READERS_MAX: usize = 8;
 const IDLE_READER_BYTES_MAX: usize = 1 << 20;
 
-/// DictionaryCache that were read, by the place that they have in the file.
+/// Cache of dictionaries, by their page's offset in the file.
 #[derive(Default)]
 struct DictionaryCache {
     by_offset: HashMap<u64, Arc<TextList>>,
     bytes: usize,
 }
 
-/// Most bytes of dictionaries that a file keeps in memory.
+/// Bytes of cached dictionaries above which the cache is emptied.
 const DICTIONARY_CACHE_BYTES_MAX: usize = 16 << 20;
 
-/// The seal is not farther from the end.
+/// Maximum distance of the seal from the end of the file, in bytes.
 const SEAL_WITHIN: u64 = 1 << 16;
 
 const MAGIC: &[u8; 4] = b"PAR1";
 
 impl File {
-    /// Opens the file of this name.
+    /// Opens a file by its path.
     pub fn open_path(path: impl AsRef<Path>) -> Result<File, Error> {
         File::open(std::fs::File::open(path)?)
     }
 }
 
 impl<R: ReadAt> File<R> {
-    /// Opens a file, of which the end is read and checked.
+    /// Opens a file: reads its footer and its index, and verifies their checksums.
     pub fn open(from: R) -> Result<File<R>, Error> {
         let len = from.len()?;
         let damaged = |offset, reason| Error::Damaged { offset, reason };
@@ -119,52 +120,52 @@ impl<R: ReadAt> File<R> {
         &self.groups[group]
     }
 
-    /// The number of the first group with rows from `row` on.
+    /// The number of the first group that ends behind `row`.
     pub(crate) fn first_group(&self, row: u64) -> usize {
         self.groups.partition_point(|group| group.first_row + u64::from(group.rows) <= row)
     }
 
-    /// How many spans there are.
+    /// Number of spans.
     pub fn len(&self) -> u64 {
         self.rows
     }
 
-    /// Whether there is none.
+    /// Returns whether the file has no spans.
     pub fn is_empty(&self) -> bool {
         self.rows == 0
     }
 
-    /// How many row groups there are.
+    /// Number of row groups.
     pub fn groups(&self) -> usize {
         self.groups.len()
     }
 
-    /// The rows of a group.
+    /// The range of rows of a group.
     pub fn group_rows(&self, group: usize) -> Range<u64> {
         let group = &self.groups[group];
         group.first_row..group.first_row + u64::from(group.rows)
     }
 
-    /// The earliest and the latest start in a group, if any of its spans has one.
+    /// The earliest and the latest start of spans in a group; `None` if no span has a start.
     pub fn group_starts_ns(&self, group: usize) -> Option<(u64, u64)> {
         let (first, last) = self.groups[group].starts;
         (first <= last).then_some((first, last))
     }
 
-    /// The least and the greatest lower half of request ids in a group.
+    /// The smallest and the largest lower half of trace ids in a group.
     pub fn group_lows(&self, group: usize) -> (u64, u64) {
         let group = &self.groups[group];
         (group.page_lows[0], group.last_low)
     }
 
-    /// The rows that pages of a group begin with, and the lower halves of their request ids.
+    /// For each page of a group: its first row, and the lower half of that row's trace id.
     pub fn group_pages(&self, group: usize) -> impl ExactSizeIterator<Item = (u64, u64)> + '_ {
         let group = &self.groups[group];
         let rows = group.page_rows.iter().map(|row| group.first_row + u64::from(*row));
         rows.zip(group.page_lows.iter().copied())
     }
 
-    /// How many bytes of the file each column takes.
+    /// Bytes that each column takes in the file.
     pub fn column_bytes(&self) -> impl Iterator<Item = (Column, u64)> + '_ {
         COLUMNS.into_iter().map(|column| {
             let chunks = self.groups.iter().map(|group| &group.columns[column as usize]);
@@ -173,19 +174,19 @@ impl<R: ReadAt> File<R> {
         })
     }
 
-    /// About how much memory it takes.
+    /// Approximate memory of the index and of cached dictionaries, in bytes.
     pub fn memory_bytes(&self) -> usize {
         let dictionaries = self.dictionaries.lock().unwrap_or_else(PoisonError::into_inner);
         self.index_bytes + dictionaries.bytes
     }
 
-    /// Forgets what is read again when it is needed: dictionaries.
+    /// Empties the cache of dictionaries. They are read again when a page needs them.
     pub fn shrink(&self) {
         *self.dictionaries.lock().unwrap_or_else(PoisonError::into_inner) =
             DictionaryCache::default();
     }
 
-    /// The rows of a page in its group.
+    /// The rows of a page, relative to its group.
     pub(crate) fn rows_of_page(&self, group: usize, page: usize) -> Range<usize> {
         let group = &self.groups[group];
         let end = group.page_rows.get(page + 1).copied().unwrap_or(group.rows);
@@ -203,7 +204,7 @@ impl<R: ReadAt> File<R> {
         Error::Damaged { offset, reason }
     }
 
-    /// Which rows of a page a column has values of.
+    /// Reads which rows of a page have a value of a column, without the values.
     pub(crate) fn presence(
         &self,
         group: usize,
@@ -220,7 +221,7 @@ impl<R: ReadAt> File<R> {
         })
     }
 
-    /// What a column says of the rows of a page.
+    /// Reads and decodes a column's page.
     pub(crate) fn cells(&self, group: usize, page: usize, column: Column) -> Result<Cells, Error> {
         let chunk = &self.groups[group].columns[column as usize];
         let dictionary = match &chunk.dictionary {
@@ -242,7 +243,7 @@ impl<R: ReadAt> File<R> {
         }
         let mut texts = TextList::default();
         self.body(page, |body| {
-            decode::plain_texts(&mut decode::Bytes(body), page.values as usize, &mut texts)
+            decode::plain_texts(&mut decode::ByteReader(body), page.values as usize, &mut texts)
         })?;
         let texts = Arc::new(texts);
         let mut known = known();
@@ -254,7 +255,7 @@ impl<R: ReadAt> File<R> {
         Ok(texts)
     }
 
-    /// Hands over the bytes of a page, checked and not compressed any more.
+    /// Reads a page, verifies its checksum, decompresses it, and decodes its body with `take`.
     fn body<T>(
         &self,
         page: &Page,
@@ -284,7 +285,7 @@ impl<R: ReadAt> File<R> {
         Ok(value)
     }
 
-    /// Reads all of the file, and checks it against its checksums.
+    /// Verifies the whole file: every page, the order of the pages, and the checksums.
     pub fn verify(&self) -> Result<(), Error> {
         let damaged = |offset, reason| Error::Damaged { offset, reason };
         let mut magic = [0; 4];
@@ -313,18 +314,18 @@ impl<R: ReadAt> File<R> {
         }
     }
 
-    /// The texts that values of a column in a group are numbers of, if they are.
+    /// The dictionary of a column in a group; `None` if the column is not dictionary-encoded there.
     pub fn texts(&self, group: usize, column: Column) -> Result<Option<Texts>, Error> {
         let chunk = &self.groups[group].columns[column as usize];
         chunk.dictionary.as_ref().map(|page| self.dictionary(page).map(Texts)).transpose()
     }
 }
 
-/// Texts of a column that values are numbers of.
+/// Dictionary of a column chunk.
 pub struct Texts(Arc<TextList>);
 
 impl Texts {
-    /// All of them, by number.
+    /// Iterates over the texts in the order of their numbers.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
         (0..self.0.len()).map(|number| self.0.get(number))
     }

@@ -1,7 +1,8 @@
-//! Encodes row groups: pages, columns and the index entry of a group. Start at [`GroupEncoder::groups`].
+//! Encodes row groups: pages, columns and the index entry of a group. Start at
+//! [`GroupEncoder::groups`].
 
 use crate::block::Row;
-use crate::chunk::{Chunk, Press};
+use crate::chunk_writer::{ChunkWriter, PageCompressor};
 use crate::column_writers::{ColumnWriters, ListPair, TraceIds};
 use crate::dictionary::Texts;
 use crate::error::Error;
@@ -15,31 +16,31 @@ use parquet::column::writer::ColumnCloseResult;
 use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor};
 use std::ops::Range;
 
-/// Heaviest page, unless a single span is heavier.
+/// Maximum weight of a page in bytes, unless a single span is heavier.
 const PAGE_WEIGHT_MAX: usize = 1 << 20;
 
-/// A row group that is to be written: the bytes of each column, and what is known of it.
+/// An encoded row group: the bytes of its columns, and its entry in the index.
 pub(crate) struct EncodedGroup {
     pub(crate) columns: Vec<(Bytes, ColumnCloseResult)>,
     pub(crate) group: Group,
 }
 
-/// Makes bytes of row groups.
+/// Encoder of row groups.
 pub(crate) struct GroupEncoder {
     options: Options,
     schema: Vec<ColumnDescPtr>,
-    press: Press,
+    compressor: PageCompressor,
     numbering: Numbering,
 }
 
 impl GroupEncoder {
     pub(crate) fn new(options: Options) -> Result<GroupEncoder, Error> {
         let schema = SchemaDescriptor::new(schema()?).columns().to_vec();
-        let press = Press::new(options.level, options.level_of_recurring)?;
-        Ok(GroupEncoder { options, schema, press, numbering: Numbering::default() })
+        let compressor = PageCompressor::new(options.level, options.level_of_recurring)?;
+        Ok(GroupEncoder { options, schema, compressor, numbering: Numbering::default() })
     }
 
-    /// Encodes groups of spans, one after the other.
+    /// Encodes groups of spans one after the other, and passes each to `each`.
     pub(crate) fn groups(
         &mut self,
         spans: &Sorted<'_>,
@@ -77,15 +78,15 @@ impl GroupEncoder {
             locals: rows.iter().map(|(of, row)| of.local(*row)).collect(),
             remotes: rows.iter().map(|(of, row)| of.remote(*row)).collect(),
             pages: &pages,
-            press: &mut self.press,
+            compressor: &mut self.compressor,
             numbering: &mut self.numbering,
         };
         let mut spaced = ListPair::default();
         let mut columns = Vec::with_capacity(self.schema.len());
         for (column, descriptor) in COLUMNS.into_iter().zip(&self.schema) {
-            let mut chunk = Chunk::new(descriptor.clone());
+            let mut chunk = ChunkWriter::new(descriptor.clone());
             let mut bloom = None;
-            of_rows.press.expect(column.recurs());
+            of_rows.compressor.set_recurring(column.recurs());
             if column == Column::TraceId {
                 let ids = TraceIds::of(rows);
                 if self.options.bloom {
@@ -104,7 +105,7 @@ impl GroupEncoder {
     }
 }
 
-/// Where pages begin and end.
+/// Divides the rows of a group into pages.
 fn pages(rows: &[(&NumberedBlock<'_>, Row)], most: usize) -> Vec<Range<usize>> {
     let heaviest = rows.iter().map(|(of, _)| of.block.heaviest()).max().unwrap_or(0);
     if heaviest.saturating_mul(most) <= PAGE_WEIGHT_MAX {

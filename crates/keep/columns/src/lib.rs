@@ -1,13 +1,14 @@
-//! Spans in columns. A [`Block`] is a batch of them in memory, [`Sorted`] puts those of several blocks in the order of
-//! requests, a [`Writer`] makes Parquet files of them that other programs read as they lie (`docs/span-files.md`), and
-//! a [`File`] reads rows of such a file, and only the pages that they are in.
+//! Spans in columns. A [`Block`] is a batch of spans in memory. [`Sorted`] sorts the spans of
+//! several blocks by request. A [`Writer`] writes them to Parquet files that other programs can
+//! read (`docs/span-files.md`). A [`File`] reads rows of such a file, and only the pages that hold
+//! them.
 //!
-//! Texts are numbers in a block, and keys of tags a layout that spans share, so that a condition on them is evaluated
-//! once for each text, not for each span.
+//! Blocks number their texts, and spans with the same tag keys share a layout. A condition on a
+//! text or a key is therefore evaluated once for each distinct text, not once for each span.
 
 mod block;
 mod cells;
-mod chunk;
+mod chunk_writer;
 mod column_writers;
 mod decode;
 mod dictionary;

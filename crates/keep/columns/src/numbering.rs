@@ -1,5 +1,5 @@
-//! Numbers of texts: from those of a block to those of the rows being appended, and on to those of a column's
-//! dictionary. Start at [`Numbering`].
+//! Numbers of texts: from those of a block to those of the rows being appended, and on to those of
+//! a column's dictionary. Start at [`Numbering`].
 
 use crate::block::{Block, Row};
 use crate::dictionary::{TextId, Texts};
@@ -10,13 +10,13 @@ use crate::tag_layout::layout_text;
 use crate::value_text::write_value;
 use std::cell::Cell;
 
-/// A block, and what its numbers are in the file's.
+/// A block, with the [`Numbering`] numbers of its texts, endpoints and layouts.
 pub(crate) struct NumberedBlock<'b> {
     pub(crate) block: &'b Block,
     pub(crate) texts: Vec<TextId>,
     pub(crate) endpoints: Vec<NumberedEndpoint>,
     pub(crate) layouts: Vec<NumberedLayout>,
-    /// The texts of whole numbers, as they become known; 0 is none.
+    /// Numbers of the decimal texts of the block's integers, filled on demand; 0 if not known yet.
     pub(crate) numbers: Vec<Cell<TextId>>,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct NumberedEndpoint {
 
 pub(crate) struct NumberedLayout {
     pub(crate) text: TextId,
-    /// How many tags of each origin it has, as in [`TAGS`].
+    /// Number of tags of each origin, in the order of [`TAGS`].
     pub(crate) counts: [u32; TAGS.len()],
 }
 
@@ -78,10 +78,10 @@ impl NumberedBlock<'_> {
     }
 }
 
-/// Texts of what is being appended, and their numbers in the dictionary of a column.
+/// Texts of the rows being appended, with their numbers in the dictionary of the current column.
 pub(crate) struct Numbering {
     pub(crate) texts: Texts,
-    /// For each text, the column that it has a number in, and the number.
+    /// For each text: the column whose dictionary it was last added to, and its number there.
     pub(crate) numbers: Vec<(u32, u32)>,
     pub(crate) column: u32,
     pub(crate) scratch: String,
@@ -94,8 +94,8 @@ impl Default for Numbering {
 }
 
 impl Numbering {
-    /// Replaces texts by their numbers in a dictionary, which is returned. `None` if they are too different from each
-    /// other for one; then they stay.
+    /// Builds the dictionary of a column, and replaces each text by its number in it. Returns
+    /// `None` and leaves the texts as they are if too many of them differ.
     pub(crate) fn dictionary(
         &mut self,
         texts: &mut [TextId],
@@ -133,7 +133,7 @@ impl Numbering {
         Some(dictionary)
     }
 
-    /// The text that stands for a value.
+    /// The number of the text that represents a tag's value.
     pub(crate) fn value(&mut self, of: &NumberedBlock<'_>, kind: ValueType, value: u32) -> TextId {
         if kind == ValueType::Str {
             return of.texts[value as usize];

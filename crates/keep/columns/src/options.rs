@@ -1,17 +1,18 @@
 //! [`Options`] of the writer.
 
-/// How files are written.
+/// Options of a [`Writer`](crate::Writer).
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// How hard zstd tries, from 1 on.
+    /// zstd level, from 1.
     pub level: i32,
-    /// The same where values recur: names, tags and the like.
+    /// zstd level of columns whose values recur, such as names and tags.
     pub level_of_recurring: i32,
-    /// Most rows of a row group.
+    /// Maximum number of rows in a row group.
     pub rows_of_group: usize,
-    /// Most rows of a page: as much as is decoded to find one. More than 65536 are taken for so many.
+    /// Maximum number of rows in a page: the number of rows that are decoded to find one. Values
+    /// above 65536 are treated as 65536.
     pub rows_of_page: usize,
-    /// Whether other programs get a bloom filter of request ids.
+    /// Whether the file gets a Bloom filter of trace ids, for other Parquet readers.
     pub bloom: bool,
 }
 

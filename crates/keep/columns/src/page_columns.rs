@@ -9,7 +9,7 @@ use blkkin_model::TraceId;
 use std::ops::Range;
 
 impl<R: ReadAt> File<R> {
-    /// The pages that have some of these rows. No column of them is read yet.
+    /// Iterates over the pages that overlap a range of rows. Their columns are not read yet.
     pub fn pages(&self, rows: Range<u64>) -> impl Iterator<Item = PageColumns> + '_ {
         let first = self.first_group(rows.start);
         let of_rows = self.row_groups().iter().enumerate().skip(first);
@@ -24,7 +24,7 @@ impl<R: ReadAt> File<R> {
         })
     }
 
-    /// The pages of a group. No column of them is read yet.
+    /// Iterates over the pages of a group. Their columns are not read yet.
     pub fn pages_of_group(&self, group: usize) -> impl Iterator<Item = PageColumns> + '_ {
         (0..self.group(group).page_rows.len()).map(move |page| self.page(group, page))
     }
@@ -36,7 +36,7 @@ impl<R: ReadAt> File<R> {
         PageColumns { group, page, first_row, rows: 0..rows.len(), columns }
     }
 
-    /// Reads those of these columns of one of its pages that were not read yet.
+    /// Reads columns of a page, except those that were read before.
     pub fn read_columns(&self, page: &mut PageColumns, columns: &[Column]) -> Result<(), Error> {
         let rows = self.rows_of_page(page.group, page.page).len();
         for column in columns {
@@ -49,8 +49,8 @@ impl<R: ReadAt> File<R> {
         Ok(())
     }
 
-    /// Reads which rows of one of its pages a column has values of, which costs less than to read the values. The
-    /// column must be one of those that have one value for a row at most.
+    /// Reads which rows of a page have a value of a column. This costs less than reading the
+    /// values. The column must have at most one value for each row.
     pub fn read_presence(&self, page: &mut PageColumns, column: Column) -> Result<(), Error> {
         if page.columns[column as usize].is_none() {
             let all = self.presence(page.group, page.page, column)?;
@@ -61,29 +61,30 @@ impl<R: ReadAt> File<R> {
     }
 }
 
-/// Some columns of a page, or of some of its rows.
+/// Columns of a page, or of a range of its rows, read one by one.
 pub struct PageColumns {
     group: usize,
     page: usize,
-    /// The number of the page's first row in the file.
+    /// The file's row number of the page's first row.
     first_row: u64,
-    /// Rows of the page.
+    /// The selected rows, relative to the page.
     rows: Range<usize>,
     columns: [Option<Cells>; COLUMNS.len()],
 }
 
 impl PageColumns {
-    /// The number of its first row in the file.
+    /// The file's row number of the first selected row.
     pub fn first_row(&self) -> u64 {
         self.first_row + self.rows.start as u64
     }
 
-    /// How many rows it has.
+    /// Number of selected rows.
     pub fn rows(&self) -> usize {
         self.rows.len()
     }
 
-    /// Those of its rows that are among these rows of the file. No column of them is read yet.
+    /// Selects the rows that are also in `rows`, a range of the file's row numbers. The result has
+    /// no columns yet.
     #[must_use]
     pub fn only(&self, rows: &Range<u64>) -> PageColumns {
         let within = |row: u64| {
@@ -98,12 +99,12 @@ impl PageColumns {
         }
     }
 
-    /// Whether a column was read.
+    /// Returns whether a column was read.
     pub fn has(&self, column: Column) -> bool {
         self.columns[column as usize].is_some()
     }
 
-    /// How much memory it takes.
+    /// Approximate memory of the columns, in bytes.
     pub fn memory_bytes(&self) -> usize {
         let columns = self.columns.iter().flatten().map(Cells::memory);
         size_of::<PageColumns>() + columns.sum::<usize>()
@@ -113,58 +114,60 @@ impl PageColumns {
         self.columns[column as usize].as_ref().expect("a column that was asked for")
     }
 
-    /// The request of a row of the page.
+    /// The trace id of a row.
     ///
     /// # Panics
-    /// If [`Column::TraceId`] was not asked for.
+    /// If [`Column::TraceId`] was not read.
     pub fn trace_id(&self, row: usize) -> Option<TraceId> {
         self.cells(Column::TraceId).ids().and_then(|ids| TraceId::from_number(ids.get(row)))
     }
 
-    /// The text of a row of the page. Empty is none; requests' ids are no text ([`PageColumns::trace_id`]).
+    /// The text of a row; empty if the row has none. Trace ids are not available as text: see
+    /// [`PageColumns::trace_id`].
     ///
     /// # Panics
-    /// If the column was not asked for.
+    /// If the column was not read.
     pub fn text(&self, column: Column, row: usize) -> &str {
         self.cells(column).row_text(row)
     }
 
-    /// The number of a row of the page: nanoseconds or a port, or 1 for a flag that is set.
+    /// The number of a row: nanoseconds, a port, or 1 for a flag that is set.
     ///
     /// # Panics
-    /// If the column was not asked for.
+    /// If the column was not read.
     pub fn number(&self, column: Column, row: usize) -> Option<u64> {
         self.cells(column).row_number(row).map(|number| number as u64)
     }
 
-    /// Which values of a column are those of a row.
+    /// The range of values of a list column that belong to a row.
     ///
     /// # Panics
-    /// If the column was not asked for.
+    /// If the column was not read.
     pub fn values(&self, column: Column, row: usize) -> Range<usize> {
         self.cells(column).range(row)
     }
 
-    /// A value of a column of lists, as text.
+    /// A value of a list column, as text.
     ///
     /// # Panics
-    /// If the column was not asked for.
+    /// If the column was not read.
     pub fn value_text(&self, column: Column, value: usize) -> &str {
         self.cells(column).text(value)
     }
 
-    /// A value of a column of lists, as a number.
+    /// A value of a list column, as a number.
     ///
     /// # Panics
-    /// If the column was not asked for.
+    /// If the column was not read.
     pub fn value_number(&self, column: Column, value: usize) -> u64 {
         self.cells(column).number(value) as u64
     }
 
-    /// The number of a value's text, if the column has numbers of texts ([`File::texts`]).
+    /// The dictionary number of a value ([`File::texts`]); `None` if the page is not
+    /// dictionary-encoded.
     ///
     /// # Panics
-    /// If the column was not asked for.
+    /// If the column was not read.
     pub fn code(&self, column: Column, value: usize) -> Option<u32> {
         self.cells(column).coded().map(|(ids, _)| ids[value])
     }

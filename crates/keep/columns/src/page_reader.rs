@@ -8,10 +8,11 @@ use std::io;
 use std::ops::Range;
 use zstd::zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer, ResetDirective};
 
-/// Pages above 2^20 bytes are decompressed whole: a stream would need a window as large as the page.
+/// Pages above 2^20 bytes are decompressed whole: a stream would need a window as large as the
+/// page.
 const STREAMED_LOG_MAX: u32 = 20;
 
-/// What reading a page takes, kept for the next one.
+/// Reads pages one after the other into the same buffers, with one decompression context.
 pub(crate) struct PageReader {
     context: DCtx<'static>,
     stored: Vec<u8>,
@@ -25,12 +26,12 @@ impl PageReader {
         Ok(PageReader { context, stored: Vec::new(), body: Vec::new() })
     }
 
-    /// Bytes of memory that the buffers take.
+    /// Capacity of the buffers, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.stored.capacity() + self.body.capacity()
     }
 
-    /// The bytes of a page, checked and not compressed any more.
+    /// Returns the decompressed body of a page, after its checksum was verified.
     pub(crate) fn read(&mut self, source: &impl ReadAt, page: &Page) -> Result<&[u8], Error> {
         let damaged = |reason| Error::Damaged { offset: page.offset, reason };
         self.load(source, page)?;
@@ -46,8 +47,8 @@ impl PageReader {
         }
     }
 
-    /// The first list of levels of a page, with its length before it. What follows it is another block of zstd, which
-    /// is not decompressed.
+    /// Returns the first list of levels of a page, with its length prefix. The bytes behind the
+    /// list are in another zstd block, which is not decompressed.
     pub(crate) fn read_levels(
         &mut self,
         source: &impl ReadAt,
@@ -75,7 +76,7 @@ impl PageReader {
                     return Err(damaged("a page is not as long as it should be"));
                 }
             }
-            let length = decode::Bytes(&self.body).u32().map_err(damaged)?;
+            let length = decode::ByteReader(&self.body).u32().map_err(damaged)?;
             if length > page.raw {
                 return Err(damaged("it ends early"));
             }
@@ -84,7 +85,7 @@ impl PageReader {
         Ok(&self.body)
     }
 
-    /// Reads the bytes of a page as they are, and checks them.
+    /// Reads the stored bytes of a page and verifies their checksum.
     fn load(&mut self, source: &impl ReadAt, page: &Page) -> Result<(), Error> {
         self.stored.clear();
         self.stored.resize(page.len() as usize, 0);
@@ -101,7 +102,7 @@ fn zstd_error(code: usize) -> Error {
     Error::Io(io::Error::other(zstd::zstd_safe::get_error_name(code)))
 }
 
-/// The checksum of these bytes.
+/// CRC-32C of a range of the source.
 pub(crate) fn crc(source: &impl ReadAt, mut bytes: Range<u64>) -> Result<u32, Error> {
     let mut buffer = vec![0; 1 << 16];
     let mut crc = 0;

@@ -3,15 +3,15 @@
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// What can be read at any place, also by several at once.
+/// Random access to bytes, by several threads at once.
 pub trait ReadAt {
-    /// How many bytes there are.
+    /// Number of bytes.
     fn len(&self) -> io::Result<u64>;
 
-    /// Fills the buffer from that place on.
+    /// Fills the buffer with the bytes at `offset`.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
 
-    /// Whether there are none.
+    /// Returns whether there are no bytes.
     fn is_empty(&self) -> io::Result<bool> {
         self.len().map(|len| len == 0)
     }

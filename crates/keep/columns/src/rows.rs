@@ -1,4 +1,5 @@
-//! Rows of a file as spans: by row number, or by the lower half of the request's id. Start at [`File::read`].
+//! Rows of a file as spans: by row number, or by the lower half of the request's id. Start at
+//! [`File::read`].
 
 use crate::block::{Block, Refused};
 use crate::cells::Cells;
@@ -16,11 +17,11 @@ use blkkin_model::{
 };
 use std::ops::{ControlFlow, Range, RangeInclusive};
 
-/// Ids that were read already, and of which page.
+/// Decoded trace ids of a page, with the page's number in its group.
 type TraceIdPage = (usize, Cells);
 
 impl<R: ReadAt> File<R> {
-    /// Hands over the spans of these rows, in order, up to the sink's breaking off.
+    /// Sends the spans of a range of rows to a sink, in order, until the sink breaks off.
     pub fn read(
         &self,
         rows: Range<u64>,
@@ -40,7 +41,8 @@ impl<R: ReadAt> File<R> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Adds the spans of these rows to a block, and says how many it took before it was full.
+    /// Appends the spans of a range of rows to a block. Returns how many were appended, which is
+    /// fewer than asked for if the block became full.
     pub fn rows(&self, rows: Range<u64>, into: &mut Block) -> Result<u64, Error> {
         let before = into.len();
         let mut sink = BlockSink { into, too_large: false };
@@ -52,7 +54,7 @@ impl<R: ReadAt> File<R> {
         Ok((into.len() - before) as u64)
     }
 
-    /// Hands over the spans of requests whose ids have this lower half, up to the sink's breaking off.
+    /// Sends the spans whose trace ids have this lower half to a sink, until it breaks off.
     pub fn trace(
         &self,
         low: u64,
@@ -61,8 +63,8 @@ impl<R: ReadAt> File<R> {
         self.between(low..=low, sink)
     }
 
-    /// Hands over the spans of requests whose ids have lower halves in this range, group by group, up to the sink's
-    /// breaking off.
+    /// Sends the spans whose trace ids have lower halves in a range to a sink, group by group,
+    /// until it breaks off.
     pub fn between(
         &self,
         lows: RangeInclusive<u64>,
@@ -71,7 +73,8 @@ impl<R: ReadAt> File<R> {
         self.between_of(lows, None, sink)
     }
 
-    /// The same for spans that have this id, if one is given: pages without it are not read but for their ids.
+    /// The same as [`File::between`], restricted to one span id if `id` is given. Of a page without
+    /// that id, only the columns of ids are read.
     pub fn between_of(
         &self,
         lows: RangeInclusive<u64>,
@@ -87,7 +90,8 @@ impl<R: ReadAt> File<R> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// The rows of a group, and the ids of a page that were read to find them.
+    /// Finds the rows of a group whose lower halves are in a range. Returns the trace ids of the
+    /// last page as well, if they had to be decoded, so that they are not decoded again.
     fn rows_between(
         &self,
         number: usize,
@@ -112,7 +116,8 @@ impl<R: ReadAt> File<R> {
         Ok((start..end, Some((end_page, of_page))))
     }
 
-    /// How many rows of a page come before the first one for whose request's id it does not hold.
+    /// Number of rows of a page before the first trace id whose lower half does not satisfy
+    /// `holds`.
     fn rows_before(
         &self,
         group: usize,
@@ -194,7 +199,7 @@ impl<R: ReadAt> File<R> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Whether there are spans of requests whose ids have this lower half.
+    /// Returns whether the file has spans whose trace ids have this lower half.
     pub fn holds(&self, low: u64) -> Result<bool, Error> {
         for group in 0..self.groups() {
             if !self.rows_between(group, &(low..=low))?.0.is_empty() {
@@ -222,14 +227,15 @@ impl SpanSink for BlockSink<'_> {
     }
 }
 
-/// All columns of a page.
+/// The columns of a page, decoded.
 struct PageRows<'c> {
     columns: &'c [Cells],
 }
 
 type ColumnResult<T> = Result<T, (Column, &'static str)>;
 
-/// The tags of a row: where the next one of each origin is.
+/// Iterator over the tags of a row, in the order of the layout. The key and value columns of each
+/// origin advance independently.
 struct TagIter<'c> {
     keys: [&'c Cells; 3],
     values: [&'c Cells; 3],
@@ -249,7 +255,8 @@ impl<'c> Iterator for TagIter<'c> {
                     None => return Some(Err("there is no such letter in a layout")),
                 }
             }
-            // Without a layout all are text of the span; behind its end there is nothing.
+            // An empty layout means that all tags are text of the span. At the end of a layout that
+            // is not empty, no value is left over: `tags` has compared the counts.
             None if self.left.iter().all(Range::is_empty) => return None,
             None => (Origin::Span, ValueType::Str),
         };
@@ -266,7 +273,7 @@ impl<'c> PageRows<'c> {
         &self.columns[column as usize]
     }
 
-    /// Hands over the span of a row.
+    /// Assembles the span of a row and passes it to `take`.
     fn with<T>(&self, row: usize, take: impl FnOnce(&SpanRef<'_>) -> T) -> ColumnResult<T> {
         let text = |column| self.of(column).row_text(row);
         let number = |column| self.of(column).row_number(row).map(|number| number as u64);
@@ -331,7 +338,7 @@ impl<'c> PageRows<'c> {
         Ok(TagIter { keys, values, left, layout })
     }
 
-    /// Values of tags that are bytes.
+    /// Decodes the byte-string values among a row's tags.
     fn blobs(&self, row: usize) -> decode::Result<Vec<Vec<u8>>> {
         let mut blobs = Vec::new();
         for tag in self.tags(row)? {

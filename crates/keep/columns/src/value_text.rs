@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// A value as text, from which it can be read back.
+/// Writes a value as text that [`parse_value`] or [`parse_bytes`] reads back.
 pub(crate) fn write_value(value: ValueRef<'_>, out: &mut String) {
     // Writing to a `String` does not fail.
     let _ = match value {
@@ -17,7 +17,7 @@ pub(crate) fn write_value(value: ValueRef<'_>, out: &mut String) {
         ValueRef::Double(number) if number.is_nan() => {
             write!(out, "NaN:{:016x}", number.to_bits())
         }
-        // All digits of the largest would be 309.
+        // Written in full, the largest number would have 309 digits.
         ValueRef::Double(number) if number != 0.0 && !(1e-6..1e21).contains(&number.abs()) => {
             write!(out, "{number:e}")
         }
@@ -31,7 +31,7 @@ pub(crate) fn write_value(value: ValueRef<'_>, out: &mut String) {
     };
 }
 
-/// A value of a type other than bytes.
+/// Parses a value of any type except bytes ([`parse_bytes`]).
 pub(crate) fn parse_value(kind: ValueType, text: &str) -> decode::Result<ValueRef<'_>> {
     match kind {
         ValueType::Str => Some(ValueRef::Str(text)),

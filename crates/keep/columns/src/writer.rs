@@ -1,13 +1,15 @@
-//! Spans as Parquet files. Start at [`Writer::create`]; what is in a file is in docs/span-files.md, and where in
-//! `index`.
+//! Writes spans as Parquet files. Start at [`Writer::create`]. `docs/span-files.md` describes the
+//! content of a file, `index` its layout.
 //!
-//! Pages are encoded here, not by the Parquet library, which would hash each text of each row again: what a block knows
-//! by a number becomes a number of the file's dictionary by looking into a table.
+//! Pages are encoded here rather than by the Parquet library, which would hash every text of every
+//! row again. A block already has a number for each text; a table lookup turns it into the number
+//! of the file's dictionary.
 //!
-//! Of the 36 bytes that a span of OpenTelemetry's senders takes in the server bench, 8.0 are its id, 6.1 its parent's and
-//! 2.1 its request's, as hexadecimal digits: four bits each, and of what is random not less. The start takes 2.9, the
-//! duration 2.7, times of annotations 3.2 and its tags 6.9. For ids and times higher levels of zstd are worse, as they
-//! find digits that recur by chance; for the rest they gain a byte, at some cost (`Options::level_of_recurring`).
+//! Bytes per span in the server bench (spans of OpenTelemetry senders), 36 in total: span id 8.0,
+//! parent id 6.1, trace id 2.1, start 2.9, duration 2.7, annotation times 3.2, tags 6.9. Ids are
+//! hexadecimal digits of four bits each; random digits cannot be compressed further. Higher zstd
+//! levels make ids and times larger, since they match digits that recur by chance. The other
+//! columns gain one byte, at some cost (`Options::level_of_recurring`).
 
 use crate::block::Row;
 use crate::error::Error;
@@ -23,32 +25,32 @@ use parquet::file::writer::SerializedFileWriter;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-/// What a file holds.
+/// Size and time range of a finished file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
-    /// Spans.
+    /// Number of spans.
     pub rows: u64,
-    /// The file's length.
+    /// Length of the file.
     pub bytes: u64,
-    /// The earliest and the latest start, if any span has one.
+    /// The earliest and the latest start; `None` if no span has a start.
     pub starts_ns: Option<(u64, u64)>,
 }
 
-/// Writes one file.
+/// Writer of one file.
 pub struct Writer<W: Write + Send> {
     file: SerializedFileWriter<FooterBuffer<W>>,
     options: Options,
-    /// Row groups are encoded two at a time.
+    /// Encoders of two row groups that are encoded at the same time.
     encoders: Option<[GroupEncoder; 2]>,
     groups: Vec<Group>,
     index_len: usize,
     rows: u64,
 }
 
-/// Most row groups that Parquet can number.
+/// Maximum number of row groups that Parquet can number.
 const GROUPS_MAX: usize = i16::MAX as usize;
 
-/// Passes on what is written, but keeps the end.
+/// Passes writes on to `to`, and holds back the footer once `kept` is set.
 struct FooterBuffer<W> {
     to: W,
     kept: Option<Vec<u8>>,
@@ -85,7 +87,7 @@ impl<W: Write + Send> Writer<W> {
         })
     }
 
-    /// Adds spans, in row groups of their own, behind those that are there. A writer that has failed is of no use any
+    /// Appends spans as row groups of their own. After an error the writer must not be used any
     /// more.
     pub fn append(&mut self, spans: &Sorted<'_>) -> Result<(), Error> {
         let groups: Vec<&[(u32, Row)]> =
@@ -137,7 +139,7 @@ impl<W: Write + Send> Writer<W> {
         Ok(())
     }
 
-    /// Ends the file, and gives back what it was written to, which has not been made durable.
+    /// Finishes the file. Returns the underlying writer, whose data has not been made durable.
     pub fn finish(mut self) -> Result<(W, Written), Error> {
         let index = index::write(&self.groups);
         let stored = zstd::bulk::compress(&index, self.options.level)?;
