@@ -163,12 +163,12 @@ impl Lake {
         let memory = &self.shared.memory;
         let mut state = memory.state();
         let wanted = state.head.sequence;
-        state.wanted = wanted;
+        state.flush_target = wanted;
         memory.work.notify_all();
-        while state.written < wanted && state.trouble.is_none() {
+        while state.written < wanted && state.write_error.is_none() {
             state = state.wait(&memory.room);
         }
-        state.trouble.clone().map_or(Ok(()), Err)
+        state.write_error.clone().map_or(Ok(()), Err)
     }
 
     /// Finds the calls of what is in memory now, rather than soon.
@@ -179,7 +179,7 @@ impl Lake {
 
 impl Drop for Lake {
     fn drop(&mut self) {
-        self.shared.memory.state().ends = true;
+        self.shared.memory.state().is_closing = true;
         self.shared.memory.work.notify_all();
         for thread in self.threads.drain(..) {
             // One that panicked has said so.

@@ -36,17 +36,17 @@ pub(crate) struct Memory {
 pub(crate) struct State {
     pub(crate) head: Head,
     /// When the first span that is in no file came.
-    pub(crate) waits_since: Option<Duration>,
+    pub(crate) unwritten_since: Option<Duration>,
     pub(crate) counters: Counters,
     /// All accepted spans that the head has, or had and are in files.
     pub(crate) totals: Totals,
     /// Why files cannot be written.
-    pub(crate) trouble: Option<String>,
+    pub(crate) write_error: Option<String>,
     /// Somebody waits until all records of the journal before this one are in files.
-    pub(crate) wanted: u64,
+    pub(crate) flush_target: u64,
     /// Up to here they are.
     pub(crate) written: u64,
-    pub(crate) ends: bool,
+    pub(crate) is_closing: bool,
 }
 
 impl Memory {
@@ -67,8 +67,8 @@ impl Memory {
         self.state.lock()
     }
 
-    pub(crate) fn turn_away(&self, refusal: &blkkin_journal::Refusal, done: Done) {
-        self.count_turned_away();
+    pub(crate) fn reject(&self, refusal: &blkkin_journal::Refusal, done: Done) {
+        self.count_rejected();
         done(Err(Refusal { reason: refusal.to_string(), retry_after: RETRY_AFTER }));
     }
 
@@ -85,7 +85,7 @@ impl Memory {
         }
     }
 
-    pub(crate) fn count_turned_away(&self) {
+    pub(crate) fn count_rejected(&self) {
         let mut state = self.state();
         state.counters.turned_away += 1;
         Interval::note(&mut state.counters.times.turned_away, self.options.clock.now_ns());
@@ -106,7 +106,7 @@ impl Memory {
         while state.head.memory_bytes() > self.options.memory_bytes_max {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                let why = state.trouble.as_deref().unwrap_or("the disk is too slow");
+                let why = state.write_error.as_deref().unwrap_or("the disk is too slow");
                 let reason =
                     format!("memory holds all that it may, as it cannot be written: {why}");
                 return Err(Refusal { reason, retry_after: RETRY_AFTER });
@@ -133,7 +133,7 @@ impl Memory {
     }
 
     /// A block that nobody needs any more is kept, if it is of a usual size.
-    pub(crate) fn give_back(&self, mut block: Block) {
+    pub(crate) fn recycle_block(&self, mut block: Block) {
         let mut spare = lock(&self.spare_blocks);
         if spare.len() < SPARE_MAX && block.memory_bytes() < 4 << 20 {
             block.clear();
@@ -151,33 +151,35 @@ impl Memory {
             state.counters.batches += 1;
             state.totals.accepted += spans;
             let uptime = self.options.clock.uptime();
-            state.waits_since.get_or_insert(uptime);
+            state.unwritten_since.get_or_insert(uptime);
         }
         blocks.into_iter().for_each(|block| state.head.push(block));
         state.head.reach(sequence);
         let (is_full, bytes) = (state.head.is_full(&self.options), state.head.memory_bytes());
         drop(state);
-        self.share(bytes);
+        self.shrink_cache(bytes);
         if is_full {
             self.work.notify_all();
         }
     }
 
     /// What is in no file may need what files have in memory: half of its own it has for itself.
-    fn share(&self, head_bytes: usize) {
+    fn shrink_cache(&self, head_bytes: usize) {
         self.cache.give_way_to(head_bytes.saturating_sub(self.options.memory_bytes_max / 2));
     }
 
     /// The head may have become smaller.
-    pub(crate) fn tell_of_room(&self) {
+    pub(crate) fn notify_room(&self) {
         let bytes = self.state().head.memory_bytes();
-        self.share(bytes);
+        self.shrink_cache(bytes);
         self.room.notify_all();
     }
 
     pub(crate) fn wait_until_written(&self) {
         let mut state = self.state();
-        while state.head.memory_bytes() > self.options.memory_bytes_max && state.trouble.is_none() {
+        while state.head.memory_bytes() > self.options.memory_bytes_max
+            && state.write_error.is_none()
+        {
             state = state.wait(&self.room);
         }
     }

@@ -1,11 +1,11 @@
 //! Answers of a store. [`span_store`] implements the trait, [`snapshot`] is what a query reads, [`search`] finds requests.
 
-mod judge;
 mod latency;
 mod measure;
-mod pages;
-mod plan;
+mod page_cache;
 mod projection;
+mod residual;
+mod row_evaluator;
 mod search;
 pub(crate) mod snapshot;
 mod span_store;

@@ -1,7 +1,7 @@
 //! [`Shared`]: the state that all threads of a store share.
 
 use crate::calls::ledger::{Calls, Ledger};
-use crate::calls::link_table::Earlier;
+use crate::calls::link_table::EarlierSpans;
 use crate::files::cache::Cache;
 use crate::files::damaged_files::DamagedFiles;
 use crate::files::file_entry::Totals;
@@ -67,7 +67,7 @@ pub(crate) struct Shared {
 pub(crate) struct HeadLinks {
     pub(crate) links: Arc<Vec<LinkCount>>,
     /// What files have of its requests.
-    pub(crate) earlier: Arc<Earlier>,
+    pub(crate) earlier: Arc<EarlierSpans>,
     pub(crate) added: u64,
     pub(crate) written: u64,
 }

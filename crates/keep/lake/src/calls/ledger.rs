@@ -47,21 +47,21 @@ struct Level {
 /// By the number of a pair.
 #[derive(Default)]
 struct Node {
-    sums: HashMap<u32, Sum, RandomState>,
+    sums: HashMap<u32, CallSum, RandomState>,
 }
 
 #[derive(Default)]
-struct Sum {
+struct CallSum {
     calls: i64,
     errors: i64,
-    durations: Counts,
+    durations: DurationRuns,
 }
 
 /// How many took how long, in runs of codes. Of each run first how many codes come before it that are in none, then its
 /// kind and its length: how many codes it spans, or how many pairs it has. Where nearly every code has a number the numbers follow, all of a width, so that adding
 /// them up is as quick as adding up an array; elsewhere pairs of a byte each, how much more the code is, and the number.
 #[derive(Default)]
-struct Counts(Box<[u8]>);
+struct DurationRuns(Box<[u8]>);
 
 /// The kind of a run of pairs. Others are the width of a number in bytes, as a power of two.
 const PAIRS: u8 = 4;
@@ -252,7 +252,7 @@ impl Ledger {
     }
 
     fn added_up(&self, nodes: &[Signed<'_>]) -> Vec<LinkCount> {
-        let mut by_pair: Vec<Vec<(&Sum, bool)>> = vec![Vec::new(); self.pairs.len()];
+        let mut by_pair: Vec<Vec<(&CallSum, bool)>> = vec![Vec::new(); self.pairs.len()];
         for &(node, is_added) in nodes {
             for (&pair, sum) in &node.sums {
                 by_pair[pair as usize].push((sum, is_added));
@@ -268,7 +268,7 @@ impl Ledger {
                 link.errors = link.errors.saturating_add(sum.errors.saturating_mul(times));
                 adder.add_all(&sum.durations, is_added);
             }
-            link.durations = adder.take();
+            link.durations = adder.drain();
             if (link.calls, link.errors, link.durations.is_empty()) != (0, 0, true) {
                 (link.parent, link.child) = (parent.clone(), child.clone());
                 links.push(link);
@@ -302,7 +302,7 @@ impl Node {
             for &(code, more) in &count.durations {
                 adder.add(code, more.saturating_mul(times));
             }
-            sum.durations = Counts::of(&adder.take());
+            sum.durations = DurationRuns::of(&adder.drain());
         }
         let after = if sum.is_none() { 0 } else { sum.bytes() };
         if sum.is_none() {
@@ -312,11 +312,11 @@ impl Node {
     }
 
     fn bytes(&self) -> usize {
-        self.sums.values().map(Sum::bytes).sum()
+        self.sums.values().map(CallSum::bytes).sum()
     }
 }
 
-impl Sum {
+impl CallSum {
     fn is_none(&self) -> bool {
         self.calls == 0 && self.errors == 0 && self.durations.0.is_empty()
     }
@@ -326,9 +326,9 @@ impl Sum {
     }
 }
 
-impl Counts {
+impl DurationRuns {
     /// Of counts in order of code.
-    fn of(counts: &[(u16, i64)]) -> Counts {
+    fn of(counts: &[(u16, i64)]) -> DurationRuns {
         let mut to = Vec::with_capacity(2 * counts.len());
         let (mut end, mut rest) = (0, counts);
         while let [(first, _), ..] = *rest {
@@ -339,12 +339,12 @@ impl Counts {
                 let width = run.iter().map(|&(_, number)| width_of(number)).max().unwrap_or(0);
                 (run, width, usize::from(run[length - 1].0 - first) + 1)
             };
-            give(&mut to, u64::from(first - end));
+            write_varint(&mut to, u64::from(first - end));
             end = first;
             let (mut run, width, span) = run_of(u8::MAX.into());
             if width == 0 && 2 * run.len() < span {
                 to.push(PAIRS);
-                give(&mut to, run.len() as u64);
+                write_varint(&mut to, run.len() as u64);
                 for &(code, number) in run {
                     to.extend([(code - end) as u8, number as u8]);
                     end = code;
@@ -354,7 +354,7 @@ impl Counts {
                 let (near, width, span) = run_of(GAP_MAX);
                 run = near;
                 to.push(width);
-                give(&mut to, span as u64);
+                write_varint(&mut to, span as u64);
                 for &(code, number) in run {
                     to.resize(to.len() + (usize::from(code - end) << width), 0);
                     to.extend_from_slice(&number.to_le_bytes()[..1 << width]);
@@ -363,16 +363,16 @@ impl Counts {
             }
             rest = &rest[run.len()..];
         }
-        Counts(to.into())
+        DurationRuns(to.into())
     }
 
     /// Calls `each` with the first code of each run, what kind it is, and its bytes.
     fn each_run(&self, mut each: impl FnMut(usize, u8, &[u8])) {
         let (mut end, mut rest) = (0, &self.0[..]);
         while !rest.is_empty() {
-            let first = end + take(&mut rest) as usize;
+            let first = end + read_varint(&mut rest) as usize;
             let Some((&kind, mut numbers)) = rest.split_first() else { break };
-            let length = take(&mut numbers) as usize;
+            let length = read_varint(&mut numbers) as usize;
             let bytes = length << if kind == PAIRS { 1 } else { kind };
             let Some((run, others)) = numbers.split_at_checked(bytes) else { break };
             each(first, kind, run);
@@ -396,7 +396,7 @@ fn width_of(number: i64) -> u8 {
 }
 
 /// Seven bits in each byte, the lowest first.
-fn give(to: &mut Vec<u8>, mut number: u64) {
+fn write_varint(to: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         to.push(number as u8 | 0x80);
         number >>= 7;
@@ -404,7 +404,7 @@ fn give(to: &mut Vec<u8>, mut number: u64) {
     to.push(number as u8);
 }
 
-fn take(bytes: &mut &[u8]) -> u64 {
+fn read_varint(bytes: &mut &[u8]) -> u64 {
     let (mut number, mut shift) = (0, 0);
     while let Some((&byte, rest)) = bytes.split_first() {
         *bytes = rest;
@@ -433,7 +433,7 @@ impl Adder {
     }
 
     /// Adds counts, or takes them away.
-    fn add_all(&mut self, counts: &Counts, is_added: bool) {
+    fn add_all(&mut self, counts: &DurationRuns, is_added: bool) {
         counts.each_run(|first, kind, numbers| match kind {
             PAIRS => self.add_pairs(first, numbers, is_added),
             0 => self.add_run(first, numbers, is_added, |it| i8::from_le_bytes(it).into()),
@@ -477,7 +477,7 @@ impl Adder {
     }
 
     /// What was added up, which is forgotten.
-    pub(crate) fn take(&mut self) -> Vec<(u16, i64)> {
+    pub(crate) fn drain(&mut self) -> Vec<(u16, i64)> {
         let (first, end) = std::mem::replace(&mut self.codes, (usize::MAX, 0));
         let Some(added) = self.durations.get_mut(first..end) else { return Vec::new() };
         let mut counts = Vec::with_capacity(added.iter().filter(|times| **times != 0).count());
@@ -490,7 +490,7 @@ impl Adder {
 
 #[cfg(test)]
 mod tests {
-    use super::{Adder, CODES, Counts, Ledger};
+    use super::{Adder, CODES, DurationRuns, Ledger};
     use crate::files::index::LinkCount;
     use std::collections::BTreeMap;
     use std::ops::RangeInclusive;
@@ -608,13 +608,13 @@ mod tests {
                     bits = 1 + random.below(33);
                 }
             }
-            let packed = Counts::of(&counts);
+            let packed = DurationRuns::of(&counts);
             let mut adder = Adder::default();
             adder.add_all(&packed, true);
-            assert_eq!(adder.take(), counts);
+            assert_eq!(adder.drain(), counts);
             adder.add_all(&packed, false);
             let taken: Vec<_> = counts.iter().map(|&(code, number)| (code, -number)).collect();
-            assert_eq!(adder.take(), taken);
+            assert_eq!(adder.drain(), taken);
         }
     }
 

@@ -17,13 +17,13 @@ pub(crate) const MINUTE_NS: u64 = 60_000_000_000;
 #[derive(Default)]
 pub(crate) struct LinkTable {
     /// By minute, and by the numbers of who calls and who is called.
-    links: HashMap<(u64, u32, u32), Sum, RandomState>,
+    links: HashMap<(u64, u32, u32), CallSum, RandomState>,
     names: Vec<Box<str>>,
     numbers: HashMap<Box<str>, u32, RandomState>,
 }
 
 #[derive(Clone, Default)]
-struct Sum {
+struct CallSum {
     calls: i64,
     errors: i64,
     durations: BTreeMap<u16, i64>,
@@ -47,7 +47,7 @@ const EARLIER_BYTES_MAX: usize = 16 << 20;
 const ALONE_MAX: usize = 4096;
 
 /// What files of before have of some requests.
-pub(crate) struct Earlier {
+pub(crate) struct EarlierSpans {
     spans: Block,
     /// That is all.
     is_whole: bool,
@@ -56,16 +56,16 @@ pub(crate) struct Earlier {
     far_reads_left: usize,
 }
 
-impl Default for Earlier {
-    fn default() -> Earlier {
-        Earlier::of_files(1)
+impl Default for EarlierSpans {
+    fn default() -> EarlierSpans {
+        EarlierSpans::of_files(1)
     }
 }
 
-impl Earlier {
+impl EarlierSpans {
     /// As much as so many files together would have known.
-    pub(crate) fn of_files(count: usize) -> Earlier {
-        Earlier {
+    pub(crate) fn of_files(count: usize) -> EarlierSpans {
+        EarlierSpans {
             spans: Block::new(),
             is_whole: true,
             spans_max: EARLIER_SPANS_MAX * count,
@@ -83,7 +83,7 @@ impl Earlier {
     }
 
     /// It is known that there is more.
-    pub(crate) fn is_cut(&mut self) {
+    pub(crate) fn mark_incomplete(&mut self) {
         self.is_whole = false;
     }
 
@@ -93,9 +93,8 @@ impl Earlier {
             return;
         }
         let before = self.spans.len();
-        let mut sink = UpToEnough { spans: &mut self.spans, most: self.spans_max };
-        let read =
-            if self.reads_left > 0 { file.hand_over(low..=low, &mut sink) } else { Ok(false) };
+        let mut sink = LimitedSink { spans: &mut self.spans, most: self.spans_max };
+        let read = if self.reads_left > 0 { file.send(low..=low, &mut sink) } else { Ok(false) };
         // What cannot be read is told by who asks for it.
         self.is_whole &= read.unwrap_or(false);
         self.reads_left -= usize::from(self.spans.len() > before).min(self.reads_left);
@@ -109,12 +108,12 @@ impl Earlier {
 }
 
 /// Takes spans up to what is kept.
-struct UpToEnough<'b> {
+struct LimitedSink<'b> {
     spans: &'b mut Block,
     most: usize,
 }
 
-impl SpanSink for UpToEnough<'_> {
+impl SpanSink for LimitedSink<'_> {
     fn span(&mut self, span: &SpanRef<'_>) -> ControlFlow<()> {
         if self.spans.len() >= self.most || self.spans.memory_bytes() >= EARLIER_BYTES_MAX {
             return ControlFlow::Break(());
@@ -124,28 +123,28 @@ impl SpanSink for UpToEnough<'_> {
 }
 
 /// What requests show, together with their spans that are in files of before.
-pub(crate) struct Linked {
+pub(crate) struct LinkResult {
     /// Calls that were not shown before.
     pub(crate) table: LinkTable,
     /// Which spans are in those files already.
     pub(crate) known: HashSet<usize>,
     /// All that is there.
-    pub(crate) earlier: Earlier,
+    pub(crate) earlier: EarlierSpans,
 }
 
 impl LinkTable {
     /// Finds the calls that requests show, and did not show by those of their spans that are in files of before.
-    pub(crate) fn of(sorted: &Sorted<'_>, before: &[Arc<IndexedFile>]) -> Linked {
+    pub(crate) fn of(sorted: &Sorted<'_>, before: &[Arc<IndexedFile>]) -> LinkResult {
         let low = |index: usize| low_of(sorted, index);
         // A request is not cut in two.
         let half = if sorted.len() <= ALONE_MAX { sorted.len() } else { sorted.len() / 2 };
         let middle = half + (half..sorted.len()).take_while(|&at| low(at) == low(half)).count();
         if middle == sorted.len() {
-            return Linked::of(sorted, 0..middle, before);
+            return LinkResult::of(sorted, 0..middle, before);
         }
         let (mut linked, other) = beside(
-            || Linked::of(sorted, 0..middle, before),
-            || Linked::of(sorted, middle..sorted.len(), before),
+            || LinkResult::of(sorted, 0..middle, before),
+            || LinkResult::of(sorted, middle..sorted.len(), before),
         );
         linked.table.merge(&other.table.counts());
         linked.known.extend(other.known);
@@ -209,12 +208,12 @@ fn low_of(sorted: &Sorted<'_>, index: usize) -> u64 {
     block.trace_low(row)
 }
 
-impl Linked {
-    fn of(sorted: &Sorted<'_>, places: Range<usize>, before: &[Arc<IndexedFile>]) -> Linked {
-        let mut adding = Adding {
+impl LinkResult {
+    fn of(sorted: &Sorted<'_>, places: Range<usize>, before: &[Arc<IndexedFile>]) -> LinkResult {
+        let mut linker = RequestLinker {
             table: LinkTable::default(),
             known: HashSet::new(),
-            all_earlier: Earlier::default(),
+            all_earlier: EarlierSpans::default(),
             linker: Linker::default(),
             before,
         };
@@ -223,15 +222,15 @@ impl Linked {
             let low = low_of(sorted, start);
             let of_request = |&index: &usize| low_of(sorted, index) == low;
             let end = start + (start..places.end).take_while(of_request).count();
-            adding.request(sorted, start..end, low);
+            linker.request(sorted, start..end, low);
             start = end;
         }
-        let Adding { table, known, all_earlier: earlier, .. } = adding;
-        Linked { table, known, earlier }
+        let RequestLinker { table, known, all_earlier: earlier, .. } = linker;
+        LinkResult { table, known, earlier }
     }
 }
 
-impl Sum {
+impl CallSum {
     fn merge(&mut self, count: &LinkCount) {
         self.calls = self.calls.saturating_add(count.calls);
         self.errors = self.errors.saturating_add(count.errors);
@@ -243,15 +242,15 @@ impl Sum {
 }
 
 /// Finds the calls of requests.
-struct Adding<'p> {
+struct RequestLinker<'p> {
     table: LinkTable,
     known: HashSet<usize>,
-    all_earlier: Earlier,
+    all_earlier: EarlierSpans,
     linker: Linker,
     before: &'p [Arc<IndexedFile>],
 }
 
-impl Adding<'_> {
+impl RequestLinker<'_> {
     fn request(&mut self, sorted: &Sorted<'_>, places: Range<usize>, low: u64) {
         let outlines = places.clone().map(|index| {
             let (block, row) = sorted.row(index);
@@ -314,16 +313,16 @@ impl Adding<'_> {
         };
         let times = first.zip(spans.iter().filter_map(end).max());
         let is_near = |file: &IndexedFile| {
-            !file.facts.all_have_times
+            !file.summary.all_have_times
                 || times.is_none_or(|(first, last)| {
                     file.entry.min_start_ns <= last.saturating_add(LATE_NS)
                         && first.saturating_sub(LATE_NS) <= file.entry.max_start_ns
                 })
         };
-        let mut found = Earlier {
+        let mut found = EarlierSpans {
             reads_left: self.all_earlier.reads_left,
             far_reads_left: self.all_earlier.far_reads_left,
-            ..Earlier::default()
+            ..EarlierSpans::default()
         };
         let before = self.before;
         before.iter().filter(|file| is_near(file)).for_each(|file| found.read(file, low));
@@ -344,7 +343,7 @@ impl Adding<'_> {
                 }
             }
         }
-        let Earlier { spans, is_whole, reads_left, far_reads_left, .. } = found;
+        let EarlierSpans { spans, is_whole, reads_left, far_reads_left, .. } = found;
         let all = &mut self.all_earlier;
         (all.reads_left, all.far_reads_left) = (reads_left, far_reads_left);
         all.is_whole &= is_whole;

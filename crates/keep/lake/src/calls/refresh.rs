@@ -1,12 +1,12 @@
 //! The thread that finds the calls of spans in memory. Start at [`run`].
 
-use crate::calls::link_table::{LinkTable, Linked};
+use crate::calls::link_table::{LinkResult, LinkTable};
 use crate::shared::{HeadLinks, Shared};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How often to look whether there is something new in memory.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Looking may take this part of the time.
 const LOOKS_PART: u32 = 10;
@@ -17,10 +17,10 @@ pub(crate) fn run(shared: &Shared) {
     loop {
         {
             let state = shared.memory.state();
-            if state.ends {
+            if state.is_closing {
                 return;
             }
-            if state.wait_timeout(&shared.memory.work, LOOK_EVERY).ends {
+            if state.wait_timeout(&shared.memory.work, POLL_INTERVAL).is_closing {
                 return;
             }
         }
@@ -45,7 +45,7 @@ impl Shared {
                 return;
             }
         }
-        let Linked { table, earlier, .. } = LinkTable::of(&snapshot.sorted(), &snapshot.files);
+        let LinkResult { table, earlier, .. } = LinkTable::of(&snapshot.sorted(), &snapshot.files);
         let (links, earlier) = (Arc::new(table.counts()), Arc::new(earlier));
         *self.head_links.lock() = HeadLinks { links, earlier, added, written };
     }

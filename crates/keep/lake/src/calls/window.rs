@@ -29,7 +29,7 @@ pub(crate) fn in_window(
     };
     let mut of_files = LinkTable::default();
     for file in
-        files.iter().filter(|file| file.facts.link_minutes.is_some_and(|it| has_missing(&it)))
+        files.iter().filter(|file| file.summary.link_minutes.is_some_and(|it| has_missing(&it)))
     {
         // A file that cannot be read is counted; the others answer.
         let mut links = file.links().unwrap_or_default();
@@ -54,7 +54,7 @@ pub(crate) fn in_window(
             link.errors = link.errors.saturating_add(other.errors);
             other.durations.iter().for_each(|&(code, times)| adder.add(code, times));
         }
-        LinkCount { durations: adder.take(), ..link }
+        LinkCount { durations: adder.drain(), ..link }
     };
     let mut of_known = Vec::with_capacity(known.links.len());
     for link in &known.links {

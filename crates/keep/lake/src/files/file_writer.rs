@@ -1,7 +1,7 @@
 //! Writes a file of spans and its index. Start at [`FileWriter::create`].
 
 use crate::Error;
-use crate::calls::link_table::Earlier;
+use crate::calls::link_table::EarlierSpans;
 use crate::files::cache::Cache;
 use crate::files::column_file::spans_error;
 use crate::files::file_entry::FileEntry;
@@ -69,7 +69,7 @@ impl FileWriter {
     }
 
     /// Adds what files of before have of requests, of which some are here.
-    pub(crate) fn append_elsewhere(&mut self, earlier: &Earlier) {
+    pub(crate) fn append_elsewhere(&mut self, earlier: &EarlierSpans) {
         push_elsewhere(&mut self.builder, earlier);
     }
 

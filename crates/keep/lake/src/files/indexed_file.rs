@@ -20,13 +20,13 @@ use std::time::Duration;
 /// A file of spans and its index. Removed when nobody reads it any more, if that was said.
 pub(crate) struct IndexedFile {
     pub(crate) entry: FileEntry,
-    pub(crate) facts: FileSummary,
+    pub(crate) summary: FileSummary,
     index: Arc<dyn File>,
     disk: Arc<dyn Disk>,
     cache: Arc<Cache>,
     health: AtomicU8,
     retry: Mutex<Retry>,
-    goes: AtomicBool,
+    is_removed: AtomicBool,
 }
 
 /// What is always in memory of a file: what tells whether the rest is needed.
@@ -78,7 +78,7 @@ impl IndexedFile {
     ) -> Result<IndexedFile, Error> {
         let name = index_name(entry.number);
         let (directory, sections) = (&index.directory, &index.sections);
-        let facts = FileSummary {
+        let summary = FileSummary {
             all_have_times: directory.timed == directory.requests,
             is_whole: directory.is_whole,
             starts_ns: starts_ns(&file),
@@ -88,9 +88,18 @@ impl IndexedFile {
         };
         let index_file = disk.open(&name).map_err(Error::io(&name))?;
         cache.put(entry.number, Arc::new(LoadedFile::new(index, file)));
-        let (health, goes) = (AtomicU8::new(GOOD), AtomicBool::new(false));
+        let (health, is_removed) = (AtomicU8::new(GOOD), AtomicBool::new(false));
         let retry = Mutex::default();
-        Ok(IndexedFile { entry, facts, index: index_file, disk, cache, health, retry, goes })
+        Ok(IndexedFile {
+            entry,
+            summary,
+            index: index_file,
+            disk,
+            cache,
+            health,
+            retry,
+            is_removed,
+        })
     }
 
     /// What is in memory of it while it is used.
@@ -109,13 +118,13 @@ impl IndexedFile {
         match self.cache.peek(self.entry.number) {
             Some(loaded) => loaded.index.may_hold(low),
             // What cannot be read is told by who looks for more.
-            None => index::may_hold(&*self.index, &self.facts.bloom, low).unwrap_or(true),
+            None => index::may_hold(&*self.index, &self.summary.bloom, low).unwrap_or(true),
         }
     }
 
     /// The calls of its requests, in order of minute, parent and child.
     pub(crate) fn links(&self) -> Result<Vec<LinkCount>, Error> {
-        let links = index::links(&*self.index, &self.facts.links);
+        let links = index::links(&*self.index, &self.summary.links);
         self.note(links.map_err(|error| index_error(self.entry.number, error)))
     }
 
@@ -163,7 +172,7 @@ impl IndexedFile {
     }
 
     /// The same to a sink, up to its breaking off; whether it did not.
-    pub(crate) fn hand_over(
+    pub(crate) fn send(
         &self,
         lows: RangeInclusive<u64>,
         to: &mut impl SpanSink,
@@ -251,15 +260,15 @@ impl IndexedFile {
     }
 
     /// Is to be removed when nobody reads it any more.
-    pub(crate) fn goes(&self) {
-        self.goes.store(true, Ordering::Relaxed);
+    pub(crate) fn mark_removed(&self) {
+        self.is_removed.store(true, Ordering::Relaxed);
     }
 }
 
 impl Drop for IndexedFile {
     fn drop(&mut self) {
         self.cache.forget(self.entry.number);
-        if self.goes.load(Ordering::Relaxed) {
+        if self.is_removed.load(Ordering::Relaxed) {
             // What is left is removed when the store is opened the next time.
             let _ = self.disk.remove(&spans_name(self.entry.number));
             remove_unfinished(&*self.disk, self.entry.number);

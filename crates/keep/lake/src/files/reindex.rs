@@ -1,6 +1,6 @@
 //! Opens the files that a manifest names, and makes an index again of what a file holds. Start at [`open_file`].
 
-use crate::calls::link_table::{Earlier, LinkTable, Linked};
+use crate::calls::link_table::{EarlierSpans, LinkResult, LinkTable};
 use crate::files::cache::Cache;
 use crate::files::column_file::{ColumnFile, ROWS_AT_ONCE, open_spans, read_rows};
 use crate::files::file_entry::FileEntry;
@@ -59,7 +59,7 @@ pub(crate) fn adopt_file(
     IndexedFile::of(disk, cache, entry, file, index)
 }
 
-pub(crate) fn push_elsewhere(builder: &mut Builder, earlier: &Earlier) {
+pub(crate) fn push_elsewhere(builder: &mut Builder, earlier: &EarlierSpans) {
     let spans = earlier.spans();
     let rows = 0..spans.len() as blkkin_columns::Row;
     rows.for_each(|row| builder.push_elsewhere(&row_of(spans, row)));
@@ -101,7 +101,7 @@ fn remake_index(
         (0..block.len() as u32).for_each(|row| builder.push(&row_of(&block, row)));
         // Of the request that lies on both sides of a step, some calls may be missing.
         let sorted = Sorted::of(&[&block]);
-        let Linked { table, earlier, .. } = LinkTable::of(&sorted, before);
+        let LinkResult { table, earlier, .. } = LinkTable::of(&sorted, before);
         links.merge(&table.counts());
         all_earlier.push(earlier);
         tags.merge(&TagTable::of(&sorted).keys());

@@ -1,12 +1,12 @@
 //! How long spans took that meet a condition: by what files are found by where that tells, else by their columns.
-//! Start at [`Sum`].
+//! Start at [`LatencySum`].
 
 use crate::Error;
 use crate::files::index::{Entry, Group, NO_DURATION};
 use crate::files::indexed_file::IndexedFile;
 use crate::files::loaded_file::LoadedFile;
-use crate::query::plan::{Common, Residual, Truth};
 use crate::query::projection::{Projection, for_each_holding, span_id, trace_id};
+use crate::query::residual::{GroupTexts, Residual, Truth};
 use crate::query::search::{for_each_match, groups};
 use crate::query::snapshot::Snapshot;
 use crate::write::head::Batch;
@@ -28,7 +28,7 @@ const READ_MAX: usize = 256;
 const POWERS: usize = u64::BITS as usize + 1;
 
 /// Adds up durations, and remembers where to find examples.
-pub(crate) struct Sum<'p> {
+pub(crate) struct LatencySum<'p> {
     /// By code.
     counts: Vec<u64>,
     /// By power of two.
@@ -44,9 +44,9 @@ struct Examples<'p> {
     entry: Option<(&'p IndexedFile, u32, u16)>,
 }
 
-impl Default for Sum<'_> {
+impl Default for LatencySum<'_> {
     fn default() -> Self {
-        Sum {
+        LatencySum {
             counts: vec![0; usize::from(NO_DURATION) + 1],
             examples: [const { Examples { spans: Vec::new(), entry: None } }; POWERS],
             others: vec![0; 2 * (usize::from(NO_DURATION) + 1)],
@@ -54,11 +54,11 @@ impl Default for Sum<'_> {
     }
 }
 
-impl<'p> Sum<'p> {
+impl<'p> LatencySum<'p> {
     pub(crate) fn add_head(&mut self, snapshot: &Snapshot, window: Window, condition: &Condition) {
         let rows_of = |batch: &Arc<Batch>| {
             let mut rows = Vec::new();
-            for_each_match(batch, batch.alike(), condition, |row| rows.push(row));
+            for_each_match(batch, batch.grouped_rows(), condition, |row| rows.push(row));
             rows.sort_unstable();
             rows
         };
@@ -106,7 +106,7 @@ impl<'p> Sum<'p> {
         }
     }
 
-    pub(crate) fn add_part(
+    pub(crate) fn add_file(
         &mut self,
         file: &'p IndexedFile,
         window: Window,
@@ -170,8 +170,8 @@ impl<'p> Sum<'p> {
         }
         // Those that are left may have no sample.
         let lacks_example = |&(code, _): &(u16, u32)| {
-            let alike = &self.examples[power_of(Durations::least(code.min(NO_DURATION)))];
-            alike.spans.is_empty() && alike.entry.is_none()
+            let bucket = &self.examples[power_of(Durations::least(code.min(NO_DURATION)))];
+            bucket.spans.is_empty() && bucket.entry.is_none()
         };
         if !is_enough || !others.is_empty() && counts.iter().any(lacks_example) {
             return false;
@@ -212,9 +212,9 @@ impl<'p> Sum<'p> {
 
     fn add_entry(&mut self, file: &'p IndexedFile, entry: Entry) {
         self.count(entry.code, 1);
-        let alike = self.alike(Durations::least(entry.code));
-        if alike.spans.is_empty() && alike.entry.is_none() {
-            alike.entry = Some((file, entry.ordinal, entry.code));
+        let bucket = self.bucket(Durations::least(entry.code));
+        if bucket.spans.is_empty() && bucket.entry.is_none() {
+            bucket.entry = Some((file, entry.ordinal, entry.code));
         }
     }
 
@@ -305,13 +305,13 @@ impl<'p> Sum<'p> {
     }
 
     fn add_example(&mut self, span: Example) {
-        let alike = self.alike(span.duration_ns);
-        if alike.spans.len() < EXAMPLES_MAX && !alike.spans.contains(&span) {
-            alike.spans.push(span);
+        let bucket = self.bucket(span.duration_ns);
+        if bucket.spans.len() < EXAMPLES_MAX && !bucket.spans.contains(&span) {
+            bucket.spans.push(span);
         }
     }
 
-    fn alike(&mut self, duration_ns: u64) -> &mut Examples<'p> {
+    fn bucket(&mut self, duration_ns: u64) -> &mut Examples<'p> {
         &mut self.examples[power_of(duration_ns)]
     }
 
@@ -321,13 +321,13 @@ impl<'p> Sum<'p> {
             durations.add(code, count);
         }
         let mut examples = Vec::new();
-        for alike in self.examples {
-            match alike.entry {
+        for bucket in self.examples {
+            match bucket.entry {
                 // What cannot be read is no example.
-                Some((file, ordinal, code)) if alike.spans.is_empty() => {
+                Some((file, ordinal, code)) if bucket.spans.is_empty() => {
                     examples.extend(span_of(file, ordinal, code, condition).ok().flatten());
                 }
-                _ => examples.extend(alike.spans),
+                _ => examples.extend(bucket.spans),
             }
         }
         examples.sort_by_key(|it| (it.duration_ns, it.trace_id, it.id));
@@ -359,7 +359,7 @@ fn is_unclear(block: &Block, row: Row, condition: &Condition) -> bool {
     let texts = [block.service_id(row), block.name_id(row), block.remote_service_id(row)];
     let [service, name, remote] = texts.map(|text| Some(block.text(text)));
     let code = block.duration_ns(row).map_or(NO_DURATION, Durations::code);
-    let residual = Residual::of(condition, Common { service, name, remote });
+    let residual = Residual::of(condition, GroupTexts { service, name, remote });
     residual.truth(code, block.is_error(row)) == Truth::Maybe
 }
 

@@ -6,8 +6,8 @@
 
 use crate::Error;
 use crate::files::indexed_file::IndexedFile;
-use crate::query::judge::Judge;
 use crate::query::projection::{Fault, WORDS, Word, scan_group, words_of};
+use crate::query::row_evaluator::RowEvaluator;
 use crate::query::search::for_each_match;
 use crate::query::snapshot::Snapshot;
 use blkkin_columns::{Block, Column, PageColumns, Row, Scratch};
@@ -27,11 +27,11 @@ pub(crate) fn heat(snapshot: &Snapshot, condition: &Condition, cells: &mut Heat)
     for_each_in_head(snapshot, condition, |_, _, start, duration| cells.add(start, duration));
     let window = cells.window();
     for file in snapshot.files.iter() {
-        let count = |page: &PageColumns, judge: &mut Judge<'_>| {
+        let count = |page: &PageColumns, evaluator: &mut RowEvaluator<'_>| {
             for row in 0..page.rows() {
                 if let Some((start, duration)) = times(page, row)
                     && window.holds(start)
-                    && judge.holds(page, row)?
+                    && evaluator.holds(page, row)?
                 {
                     cells.add(start, duration);
                 }
@@ -57,10 +57,10 @@ pub(crate) fn difference(
             |start, duration| window.holds(start) && area.holds(start, duration) == is_inside;
         let count_in = |files: &[Arc<IndexedFile>]| {
             let mut tally = Tally::default();
-            let asked = Asked { within, condition, one_in, is_inside };
+            let selection = Selection { within, condition, one_in, is_inside };
             for file in files {
                 // What cannot be read is counted; the others answer.
-                let _ = count_words(file, &asked, &is_asked_for, &mut tally);
+                let _ = count_words(file, &selection, &is_asked_for, &mut tally);
             }
             tally
         };
@@ -81,7 +81,7 @@ pub(crate) fn difference(
         end_ns: window.end_ns.min(area.window.end_ns),
     };
     let mut tally = count(true, within, 1);
-    let near = snapshot.files.iter().filter(|file| is_near(file.facts.starts_ns, window));
+    let near = snapshot.files.iter().filter(|file| is_near(file.summary.starts_ns, window));
     let mut one_in = (near.map(|file| file.entry.spans).sum::<u64>() / others_enough).max(1);
     loop {
         let others = count(false, window, one_in);
@@ -95,7 +95,7 @@ pub(crate) fn difference(
 }
 
 /// What is counted of a file.
-struct Asked<'c> {
+struct Selection<'c> {
     within: Window,
     condition: &'c Condition,
     /// Of so many pages one is looked at.
@@ -103,26 +103,26 @@ struct Asked<'c> {
     is_inside: bool,
 }
 
-/// Counts what spans of a file say that are asked for.
+/// Counts what spans of a file say that are selection for.
 fn count_words(
     file: &IndexedFile,
-    asked: &Asked<'_>,
+    selection: &Selection<'_>,
     is_asked_for: &impl Fn(u64, u64) -> bool,
     tally: &mut Tally,
 ) -> Result<(), Error> {
-    let choose = |page: &PageColumns, judge: &mut Judge<'_>| {
+    let choose = |page: &PageColumns, evaluator: &mut RowEvaluator<'_>| {
         let mut rows = Vec::new();
         for row in 0..page.rows() {
             if let Some((start, duration)) = times(page, row)
                 && is_asked_for(start, duration)
-                && judge.holds(page, row)?
+                && evaluator.holds(page, row)?
             {
                 rows.push(row);
             }
         }
         Ok((!rows.is_empty()).then_some(rows))
     };
-    let Asked { within, condition, one_in, is_inside } = *asked;
+    let Selection { within, condition, one_in, is_inside } = *selection;
     scan(file, within, condition, &WORDS, one_in, choose, |page, rows: Vec<usize>| {
         let mut words: Words<'_> = HashMap::default();
         for &row in &rows {
@@ -145,7 +145,7 @@ type Words<'p> = HashMap<Word<'p>, u64, RandomState>;
 /// When the first span of all started, and the last.
 pub(crate) fn starts(snapshot: &Snapshot) -> Option<Window> {
     let of_batches = snapshot.batches.iter().filter_map(|batch| batch.starts_ns);
-    let all = of_batches.chain(snapshot.files.iter().filter_map(|file| file.facts.starts_ns));
+    let all = of_batches.chain(snapshot.files.iter().filter_map(|file| file.summary.starts_ns));
     let all = all.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
     all.map(|(start_ns, end_ns)| Window { start_ns, end_ns })
 }
@@ -164,19 +164,19 @@ fn scan<T>(
     condition: &Condition,
     more: &[Column],
     one_in: u64,
-    mut choose: impl FnMut(&PageColumns, &mut Judge<'_>) -> Result<Option<T>, Fault>,
+    mut choose: impl FnMut(&PageColumns, &mut RowEvaluator<'_>) -> Result<Option<T>, Fault>,
     mut visit: impl FnMut(&PageColumns, T) -> Result<(), Fault>,
 ) -> Result<(), Error> {
-    if !is_near(file.facts.starts_ns, window) {
+    if !is_near(file.summary.starts_ns, window) {
         return Ok(());
     }
     let loaded = file.load()?;
-    let Some(mut judge) = Judge::of(&loaded, condition) else { return Ok(()) };
-    let columns = [&[Column::StartTime, Column::Duration], judge.columns()].concat();
+    let Some(mut evaluator) = RowEvaluator::of(&loaded, condition) else { return Ok(()) };
+    let columns = [&[Column::StartTime, Column::Duration], evaluator.columns()].concat();
     let reader = loaded.columns();
     let is_near = |&group: &usize| is_near(reader.group_starts_ns(group), window);
     for group in (0..reader.groups()).filter(is_near) {
-        let choose = |page: &PageColumns| choose(page, &mut judge);
+        let choose = |page: &PageColumns| choose(page, &mut evaluator);
         scan_group(file, &loaded, group, one_in, [&columns[..], more], choose, &mut visit)?;
     }
     Ok(())
@@ -197,7 +197,7 @@ fn for_each_in_head(
     let mut matching: Vec<Vec<bool>> = Vec::with_capacity(snapshot.batches.len());
     for batch in &snapshot.batches {
         let mut rows = vec![false; batch.len()];
-        for_each_match(batch, batch.alike(), condition, |row| rows[row as usize] = true);
+        for_each_match(batch, batch.grouped_rows(), condition, |row| rows[row as usize] = true);
         matching.push(rows);
     }
     let sorted = snapshot.sorted();

@@ -59,10 +59,10 @@ pub(crate) fn for_each_holding(
     let reader = loaded.columns();
     for group in 0..reader.groups() {
         let sieve = file.note(
-            Sieve::of(projection.condition, &|column| reader.texts(group, column))
+            TagSieve::of(projection.condition, &|column| reader.texts(group, column))
                 .map_err(|error| file.read_error(error)),
         )?;
-        if sieve.lets_none_through() {
+        if sieve.rejects_all() {
             continue;
         }
         for mut page in reader.pages_of_group(group).take_while(|_| !is_cancelled()) {
@@ -174,17 +174,17 @@ pub(crate) fn span_id(text: &str) -> Result<SpanId, Fault> {
 
 /// Which rows of a group's pages may meet a condition, by the texts of their tags, which are looked at once for each
 /// group. What else a condition is about may be as it will.
-enum Sieve<'c> {
+enum TagSieve<'c> {
     /// All rows may.
     Open,
     /// Those that have a tag, of the span, of its process or of its library.
-    Tag(Vec<Wanted<'c>>),
-    All(Vec<Sieve<'c>>),
-    Any(Vec<Sieve<'c>>),
+    Tag(Vec<TagFilter<'c>>),
+    All(Vec<TagSieve<'c>>),
+    Any(Vec<TagSieve<'c>>),
 }
 
 /// A tag in one of the [`TAGS`].
-struct Wanted<'c> {
+struct TagFilter<'c> {
     keys: Column,
     values: Column,
     /// The number of its key.
@@ -194,51 +194,51 @@ struct Wanted<'c> {
     test: &'c TagTest,
 }
 
-impl<'c> Sieve<'c> {
+impl<'c> TagSieve<'c> {
     fn of<E>(
         condition: &'c Condition,
         texts: &impl Fn(Column) -> Result<Option<Texts>, E>,
-    ) -> Result<Sieve<'c>, E> {
+    ) -> Result<TagSieve<'c>, E> {
         let all = |parts: &'c [Condition]| {
-            parts.iter().map(|part| Sieve::of(part, texts)).collect::<Result<Vec<_>, E>>()
+            parts.iter().map(|part| TagSieve::of(part, texts)).collect::<Result<Vec<_>, E>>()
         };
         Ok(match condition {
-            Condition::All(parts) => Sieve::All(all(parts)?),
-            Condition::Any(parts) => Sieve::Any(all(parts)?),
+            Condition::All(parts) => TagSieve::All(all(parts)?),
+            Condition::Any(parts) => TagSieve::Any(all(parts)?),
             Condition::Tag(key, test) => {
                 let mut wanted = Vec::new();
                 for (keys, values) in TAGS {
-                    let Some(known) = texts(keys)? else { return Ok(Sieve::Open) };
+                    let Some(known) = texts(keys)? else { return Ok(TagSieve::Open) };
                     let Some(key) = known.iter().position(|text| text == key) else { continue };
                     let may_be = texts(values)?
                         .map(|texts| texts.iter().map(|text| may_be(test, text)).collect());
                     let is_possible = |may_be: &Vec<bool>| may_be.contains(&true);
                     if may_be.as_ref().is_none_or(is_possible) {
-                        wanted.push(Wanted { keys, values, key: key as u32, may_be, test });
+                        wanted.push(TagFilter { keys, values, key: key as u32, may_be, test });
                     }
                 }
-                Sieve::Tag(wanted)
+                TagSieve::Tag(wanted)
             }
-            _ => Sieve::Open,
+            _ => TagSieve::Open,
         })
     }
 
-    fn lets_none_through(&self) -> bool {
+    fn rejects_all(&self) -> bool {
         match self {
-            Sieve::Open => false,
-            Sieve::Tag(wanted) => wanted.is_empty(),
-            Sieve::All(parts) => parts.iter().any(Sieve::lets_none_through),
-            Sieve::Any(parts) => parts.iter().all(Sieve::lets_none_through),
+            TagSieve::Open => false,
+            TagSieve::Tag(wanted) => wanted.is_empty(),
+            TagSieve::All(parts) => parts.iter().any(TagSieve::rejects_all),
+            TagSieve::Any(parts) => parts.iter().all(TagSieve::rejects_all),
         }
     }
 
     /// Those that must be read.
     fn columns(&self) -> Vec<Column> {
         match self {
-            Sieve::Open => Vec::new(),
-            Sieve::Tag(wanted) => wanted.iter().flat_map(|it| [it.keys, it.values]).collect(),
-            Sieve::All(parts) | Sieve::Any(parts) => {
-                parts.iter().flat_map(Sieve::columns).collect()
+            TagSieve::Open => Vec::new(),
+            TagSieve::Tag(wanted) => wanted.iter().flat_map(|it| [it.keys, it.values]).collect(),
+            TagSieve::All(parts) | TagSieve::Any(parts) => {
+                parts.iter().flat_map(TagSieve::columns).collect()
             }
         }
     }
@@ -246,8 +246,8 @@ impl<'c> Sieve<'c> {
     /// Which rows of a page may; `None` if all may.
     fn marks(&self, page: &PageColumns) -> Option<Vec<bool>> {
         match self {
-            Sieve::Open => None,
-            Sieve::Tag(wanted) => {
+            TagSieve::Open => None,
+            TagSieve::Tag(wanted) => {
                 let mut marks = vec![false; page.rows()];
                 for wanted in wanted {
                     for (row, mark) in marks.iter_mut().enumerate() {
@@ -256,12 +256,12 @@ impl<'c> Sieve<'c> {
                 }
                 Some(marks)
             }
-            Sieve::All(parts) => {
+            TagSieve::All(parts) => {
                 parts.iter().filter_map(|part| part.marks(page)).reduce(|one, of| {
                     one.into_iter().zip(of).map(|(one, other)| one && other).collect()
                 })
             }
-            Sieve::Any(parts) => {
+            TagSieve::Any(parts) => {
                 let mut marks = vec![false; page.rows()];
                 for part in parts {
                     let of = part.marks(page)?;
@@ -273,7 +273,7 @@ impl<'c> Sieve<'c> {
     }
 }
 
-impl Wanted<'_> {
+impl TagFilter<'_> {
     /// Whether a row may have it.
     fn may_be_of(&self, page: &PageColumns, row: usize) -> bool {
         let (keys, values) = (page.values(self.keys, row), page.values(self.values, row));
@@ -444,17 +444,17 @@ pub(crate) const WORDS: [Column; 12] = [
 /// A word of a page: where it is, and thus the same for all rows whose column has numbers of texts, so that words are
 /// counted without being looked at.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place<'p>(&'p str);
+pub(crate) struct PageText<'p>(&'p str);
 
-impl PartialEq for Place<'_> {
-    fn eq(&self, other: &Place<'_>) -> bool {
+impl PartialEq for PageText<'_> {
+    fn eq(&self, other: &PageText<'_>) -> bool {
         std::ptr::eq(self.0, other.0)
     }
 }
 
-impl Eq for Place<'_> {}
+impl Eq for PageText<'_> {}
 
-impl Hash for Place<'_> {
+impl Hash for PageText<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_usize(self.0.as_ptr().addr());
     }
@@ -463,9 +463,9 @@ impl Hash for Place<'_> {
 /// What a row says of something: the word as it is written, and the letter of its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Word<'p> {
-    topic: Topic<Place<'p>>,
+    topic: Topic<PageText<'p>>,
     letter: u8,
-    text: Place<'p>,
+    text: PageText<'p>,
 }
 
 impl<'p> Word<'p> {
@@ -504,12 +504,12 @@ pub(crate) fn words_of<'p>(
         (Topic::Status, status),
     ];
     for (topic, word) in own {
-        each(Word { topic, letter: b's', text: Place(word) });
+        each(Word { topic, letter: b's', text: PageText(word) });
     }
     // The last tag with a key counts, and they are in order of key.
     let mut last: Option<(&str, Word<'_>)> = None;
     for_each_tag(page, row, |key, letter, text, _| {
-        let word = Word { topic: Topic::Tag(Place(key)), letter, text: Place(text) };
+        let word = Word { topic: Topic::Tag(PageText(key)), letter, text: PageText(text) };
         if let Some((_, before)) = last.replace((key, word)).filter(|(before, _)| *before != key) {
             each(before);
         }

@@ -13,11 +13,11 @@ use crate::Error;
 use crate::files::index::{Directory, Entry, Group, NO_DURATION};
 use crate::files::indexed_file::IndexedFile;
 use crate::files::loaded_file::LoadedFile;
-use crate::query::pages::Pages;
-use crate::query::plan::{Common, Residual, Truth};
+use crate::query::page_cache::PageCache;
 use crate::query::projection::{Projection, fault_of, for_each_holding, span, trace_id};
+use crate::query::residual::{GroupTexts, Residual, Truth};
 use crate::query::snapshot::Snapshot;
-use crate::write::head::Alike;
+use crate::write::head::GroupedRows;
 use blkkin_columns::{Block, Column, PageColumns, Row, Scratch, Sorted};
 use blkkin_model::{SpanRef, Status, TraceId};
 use blkkin_store::{
@@ -46,30 +46,30 @@ const TIMES: [Column; 3] = [Column::TraceId, Column::StartTime, Column::Duration
 
 /// When one request for each so many rows of a file was read in vain, its columns are read instead: that takes about as
 /// long again.
-const ROWS_OF_READ: u32 = 8192;
+const ROWS_PER_FRUITLESS_READ: u32 = 8192;
 
 /// Of no more conditions than this columns are asked.
 const CONDITIONS_MAX: usize = 32;
 
 /// Of no more requests than this it is remembered what columns say, of a file and of all.
-const KNOWN_MAX: usize = 4 << 20;
+const SELECTED_MAX: usize = 4 << 20;
 
 /// So many files, the newest ones, are asked how many spans may meet a condition.
 const FILES_TO_ESTIMATE: usize = 16;
 
 /// So many of the requests of a file are looked at first, and four times as many each time that was not enough.
-const SOME_ORDINALS: u32 = 4096;
+const FIRST_ORDINALS: u32 = 4096;
 
 /// Most requests of one file that took about as long and are read one by one, for each so many rows
 /// of the file. Of more of them the columns are read, which say how long each took.
-const ROWS_OF_ALIKE: usize = 256;
+const ROWS_PER_SIMILAR: usize = 256;
 
 /// So many of those that may be asked for are put in order at first, and four times as many each time that was not
 /// enough.
-const SOME_MATCHES: usize = 4096;
+const FIRST_MATCHES: usize = 4096;
 
 /// Where there are more spans than one for so many requests, their requests are marked rather than put in order.
-const MARKED_OF: usize = 16;
+const REQUESTS_PER_MARK: usize = 16;
 
 /// Requests that are asked for.
 pub(crate) fn search(snapshot: &Snapshot, query: &Query, in_vain_max: u32) -> Result<Page, Error> {
@@ -92,12 +92,12 @@ pub(crate) fn search(snapshot: &Snapshot, query: &Query, in_vain_max: u32) -> Re
         projections: query.conditions.iter().map(Projection::of).collect(),
         found: Vec::new(),
         seen: HashSet::new(),
-        pages: Pages::default(),
+        pages: PageCache::default(),
         in_vain_max,
-        are_whole: snapshot.files.iter().all(|file| file.facts.is_whole),
-        kept_ordinals: 0,
+        are_complete: snapshot.files.iter().all(|file| file.summary.is_whole),
+        selected_ordinals: 0,
         head_lows: None,
-        alike: Vec::new(),
+        similar: Vec::new(),
     };
     search.run(files);
     // They are in order, and none is of a page before.
@@ -116,16 +116,16 @@ struct Search<'q> {
     /// In the query's order, without those before its page.
     found: Vec<(Place, Summary)>,
     seen: HashSet<TraceId>,
-    pages: Pages,
+    pages: PageCache,
     in_vain_max: u32,
     /// Each file knows all that those before it have of its requests.
-    are_whole: bool,
+    are_complete: bool,
     /// How many requests of all files it is remembered that columns let through.
-    kept_ordinals: usize,
+    selected_ordinals: usize,
     /// The lower halves of the ids of requests in memory, once they are asked for.
     head_lows: Option<HashSet<u64, RandomState>>,
     /// Requests of a file that took about as long, in order: the file's place, and their ordinals.
-    alike: Vec<(usize, Vec<u32>)>,
+    similar: Vec<(usize, Vec<u32>)>,
 }
 
 /// A request that may be asked for.
@@ -133,21 +133,21 @@ struct Search<'q> {
 struct Candidate {
     /// At least as much as its rank is, as far as is known: of the slowest, the extent, which no duration exceeds.
     rank_ns: u64,
-    at: At,
+    location: Location,
 }
 
 /// Requests of a file are tried.
-struct Look<'q> {
+struct FileCursor<'q> {
     file: &'q IndexedFile,
-    in_vain: u32,
+    fruitless_reads: u32,
     has_read_columns: bool,
     /// Those that may be asked for by what columns say, in order, once they were read.
-    only: Option<Vec<u32>>,
+    selected: Option<Vec<u32>>,
 }
 
 /// What the columns of a file say of a request: there is at least one for each condition that it meets.
 #[derive(Clone, Copy)]
-struct Known {
+struct ScanMatch {
     /// One of its rows.
     row: u32,
     /// A bit for each of the query's conditions that a span of it in this file meets.
@@ -155,27 +155,27 @@ struct Known {
     low: u64,
 }
 
-impl<'q> Look<'q> {
-    fn of(file: &'q IndexedFile) -> Look<'q> {
-        Look { file, in_vain: 0, has_read_columns: false, only: None }
+impl<'q> FileCursor<'q> {
+    fn of(file: &'q IndexedFile) -> FileCursor<'q> {
+        FileCursor { file, fruitless_reads: 0, has_read_columns: false, selected: None }
     }
 }
 
 /// When a request in memory was there.
-struct Times {
+struct RequestTimes {
     /// The first start of a span without a parent.
     root: Option<u64>,
     first: u64,
     last: u64,
 }
 
-impl Default for Times {
-    fn default() -> Times {
-        Times { root: None, first: u64::MAX, last: 0 }
+impl Default for RequestTimes {
+    fn default() -> RequestTimes {
+        RequestTimes { root: None, first: u64::MAX, last: 0 }
     }
 }
 
-impl Times {
+impl RequestTimes {
     fn add(&mut self, block: &Block, row: Row, start: u64) {
         if block.parent_id(row).is_none() {
             self.root = Some(self.root.map_or(start, |root| root.min(start)));
@@ -197,12 +197,12 @@ impl Times {
 /// In the order in which those of the same rank are tried: as they lie in files, so that these are read from front to
 /// back.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum At {
+enum Location {
     Memory(TraceId),
     /// Of a file, by its place.
     Ordinal(usize, u32),
-    /// Very many of a file that took about as long, by their place in [`Search::alike`].
-    Alike(usize),
+    /// Very many of a file that took about as long, by their place in [`Search::similar`].
+    Similar(usize),
 }
 
 impl<'q> Search<'q> {
@@ -210,13 +210,13 @@ impl<'q> Search<'q> {
     fn run(&mut self, mut files: Vec<&'q IndexedFile>) {
         match self.query.order {
             Order::Newest => {
-                self.look_at_head();
+                self.search_head();
                 files.sort_by_key(|file| Reverse(file.entry.max_start_ns));
                 for file in files {
                     if self.is_enough(file.entry.max_start_ns) {
                         break;
                     }
-                    let _ = self.look(file);
+                    let _ = self.search_file(file);
                 }
             }
             Order::Slowest => {
@@ -224,28 +224,29 @@ impl<'q> Search<'q> {
                 for (place, file) in files.iter().enumerate() {
                     all.extend(self.file_candidates(place, file).unwrap_or_default());
                 }
-                let mut looks: Vec<Look<'_>> = files.iter().map(|file| Look::of(file)).collect();
+                let mut cursors: Vec<FileCursor<'_>> =
+                    files.iter().map(|file| FileCursor::of(file)).collect();
                 greatest_first(
                     &mut all,
-                    |candidate| (candidate.rank_ns, Reverse(candidate.at)),
+                    |candidate| (candidate.rank_ns, Reverse(candidate.location)),
                     |candidate| {
                         let is_short = candidate.rank_ns < *self.query.durations.start();
                         if is_short || self.is_enough(candidate.rank_ns) {
                             return ControlFlow::Break(());
                         }
-                        match candidate.at {
-                            At::Memory(id) => {
+                        match candidate.location {
+                            Location::Memory(id) => {
                                 let rank_ns = candidate.rank_ns;
-                                if !self.is_behind(Place { rank_ns, trace_id: id }) {
+                                if !self.is_past_page(Place { rank_ns, trace_id: id }) {
                                     self.try_low(id.low());
                                 }
                             }
-                            At::Ordinal(place, ordinal) => {
-                                let _ = self.try_ordinal(&mut looks[place], ordinal);
+                            Location::Ordinal(place, ordinal) => {
+                                let _ = self.try_ordinal(&mut cursors[place], ordinal);
                             }
-                            At::Alike(at) => {
-                                let (place, ordinals) = std::mem::take(&mut self.alike[at]);
-                                let _ = self.try_alike(&mut looks[place], &ordinals);
+                            Location::Similar(at) => {
+                                let (place, ordinals) = std::mem::take(&mut self.similar[at]);
+                                let _ = self.try_similar(&mut cursors[place], &ordinals);
                             }
                         }
                         ControlFlow::Continue(())
@@ -265,7 +266,7 @@ impl<'q> Search<'q> {
     }
 
     /// Whether a place is behind the page.
-    fn is_behind(&self, place: Place) -> bool {
+    fn is_past_page(&self, place: Place) -> bool {
         let last = self.found.get(self.query.limit);
         last.is_some_and(|(last, _)| self.query.order.compare(last, &place).is_lt())
     }
@@ -273,17 +274,17 @@ impl<'q> Search<'q> {
     /// Tries requests of a file that took about as long, the slowest first. Columns say how long
     /// each took and its id, so that no more of them are read than it takes to fill the page, also
     /// where all took the same time.
-    fn try_alike(&mut self, look: &mut Look<'q>, ordinals: &[u32]) -> Result<(), Error> {
+    fn try_similar(&mut self, cursor: &mut FileCursor<'q>, ordinals: &[u32]) -> Result<(), Error> {
         let mut after = self.query.after;
-        let mut some = SOME_MATCHES.max(self.query.limit.saturating_add(1));
+        let mut some = FIRST_MATCHES.max(self.query.limit.saturating_add(1));
         loop {
-            let places = first_places(look.file, ordinals, after, some)?;
+            let places = first_places(cursor.file, ordinals, after, some)?;
             for &(place, ordinal) in &places {
-                if is_cancelled() || self.is_behind(place) {
+                if is_cancelled() || self.is_past_page(place) {
                     return Ok(());
                 }
                 // The others may be well.
-                let _ = self.try_ordinal(look, ordinal);
+                let _ = self.try_ordinal(cursor, ordinal);
             }
             if places.len() < some {
                 return Ok(());
@@ -294,7 +295,7 @@ impl<'q> Search<'q> {
     }
 
     /// Tries the requests in memory, the newest first, until there are enough.
-    fn look_at_head(&mut self) {
+    fn search_head(&mut self) {
         let mut matches: Vec<(u64, u64)> =
             self.head_requests().into_iter().map(|(id, times)| (times.began(), id.low())).collect();
         greatest_first(
@@ -311,8 +312,8 @@ impl<'q> Search<'q> {
     }
 
     /// Tries the requests of a file, the newest first, until there are enough.
-    fn look(&mut self, file: &'q IndexedFile) -> Result<(), Error> {
-        let all = self.within(file)?;
+    fn search_file(&mut self, file: &'q IndexedFile) -> Result<(), Error> {
+        let all = self.ordinals_in_window(file)?;
         let least_ns = *self.query.durations.start();
         let codes = match least_ns {
             0 => Vec::new(),
@@ -323,11 +324,11 @@ impl<'q> Search<'q> {
             let code = codes.get(ordinal as usize);
             code.is_some_and(|&code| code == NO_DURATION || Durations::greatest(code) < least_ns)
         };
-        let mut look = Look::of(file);
-        let (mut end, mut some) = (all.end, SOME_ORDINALS);
+        let mut cursor = FileCursor::of(file);
+        let (mut end, mut some) = (all.end, FIRST_ORDINALS);
         while end > all.start {
             let start = end.saturating_sub(some).max(all.start);
-            for &ordinal in self.ordinals(file, start..end)?.iter().rev() {
+            for &ordinal in self.candidate_ordinals(file, start..end)?.iter().rev() {
                 let is_full = self.found.len() > self.query.limit || is_cancelled();
                 let began = || file.load()?.index.start_ns(ordinal).map_err(io_error);
                 if is_full && self.is_enough(began()?) {
@@ -337,7 +338,7 @@ impl<'q> Search<'q> {
                     continue;
                 }
                 // The others may be well.
-                let _ = self.try_ordinal(&mut look, ordinal);
+                let _ = self.try_ordinal(&mut cursor, ordinal);
             }
             (end, some) = (start, some.saturating_mul(4));
         }
@@ -346,30 +347,36 @@ impl<'q> Search<'q> {
 
     /// Reads a request of a file, and keeps it if it is asked for. Once too many were read in vain, columns say first
     /// which ones to read.
-    fn try_ordinal(&mut self, look: &mut Look<'_>, ordinal: u32) -> Result<(), Error> {
-        let loaded = look.file.load()?;
-        let in_vain_max = self.in_vain_max.max(loaded.index.directory.rows / ROWS_OF_READ);
-        if look.in_vain >= in_vain_max && !look.has_read_columns {
-            look.has_read_columns = true;
-            look.only = self.only(look.file, &loaded).unwrap_or(None);
+    fn try_ordinal(&mut self, cursor: &mut FileCursor<'_>, ordinal: u32) -> Result<(), Error> {
+        let loaded = cursor.file.load()?;
+        let in_vain_max =
+            self.in_vain_max.max(loaded.index.directory.rows / ROWS_PER_FRUITLESS_READ);
+        if cursor.fruitless_reads >= in_vain_max && !cursor.has_read_columns {
+            cursor.has_read_columns = true;
+            cursor.selected = self.scan_columns(cursor.file, &loaded).unwrap_or(None);
         }
         let is_left_out = |only: &Vec<u32>| only.binary_search(&ordinal).is_err();
-        if look.only.as_ref().is_some_and(is_left_out) {
+        if cursor.selected.as_ref().is_some_and(is_left_out) {
             return Ok(());
         }
         let rows = loaded.index.rows(ordinal).map_err(io_error)?;
-        look.in_vain += u32::from(!self.try_rows(look.file, &loaded, rows)?);
+        cursor.fruitless_reads += u32::from(!self.try_rows(cursor.file, &loaded, rows)?);
         Ok(())
     }
 
     /// The requests of a file that meet all conditions by what columns say, or may do so with spans that are elsewhere;
     /// unless that cannot be known, or of too many already. One that has spans in a later file is found there.
-    fn only(&mut self, file: &IndexedFile, loaded: &LoadedFile) -> Result<Option<Vec<u32>>, Error> {
-        let is_possible = self.are_whole && (1..=CONDITIONS_MAX).contains(&self.projections.len());
-        if !is_possible || self.kept_ordinals >= KNOWN_MAX {
+    fn scan_columns(
+        &mut self,
+        file: &IndexedFile,
+        loaded: &LoadedFile,
+    ) -> Result<Option<Vec<u32>>, Error> {
+        let is_possible =
+            self.are_complete && (1..=CONDITIONS_MAX).contains(&self.projections.len());
+        if !is_possible || self.selected_ordinals >= SELECTED_MAX {
             return Ok(None);
         }
-        let Some(known) = known_of(file, &self.projections)? else { return Ok(None) };
+        let Some(matches) = scan_file(file, &self.projections)? else { return Ok(None) };
         let all = ((1u64 << self.projections.len()) - 1) as u32;
         let requests = loaded.index.requests(0..loaded.index.directory.timed);
         let requests = file.note(requests.map_err(io_error))?;
@@ -381,14 +388,14 @@ impl<'q> Search<'q> {
             snapshot.batches.iter().flat_map(|batch| batch.trace_lows()).copied().collect()
         });
         let may_be = |(ordinal, rows): &(u32, Range<u32>)| {
-            let mut met = of_rows(&known, rows).peekable();
+            let mut met = matches_of(&matches, rows).peekable();
             let low = met.peek().map(|request| request.low);
             elsewhere.next_if_eq(ordinal).is_some()
                 || met.fold(0, |met, request| met | request.met) == all
                 || low.is_some_and(|low| head.contains(&low))
         };
         let only: Vec<u32> = requests.iter().filter(may_be).map(|(ordinal, _)| ordinal).collect();
-        self.kept_ordinals += only.len();
+        self.selected_ordinals += only.len();
         Ok(Some(only))
     }
 
@@ -420,13 +427,13 @@ impl<'q> Search<'q> {
         let pages = self.pages.of(file, loaded, rows.clone(), &SUMMARY)?;
         let spans = spans_of(file, &pages, id)?;
         if !has_ties(&spans) {
-            let found = found_of(self.query, &spans);
-            return Ok(self.keep(found));
+            let found = rank_request(self.query, &spans);
+            return Ok(self.insert(found));
         }
         drop(spans);
         let pages = self.pages.of(file, loaded, rows, &[&SUMMARY[..], &TIES].concat())?;
-        let found = found_of(self.query, &spans_of(file, &pages, id)?);
-        Ok(self.keep(found))
+        let found = rank_request(self.query, &spans_of(file, &pages, id)?);
+        Ok(self.insert(found))
     }
 
     fn id_of(
@@ -494,11 +501,11 @@ impl<'q> Search<'q> {
             return false;
         }
         let spans: Vec<SpanRef<'_>> = rows.map(|index| summary_span(sorted, index)).collect();
-        self.keep(found_of(self.query, &spans))
+        self.insert(rank_request(self.query, &spans))
     }
 
     /// Keeps a request that is asked for.
-    fn keep(&mut self, found: Option<(Place, Summary)>) -> bool {
+    fn insert(&mut self, found: Option<(Place, Summary)>) -> bool {
         let Some((place, summary)) = found else { return false };
         let query = self.query;
         let at = self.found.partition_point(|(it, _)| query.order.compare(it, &place).is_lt());
@@ -509,18 +516,18 @@ impl<'q> Search<'q> {
     }
 
     /// Requests in memory that have a span that meets the driving condition, and have a time.
-    fn head_requests(&self) -> HashMap<TraceId, Times, RandomState> {
+    fn head_requests(&self) -> HashMap<TraceId, RequestTimes, RandomState> {
         let mut matching: HashSet<u64, RandomState> = HashSet::default();
         for batch in &self.snapshot.batches {
-            for_each_match(batch, batch.alike(), self.driver, |row| {
+            for_each_match(batch, batch.grouped_rows(), self.driver, |row| {
                 matching.insert(batch.trace_low(row));
             });
         }
         let earlier = self.snapshot.earlier.spans();
-        for_each_match(earlier, &Alike::of(earlier), self.driver, |row| {
+        for_each_match(earlier, &GroupedRows::of(earlier), self.driver, |row| {
             matching.insert(earlier.trace_low(row));
         });
-        let mut requests: HashMap<TraceId, Times, RandomState> = HashMap::default();
+        let mut requests: HashMap<TraceId, RequestTimes, RandomState> = HashMap::default();
         if matching.is_empty() {
             return requests;
         }
@@ -550,7 +557,10 @@ impl<'q> Search<'q> {
     fn head_candidates(&self) -> Vec<Candidate> {
         let requests = self.head_requests().into_iter();
         requests
-            .map(|(id, times)| Candidate { rank_ns: times.length(), at: At::Memory(id) })
+            .map(|(id, times)| Candidate {
+                rank_ns: times.length(),
+                location: Location::Memory(id),
+            })
             .collect()
     }
 
@@ -559,7 +569,7 @@ impl<'q> Search<'q> {
         place: usize,
         file: &IndexedFile,
     ) -> Result<Vec<Candidate>, Error> {
-        let ordinals = self.ordinals(file, self.within(file)?)?;
+        let ordinals = self.candidate_ordinals(file, self.ordinals_in_window(file)?)?;
         let loaded = file.load()?;
         let codes = file.note(loaded.index.length_codes().map_err(io_error))?;
         let mut elsewhere =
@@ -572,32 +582,33 @@ impl<'q> Search<'q> {
             while elsewhere.next_if(|&other| other < ordinal).is_some() {}
             if elsewhere.peek() == Some(&ordinal) {
                 // Columns of this file do not say how long it took.
-                candidates.push(Candidate { rank_ns, at: At::Ordinal(place, ordinal) });
+                candidates.push(Candidate { rank_ns, location: Location::Ordinal(place, ordinal) });
             } else {
                 by_rank.entry(rank_ns).or_default().push(ordinal);
             }
         }
-        let some = SOME_MATCHES.max(loaded.index.directory.rows as usize / ROWS_OF_ALIKE);
+        let some = FIRST_MATCHES.max(loaded.index.directory.rows as usize / ROWS_PER_SIMILAR);
         for (rank_ns, ordinals) in by_rank {
             if ordinals.len() > some {
-                candidates.push(Candidate { rank_ns, at: At::Alike(self.alike.len()) });
-                self.alike.push((place, ordinals));
+                candidates
+                    .push(Candidate { rank_ns, location: Location::Similar(self.similar.len()) });
+                self.similar.push((place, ordinals));
                 continue;
             }
-            let one = |ordinal| Candidate { rank_ns, at: At::Ordinal(place, ordinal) };
+            let one = |ordinal| Candidate { rank_ns, location: Location::Ordinal(place, ordinal) };
             candidates.extend(ordinals.into_iter().map(one));
         }
         Ok(candidates)
     }
 
     /// Requests of a file that began in the window.
-    fn within(&self, file: &IndexedFile) -> Result<Range<u32>, Error> {
+    fn ordinals_in_window(&self, file: &IndexedFile) -> Result<Range<u32>, Error> {
         let loaded = file.load()?;
         file.note(loaded.index.ordinals(self.query.window).map_err(io_error))
     }
 
     /// Those among them that have a span that meets the driving condition, or may.
-    fn ordinals(&self, file: &IndexedFile, among: Range<u32>) -> Result<Vec<u32>, Error> {
+    fn candidate_ordinals(&self, file: &IndexedFile, among: Range<u32>) -> Result<Vec<u32>, Error> {
         if matches!(self.driver, Condition::All(conditions) if conditions.is_empty()) {
             return Ok(among.collect());
         }
@@ -605,7 +616,7 @@ impl<'q> Search<'q> {
         let mut ordinals = Vec::new();
         let push = |_, entry: Entry, _| ordinals.push(entry.ordinal);
         file.note(for_each_entry(&loaded, self.driver, &among, push).map_err(io_error))?;
-        if ordinals.len() < among.len() / MARKED_OF {
+        if ordinals.len() < among.len() / REQUESTS_PER_MARK {
             ordinals.sort_unstable();
             ordinals.dedup();
             return Ok(ordinals);
@@ -627,7 +638,7 @@ fn greatest_first<T: Copy, K: Ord>(
     mut each: impl FnMut(T) -> ControlFlow<()>,
 ) {
     let key = |one: &T| Reverse(key(one));
-    let (mut left, mut some) = (all, SOME_MATCHES);
+    let (mut left, mut some) = (all, FIRST_MATCHES);
     while !left.is_empty() {
         some = some.min(left.len());
         left.select_nth_unstable_by_key(some - 1, key);
@@ -734,7 +745,7 @@ fn summary_span<'b>(sorted: &Sorted<'b>, index: usize) -> SpanRef<'b> {
 
 /// The place and the summary of a request that meets all conditions, if it began in the window and is not on a page
 /// before.
-fn found_of(query: &Query, spans: &[SpanRef<'_>]) -> Option<(Place, Summary)> {
+fn rank_request(query: &Query, spans: &[SpanRef<'_>]) -> Option<(Place, Summary)> {
     let began = began_ns(spans).filter(|began| query.window.holds(*began))?;
     let summary = Summary::of(spans).filter(|it| query.durations.contains(&it.duration_ns))?;
     let place = query.order.place(summary.trace_id, began, summary.duration_ns);
@@ -770,7 +781,10 @@ fn has_ties(spans: &[SpanRef<'_>]) -> bool {
 }
 
 /// What is known of requests that have some of these rows.
-fn of_rows<'k>(known: &'k [Known], rows: &Range<u32>) -> impl Iterator<Item = &'k Known> + use<'k> {
+fn matches_of<'k>(
+    known: &'k [ScanMatch],
+    rows: &Range<u32>,
+) -> impl Iterator<Item = &'k ScanMatch> + use<'k> {
     let first = known.partition_point(|request| request.row < rows.start);
     let end = rows.end;
     known[first..].iter().take_while(move |request| request.row < end)
@@ -783,9 +797,9 @@ fn io_error(error: std::io::Error) -> Error {
 /// How many spans may meet a condition, as far as some of the files know without looking.
 fn estimate(files: &[&IndexedFile], condition: &Condition) -> u64 {
     let some = files.iter().rev().take(FILES_TO_ESTIMATE);
-    let of_part =
+    let of_file =
         |file: &&IndexedFile| file.load().map_or(0, |loaded| estimate_of(&loaded, condition));
-    some.map(of_part).sum()
+    some.map(of_file).sum()
 }
 
 fn estimate_of(loaded: &LoadedFile, condition: &Condition) -> u64 {
@@ -825,7 +839,7 @@ fn residuals<'p>(
     condition: &'p Condition,
 ) -> impl Iterator<Item = (usize, Residual, &'p Group)> {
     groups.into_iter().enumerate().filter_map(move |(place, group)| {
-        let common = Common {
+        let common = GroupTexts {
             service: directory.text(group.service),
             name: directory.text(group.name),
             remote: directory.text(group.remote),
@@ -854,24 +868,24 @@ fn for_each_entry(
 }
 
 /// What columns say of the requests of a file, in its order, unless that is too much.
-fn known_of(
+fn scan_file(
     file: &IndexedFile,
     projections: &[Projection<'_>],
-) -> Result<Option<Vec<Known>>, Error> {
+) -> Result<Option<Vec<ScanMatch>>, Error> {
     let mut is_too_much = false;
     let loaded = file.load()?;
-    let mut requests: Vec<Known> = Vec::new();
+    let mut requests: Vec<ScanMatch> = Vec::new();
     for (projection, bit) in projections.iter().zip(0..) {
         let mut id = None;
         for_each_holding(file, &loaded, projection, &[Column::TraceId], |page, row| {
             let this = trace_id(page, row)?;
             if id.replace(this) != Some(this) {
-                if requests.len() == KNOWN_MAX {
+                if requests.len() == SELECTED_MAX {
                     is_too_much = true;
                     return Ok(());
                 }
                 let row = page.first_row() as u32 + row as u32;
-                requests.push(Known { row, met: 1 << bit, low: this.low() });
+                requests.push(ScanMatch { row, met: 1 << bit, low: this.low() });
             }
             Ok(())
         })?;
@@ -883,13 +897,13 @@ fn known_of(
 /// Calls `each` with the rows of spans that meet a condition.
 pub(crate) fn for_each_match(
     block: &Block,
-    alike: &Alike,
+    grouped: &GroupedRows,
     condition: &Condition,
     mut each: impl FnMut(Row),
 ) {
-    for (texts, rows) in alike.iter() {
+    for (texts, rows) in grouped.iter() {
         let [service, name, remote] = texts.map(|id| Some(block.text(id)));
-        let residual = Residual::of(condition, Common { service, name, remote });
+        let residual = Residual::of(condition, GroupTexts { service, name, remote });
         if residual == Residual::Known(false) {
             continue;
         }

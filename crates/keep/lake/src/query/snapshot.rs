@@ -1,7 +1,7 @@
 //! All that is there at a moment, and the requests in it. Start at [`Snapshot`].
 
 use crate::Error;
-use crate::calls::link_table::Earlier;
+use crate::calls::link_table::EarlierSpans;
 use crate::files::indexed_file::IndexedFile;
 use crate::write::head::Batch;
 use blkkin_columns::{Block, Scratch, Sorted};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub(crate) struct Snapshot {
     pub(crate) batches: Vec<Arc<Batch>>,
     /// What files have of requests in memory, as it was found last.
-    pub(crate) earlier: Arc<Earlier>,
+    pub(crate) earlier: Arc<EarlierSpans>,
     pub(crate) files: Arc<Vec<Arc<IndexedFile>>>,
 }
 
@@ -49,7 +49,7 @@ impl Snapshot {
                 break;
             }
             let mut block = Block::new();
-            match file.hand_over(low..=low, &mut Taking(&mut block)) {
+            match file.send(low..=low, &mut BlockSink(&mut block)) {
                 Ok(is_whole) if is_whole || is_cancelled() => read.push(block),
                 Ok(_) => unread = Some(file.error("more than a block takes")),
                 Err(error) => unread = Some(error),
@@ -99,9 +99,9 @@ impl Snapshot {
 }
 
 /// Takes spans into a block, as long as the question is not cancelled.
-struct Taking<'b>(&'b mut Block);
+struct BlockSink<'b>(&'b mut Block);
 
-impl SpanSink for Taking<'_> {
+impl SpanSink for BlockSink<'_> {
     fn span(&mut self, span: &SpanRef<'_>) -> ControlFlow<()> {
         if is_cancelled() { ControlFlow::Break(()) } else { self.0.span(span) }
     }

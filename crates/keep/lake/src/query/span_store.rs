@@ -6,7 +6,7 @@ use crate::files::column_file::ROWS_AT_ONCE;
 use crate::files::indexed_file::IndexedFile;
 use crate::files::loaded_file::LoadedFile;
 use crate::lake::Lake;
-use crate::query::latency::Sum;
+use crate::query::latency::LatencySum;
 use crate::query::measure;
 use crate::query::search::search;
 use crate::query::snapshot::Snapshot;
@@ -68,14 +68,14 @@ impl SpanStore for Lake {
 
     fn services(&self) -> Result<Vec<String>, Error> {
         let snapshot = self.shared.snapshot();
-        let mut texts = Smallest::new(usize::MAX);
+        let mut texts = SmallestTexts::new(usize::MAX);
         for_each_triple(&snapshot, |[service, _, _]| texts.add(service));
         texts.finish()
     }
 
     fn span_names(&self, service: &str) -> Result<Vec<String>, Error> {
         let snapshot = self.shared.snapshot();
-        let mut texts = Smallest::new(usize::MAX);
+        let mut texts = SmallestTexts::new(usize::MAX);
         for_each_triple(&snapshot, |[of, name, _]| {
             if of.eq_ignore_ascii_case(service) {
                 texts.add(name);
@@ -86,7 +86,7 @@ impl SpanStore for Lake {
 
     fn remote_services(&self, service: &str) -> Result<Vec<String>, Error> {
         let snapshot = self.shared.snapshot();
-        let mut texts = Smallest::new(usize::MAX);
+        let mut texts = SmallestTexts::new(usize::MAX);
         for_each_triple(&snapshot, |[of, _, remote]| {
             if of.eq_ignore_ascii_case(service) {
                 texts.add(remote);
@@ -121,7 +121,7 @@ impl SpanStore for Lake {
 
     fn tag_values(&self, key: &str, limit: usize) -> Result<Vec<String>, Error> {
         let snapshot = self.shared.snapshot();
-        let mut values = Smallest::new(limit);
+        let mut values = SmallestTexts::new(limit);
         for batch in &snapshot.batches {
             add_values(batch, key, &mut values);
         }
@@ -148,7 +148,7 @@ impl SpanStore for Lake {
 
     fn latency(&self, window: Window, condition: &Condition) -> Result<Latency, Error> {
         let snapshot = self.shared.snapshot();
-        let mut sum = Sum::default();
+        let mut sum = LatencySum::default();
         sum.add_head(&snapshot, window, condition);
         for file in snapshot.files.iter() {
             let entry = &file.entry;
@@ -157,7 +157,7 @@ impl SpanStore for Lake {
             }
             if entry.min_start_ns <= window.end_ns && window.start_ns <= entry.max_start_ns {
                 // What cannot be read is counted; the others answer.
-                let _ = sum.add_part(file, window, condition);
+                let _ = sum.add_file(file, window, condition);
             }
         }
         let latency = sum.finish(condition);
@@ -198,7 +198,7 @@ impl SpanStore for Lake {
 const TEXTS_BYTES_MAX: usize = 16 << 20;
 
 /// The first ones of texts, in order, each once. The others are not kept, however many there are.
-struct Smallest {
+struct SmallestTexts {
     texts: BTreeSet<String>,
     count_max: usize,
     bytes: usize,
@@ -206,9 +206,9 @@ struct Smallest {
     end: Option<String>,
 }
 
-impl Smallest {
-    fn new(count_max: usize) -> Smallest {
-        Smallest { texts: BTreeSet::new(), count_max, bytes: 0, end: None }
+impl SmallestTexts {
+    fn new(count_max: usize) -> SmallestTexts {
+        SmallestTexts { texts: BTreeSet::new(), count_max, bytes: 0, end: None }
     }
 
     /// Adds a text, unless it is empty.
@@ -241,14 +241,14 @@ fn for_each_triple(snapshot: &Snapshot, mut each: impl FnMut([&str; 3])) {
         }
     }
     for batch in &snapshot.batches {
-        for (ids, _) in batch.alike().iter() {
+        for (ids, _) in batch.grouped_rows().iter() {
             each(ids.map(|id| batch.text(id)));
         }
     }
 }
 
 /// Adds the values that spans have of a tag.
-fn add_values(block: &Block, key: &str, values: &mut Smallest) {
+fn add_values(block: &Block, key: &str, values: &mut SmallestTexts) {
     if block.text_id(key).is_some() {
         let rows = (0..block.len() as Row).take_while(|_| !is_cancelled());
         rows.for_each(|row| add_value(block, row, key, values));
@@ -260,7 +260,7 @@ fn add_values_of(
     file: &IndexedFile,
     loaded: &LoadedFile,
     key: &str,
-    values: &mut Smallest,
+    values: &mut SmallestTexts,
 ) -> Result<(), LakeError> {
     let end = loaded.index.directory.rows;
     let mut block = Block::new();
@@ -275,7 +275,7 @@ fn add_values_of(
     Ok(())
 }
 
-fn add_value(block: &Block, row: Row, key: &str, values: &mut Smallest) {
+fn add_value(block: &Block, row: Row, key: &str, values: &mut SmallestTexts) {
     if let Some(tag) = block.tags(row).filter(|tag| tag.key == key).last() {
         values.add(&text_of(tag.value));
     }

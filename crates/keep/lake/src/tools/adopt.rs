@@ -6,7 +6,7 @@
 //! where files have it, all of it is read at the next start, and spans that files have are
 //! recognized.
 
-use crate::calls::link_table::{LinkTable, Linked};
+use crate::calls::link_table::{LinkResult, LinkTable};
 use crate::files::cache::Cache;
 use crate::files::column_file::{self, ROWS_AT_ONCE};
 use crate::files::directory_names::DirectoryNames;
@@ -39,7 +39,7 @@ const GROUP: usize = 4096;
 /// Spans of another file that are read at once for a group.
 const READ_AT_ONCE: usize = 32 << 10;
 
-/// What adopting a directory did.
+/// What adoption a directory did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Adopted {
     /// Files of spans that the store has now.
@@ -122,7 +122,7 @@ pub(crate) fn bring_in(
         candidates.dedup();
     }
     candidates.extend(incoming);
-    let mut adopting = Adopting {
+    let mut adoption = Adoption {
         spans: Arc::clone(&spans),
         cache,
         now_ns: SystemClock::default().now_ns(),
@@ -132,19 +132,19 @@ pub(crate) fn bring_in(
         adopted: Adopted { keeps_all, damage: opened.damage, ..Adopted::default() },
     };
     for number in candidates {
-        adopting.file(&mut manifest, number)?;
+        adoption.file(&mut manifest, number)?;
         let size = naming::open_either(&*spans, number).and_then(|file| file.size_bytes());
         bytes_done.fetch_add(size.unwrap_or(0), Ordering::Relaxed);
     }
     // Only a name that the store gives is part of it.
     for name in names.others.iter().filter(|name| name.ends_with(".parquet")) {
-        adopting.foreign(&mut manifest, name)?;
+        adoption.foreign(&mut manifest, name)?;
     }
-    adopting.commit(&*root, manifest, lost_before)
+    adoption.commit(&*root, manifest, lost_before)
 }
 
 /// A directory that is being adopted.
-struct Adopting {
+struct Adoption {
     spans: Arc<dyn Disk>,
     cache: Arc<Cache>,
     now_ns: u64,
@@ -156,7 +156,7 @@ struct Adopting {
     adopted: Adopted,
 }
 
-impl Adopting {
+impl Adoption {
     /// Adopts a file under the name that the store would give.
     fn file(&mut self, manifest: &mut Manifest, number: u64) -> Result<(), Error> {
         let opened = column_file::open_spans(&*self.spans, number);
@@ -244,7 +244,7 @@ impl Adopting {
             let known = self.known_of(sorted)?;
             sorted.retain(|index| !known.contains(&index));
             if !sorted.is_empty() {
-                let Linked { table, earlier, .. } = LinkTable::of(sorted, &self.files);
+                let LinkResult { table, earlier, .. } = LinkTable::of(sorted, &self.files);
                 links.merge(&table.counts());
                 all_earlier.push(earlier);
                 tags.merge(&TagTable::of(sorted).keys());
@@ -330,8 +330,8 @@ impl Adopting {
         places: Range<usize>,
         known: &mut HashSet<usize>,
     ) -> Result<bool, Error> {
-        let mut there = UpTo { block: Block::new(), spans_max };
-        match file.hand_over(lows, &mut there) {
+        let mut there = LimitedSink { block: Block::new(), spans_max };
+        match file.send(lows, &mut there) {
             Ok(true) => {}
             Ok(false) => return Ok(false),
             Err(error) if error.may_pass() => return Err(error),
@@ -404,12 +404,12 @@ fn end_of_request(sorted: &Sorted<'_>, index: usize) -> usize {
 }
 
 /// Takes a number of spans, and breaks off at more.
-struct UpTo {
+struct LimitedSink {
     block: Block,
     spans_max: usize,
 }
 
-impl SpanSink for UpTo {
+impl SpanSink for LimitedSink {
     fn span(&mut self, span: &SpanRef<'_>) -> ControlFlow<()> {
         if self.block.len() >= self.spans_max || self.block.push(span).is_err() {
             return ControlFlow::Break(());

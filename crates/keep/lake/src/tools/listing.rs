@@ -4,7 +4,7 @@ use crate::files::file_entry::FileEntry;
 use crate::files::manifest::Manifest;
 use crate::write::batch;
 use crate::write::head::Head;
-use crate::write::record::{Gathered, Gathering};
+use crate::write::record::{Assembly, BatchAssembler};
 use crate::{Error, Options};
 use blkkin_columns::{Block, Sorted, Writer};
 use blkkin_journal::{Disk, Item, Reader};
@@ -36,7 +36,7 @@ pub struct Listing {
 /// Spans that were only in the journal.
 #[derive(Debug)]
 pub struct Rest<W> {
-    /// Files like the others, each with its number of spans.
+    /// FileWriter like the others, each with its number of spans.
     pub files: Vec<(W, u64)>,
     /// What could not be read: one line each.
     pub damage: Vec<String>,
@@ -81,7 +81,7 @@ impl Listing {
     ) -> Result<Rest<W>, Error> {
         let rest = Rest { files: Vec::new(), damage: Vec::new(), is_behind: false };
         let (options, head) = (Options::default(), Head::default());
-        let mut files = Files { create, options, head, rest };
+        let mut files = FileWriter { create, options, head, rest };
         let read = self.journal_blocks(journal, &mut |blocks| files.add(blocks))?;
         (files.rest.damage, files.rest.is_behind) = (read.damage, read.is_behind);
         files.finish()
@@ -96,23 +96,23 @@ impl Listing {
         let mut decoder = Decoder::new(Options::default().limits);
         let mut read = JournalRead::default();
         let mut reader = Reader::beside_writer(journal, self.journal_sequence)?;
-        let mut gathered = Gathered::default();
+        let mut assembler = BatchAssembler::default();
         while let Some(item) = reader.next()? {
             match item {
-                Item::Record(record) => match gathered.push(record.kind, record.payload) {
-                    Gathering::Begun => {}
-                    Gathering::Batch(batch) => {
+                Item::Record(record) => match assembler.push(record.kind, record.payload) {
+                    Assembly::Incomplete => {}
+                    Assembly::Batch(batch) => {
                         let (outcome, blocks) = batch::read(&mut decoder, &batch, &Block::new);
                         let damage = batch::damage(&batch, &outcome, record.sequence);
                         read.damage.extend(damage);
                         each(blocks)?;
                     }
-                    Gathering::Unknown => {
+                    Assembly::Unknown => {
                         read.damage.push(batch::unknown(record.sequence));
                     }
                 },
                 Item::Damage(damage) => {
-                    gathered.clear();
+                    assembler.clear();
                     // What is being written looks so, too; and of a segment's header there are two copies.
                     if !damage.may_be_torn && damage.records != Some(0) {
                         let (bytes, offset, file) = (damage.bytes, damage.offset, damage.file());
@@ -120,7 +120,7 @@ impl Listing {
                     }
                 }
                 Item::Gone(_) => {
-                    gathered.clear();
+                    assembler.clear();
                     read.is_behind = true;
                 }
             }
@@ -135,14 +135,14 @@ fn span_file(entry: &FileEntry) -> SpanFile {
 }
 
 /// Makes files of what a head would, each of as many spans.
-struct Files<W, C> {
+struct FileWriter<W, C> {
     create: C,
     options: Options,
     head: Head,
     rest: Rest<W>,
 }
 
-impl<W: Write + Send, C: FnMut() -> io::Result<W>> Files<W, C> {
+impl<W: Write + Send, C: FnMut() -> io::Result<W>> FileWriter<W, C> {
     fn add(&mut self, blocks: Vec<Block>) -> Result<(), Error> {
         blocks.into_iter().for_each(|block| self.head.push(block));
         if self.head.is_full(&self.options) { self.write() } else { Ok(()) }

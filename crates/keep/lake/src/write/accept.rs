@@ -6,7 +6,7 @@ use crate::locks::lock;
 use crate::memory::WAIT_FOR_ROOM;
 use crate::shared::Shared;
 use crate::write::batch;
-use crate::write::record::{Gathered, Gathering, payloads};
+use crate::write::record::{Assembly, BatchAssembler, payloads};
 use blkkin_columns::Block;
 use blkkin_journal::Item;
 use blkkin_store::{Accepted, Batch, Done};
@@ -19,7 +19,7 @@ impl Shared {
     pub(crate) fn accept(&self, batch: &Batch<'_>, done: Done) {
         let memory = &self.memory;
         if let Err(refusal) = memory.wait_for_room() {
-            memory.count_turned_away();
+            memory.count_rejected();
             return done(Err(refusal));
         }
         let (outcome, blocks) = memory.decode(batch);
@@ -28,7 +28,7 @@ impl Shared {
             memory.count_refused(&mut state, &outcome);
             state.counters.batches += u64::from(outcome.is_good());
             drop(state);
-            blocks.into_iter().for_each(|block| memory.give_back(block));
+            blocks.into_iter().for_each(|block| memory.recycle_block(block));
             return done(Ok(Accepted { outcome }));
         }
         let payloads = payloads(batch, memory.options.journal.payload_bytes_max);
@@ -47,7 +47,7 @@ impl Shared {
                     }
                     Err(refusal) => {
                         memory.publish(Vec::new(), records, &Outcome::default());
-                        memory.turn_away(&refusal, done);
+                        memory.reject(&refusal, done);
                     }
                 }
             });
@@ -58,7 +58,7 @@ impl Shared {
                 }
                 Err(refusal) => {
                     if let Some((_, _, done)) = lock(&held).take() {
-                        self.memory.turn_away(&refusal, done);
+                        self.memory.reject(&refusal, done);
                     }
                     return;
                 }
@@ -71,22 +71,22 @@ impl Shared {
         let memory = &self.memory;
         let from = memory.state().head.sequence;
         let mut reader = self.journal.reader(from);
-        let mut gathered = Gathered::default();
+        let mut assembler = BatchAssembler::default();
         let mut before = from;
         while let Some(item) = reader.next()? {
             match item {
                 Item::Record(record) => {
                     let end = record.sequence + 1;
-                    let (outcome, blocks) = match gathered.push(record.kind, record.payload) {
+                    let (outcome, blocks) = match assembler.push(record.kind, record.payload) {
                         // What is in files must end where a batch ends.
-                        Gathering::Begun => continue,
-                        Gathering::Batch(batch) => {
+                        Assembly::Incomplete => continue,
+                        Assembly::Batch(batch) => {
                             let (outcome, blocks) = memory.decode(&batch);
                             opened.recovered += outcome.given;
                             opened.damage.extend(batch::damage(&batch, &outcome, record.sequence));
                             (outcome, blocks)
                         }
-                        Gathering::Unknown => {
+                        Assembly::Unknown => {
                             opened.damage.push(batch::unknown(record.sequence));
                             (Outcome::default(), Vec::new())
                         }
@@ -95,14 +95,14 @@ impl Shared {
                     before = end;
                 }
                 Item::Damage(damage) => {
-                    gathered.clear();
+                    assembler.clear();
                     let what = format!("{} bytes at {} of", damage.bytes, damage.offset);
                     let file = damage.file();
                     let torn = if damage.may_be_torn { ", perhaps never acknowledged" } else { "" };
                     opened.damage.push(format!("{what} journal/{file}{torn}"));
                 }
                 Item::Gone(range) => {
-                    gathered.clear();
+                    assembler.clear();
                     let (first, behind) = (range.start, range.end);
                     opened
                         .damage

@@ -9,15 +9,15 @@ use std::ops::ControlFlow;
 /// The most that one span may take, whatever the limits of a batch are.
 const SPAN_BYTES_MAX: u64 = 8 << 20;
 
-/// What became of a batch's spans, and the blocks that have them: empty ones are taken from `empty_block`.
+/// What became of a batch's spans, and the blocks that have them: empty ones are sink from `empty_block`.
 pub(crate) fn read(
     decoder: &mut Decoder,
     batch: &Batch<'_>,
     empty_block: &dyn Fn() -> Block,
 ) -> (Outcome, Vec<Block>) {
-    let mut taken = Taken { empty_block, blocks: vec![empty_block()], is_too_large: false };
-    let mut outcome = decoder.decode(batch.format, batch.bytes, &mut taken);
-    let Taken { mut blocks, is_too_large, .. } = taken;
+    let mut sink = BatchSink { empty_block, blocks: vec![empty_block()], is_too_large: false };
+    let mut outcome = decoder.decode(batch.format, batch.bytes, &mut sink);
+    let BatchSink { mut blocks, is_too_large, .. } = sink;
     if is_too_large {
         let reason = Reason::TooMany { what: "bytes", count_max: SPAN_BYTES_MAX };
         let fault = Fault { offset: 0, field: "span", reason };
@@ -43,13 +43,13 @@ pub(crate) fn unknown(sequence: u64) -> String {
 }
 
 /// Takes the spans of a batch.
-struct Taken<'s> {
+struct BatchSink<'s> {
     empty_block: &'s dyn Fn() -> Block,
     blocks: Vec<Block>,
     is_too_large: bool,
 }
 
-impl SpanSink for Taken<'_> {
+impl SpanSink for BatchSink<'_> {
     fn span(&mut self, span: &SpanRef<'_>) -> ControlFlow<()> {
         let last = self.blocks.last_mut().expect("there is always one");
         match last.push(span) {

@@ -1,7 +1,7 @@
 //! The thread that makes files of what is in memory. Start at [`run`].
 
 use crate::Error;
-use crate::calls::link_table::{LinkTable, Linked};
+use crate::calls::link_table::{LinkResult, LinkTable};
 use crate::files::file_entry::Totals;
 use crate::files::file_writer::FileWriter;
 use crate::files::index::LinkCount;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// How often to look whether something has waited long enough, and to try again what failed.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Makes files until the store ends.
 pub(crate) fn run(shared: &Shared) {
@@ -25,24 +25,24 @@ pub(crate) fn run(shared: &Shared) {
         let mut state = shared.memory.state();
         match result {
             Ok(sequence) => {
-                state.trouble = None;
+                state.write_error = None;
                 state.written = sequence;
             }
             Err(error) => {
-                state.trouble = Some(error.to_string());
+                state.write_error = Some(error.to_string());
                 // What waits for files is told why there are none.
                 shared.memory.room.notify_all();
                 // Who ends the store may have said so while this was being written.
-                if !state.ends {
-                    state = state.wait_timeout(&shared.memory.work, LOOK_EVERY);
+                if !state.is_closing {
+                    state = state.wait_timeout(&shared.memory.work, POLL_INTERVAL);
                 }
-                if state.ends {
+                if state.is_closing {
                     return;
                 }
             }
         }
         drop(state);
-        shared.memory.tell_of_room();
+        shared.memory.notify_room();
     }
 }
 
@@ -50,23 +50,23 @@ pub(crate) fn run(shared: &Shared) {
 fn wait(shared: &Shared) -> bool {
     let mut state = shared.memory.state();
     loop {
-        if state.wanted > state.written
+        if state.flush_target > state.written
             || state.head.is_full(&shared.memory.options)
             || has_waited(shared, &state)
         {
             return true;
         }
-        if state.ends {
+        if state.is_closing {
             // What is only in the journal is found there.
             return false;
         }
-        state = state.wait_timeout(&shared.memory.work, LOOK_EVERY);
+        state = state.wait_timeout(&shared.memory.work, POLL_INTERVAL);
     }
 }
 
 fn has_waited(shared: &Shared, state: &State) -> bool {
     let since = |since: Duration| shared.memory.options.clock.uptime().saturating_sub(since);
-    state.waits_since.is_some_and(|then| since(then) >= shared.memory.options.file_after)
+    state.unwritten_since.is_some_and(|then| since(then) >= shared.memory.options.file_after)
 }
 
 /// Makes a file of what has been in memory for longest. All records of the journal before the one that it returns are in
@@ -77,7 +77,7 @@ fn write(shared: &Shared) -> Result<u64, Error> {
         let mut state = shared.memory.state();
         let (batches, sequence) = state.head.start_writing(&shared.memory.options);
         let left = state.head.spans() as u64;
-        state.waits_since = (left > 0).then(|| shared.memory.options.clock.uptime());
+        state.unwritten_since = (left > 0).then(|| shared.memory.options.clock.uptime());
         (batches, sequence, state.totals.accepted - left)
     };
     let number = {
@@ -123,7 +123,7 @@ fn write(shared: &Shared) -> Result<u64, Error> {
     drop(before);
     for batch in written {
         if let Ok(batch) = Arc::try_unwrap(batch) {
-            shared.memory.give_back(batch.into_block());
+            shared.memory.recycle_block(batch.into_block());
         }
     }
     // What stays in the journal is read again at most.
@@ -140,7 +140,7 @@ fn write_file(
     let blocks: Vec<&Block> = batches.iter().map(|batch| &***batch).collect();
     let mut sorted = Sorted::of(&blocks);
     let before = shared.files.get();
-    let Linked { table, known, earlier } = LinkTable::of(&sorted, &before);
+    let LinkResult { table, known, earlier } = LinkTable::of(&sorted, &before);
     sorted.retain(|index| !known.contains(&index));
     let links = table.counts();
     let keys = TagTable::of(&sorted).keys();

@@ -9,10 +9,10 @@ use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 /// A batch that has so many spans is kept as it is; smaller ones are put together.
-const ALONE_MIN: usize = 1024;
+const BATCH_SPANS_MIN: usize = 1024;
 
 /// Small batches are put together up to here.
-const TOGETHER_MAX: usize = 8 * ALONE_MIN;
+const COMBINED_SPANS_MAX: usize = 8 * BATCH_SPANS_MIN;
 
 /// A block that does not change any more, and which requests it may hold.
 pub(crate) struct Batch {
@@ -22,19 +22,19 @@ pub(crate) struct Batch {
     pub(crate) starts_ns: Option<(u64, u64)>,
     pub(crate) all_started: bool,
     /// Once it was asked for.
-    alike: OnceLock<Alike>,
+    grouped: OnceLock<GroupedRows>,
 }
 
 /// The rows of a block, by the service, the name and the other end that they have in common.
 #[derive(Default)]
-pub(crate) struct Alike {
+pub(crate) struct GroupedRows {
     /// Their texts, and where their rows end.
     groups: Vec<([u32; 3], usize)>,
     rows: Vec<Row>,
 }
 
-impl Alike {
-    pub(crate) fn of(block: &Block) -> Alike {
+impl GroupedRows {
+    pub(crate) fn of(block: &Block) -> GroupedRows {
         let mut numbers: HashMap<[u32; 3], u32, RandomState> = HashMap::default();
         let mut groups: Vec<([u32; 3], usize)> = Vec::new();
         let group_of = |row: Row| {
@@ -60,7 +60,7 @@ impl Alike {
             rows[*at] = row;
             *at += 1;
         }
-        Alike { groups, rows }
+        GroupedRows { groups, rows }
     }
 
     /// The texts that rows have in common, and the rows, in order.
@@ -87,7 +87,7 @@ impl Batch {
             started += 1;
         }
         let all_started = started == block.len();
-        Batch { bloom: bloom::make(&lows), block, starts_ns, all_started, alike: OnceLock::new() }
+        Batch { bloom: bloom::make(&lows), block, starts_ns, all_started, grouped: OnceLock::new() }
     }
 
     /// Whether spans of the request may be in it.
@@ -100,8 +100,8 @@ impl Batch {
         self.may_hold(low) && self.trace_lows().contains(&low)
     }
 
-    pub(crate) fn alike(&self) -> &Alike {
-        self.alike.get_or_init(|| Alike::of(&self.block))
+    pub(crate) fn grouped_rows(&self) -> &GroupedRows {
+        self.grouped.get_or_init(|| GroupedRows::of(&self.block))
     }
 
     pub(crate) fn into_block(self) -> Block {
@@ -127,8 +127,8 @@ pub(crate) struct Head {
     /// How many of them are being written.
     writing: usize,
     /// Small batches, and the same of them.
-    small: Option<Block>,
-    small_end: Option<u64>,
+    combined: Option<Block>,
+    combined_end: Option<u64>,
     /// All records of the journal before this one are here, or in files.
     pub(crate) sequence: u64,
     /// All that is not being written, of both kinds.
@@ -150,8 +150,8 @@ impl Head {
     /// All that records of the journal before `sequence` say was added.
     pub(crate) fn reach(&mut self, sequence: u64) {
         self.sequence = self.sequence.max(sequence);
-        if self.small.is_some() {
-            self.small_end = Some(self.sequence);
+        if self.combined.is_some() {
+            self.combined_end = Some(self.sequence);
         } else if let Some(end) = self.ends.last_mut() {
             *end = Some(self.sequence);
         }
@@ -164,16 +164,16 @@ impl Head {
             return;
         }
         self.added += 1;
-        if block.len() >= ALONE_MIN {
+        if block.len() >= BATCH_SPANS_MIN {
             self.seal();
             self.push_batch(block, None);
             return;
         }
-        self.unseal();
-        let small = self.small.get_or_insert_with(Block::new);
-        self.small_end = None;
-        match small.append(&block) {
-            Ok(()) if small.len() < TOGETHER_MAX => {}
+        self.reopen();
+        let combined = self.combined.get_or_insert_with(Block::new);
+        self.combined_end = None;
+        match combined.append(&block) {
+            Ok(()) if combined.len() < COMBINED_SPANS_MAX => {}
             Ok(()) => self.seal(),
             Err(_) => {
                 self.seal();
@@ -183,17 +183,17 @@ impl Head {
     }
 
     /// What was put together is added to, after a question that is answered by now.
-    fn unseal(&mut self) {
-        let is_small = |batch: &Arc<Batch>| batch.len() < ALONE_MIN;
-        if self.small.is_some() || self.batches.len() == self.writing {
+    fn reopen(&mut self) {
+        let is_small = |batch: &Arc<Batch>| batch.len() < BATCH_SPANS_MIN;
+        if self.combined.is_some() || self.batches.len() == self.writing {
             return;
         }
         let Some(last) = self.batches.pop_if(|last| is_small(last)) else { return };
         match Arc::try_unwrap(last) {
             Ok(batch) => {
                 self.bytes -= batch.memory_bytes();
-                self.small = Some(batch.into_block());
-                self.small_end = self.ends.pop().flatten();
+                self.combined = Some(batch.into_block());
+                self.combined_end = self.ends.pop().flatten();
             }
             Err(last) => self.batches.push(last),
         }
@@ -208,8 +208,8 @@ impl Head {
 
     /// What was put together so far does not change any more.
     fn seal(&mut self) {
-        if let Some(block) = self.small.take() {
-            let end = self.small_end.take();
+        if let Some(block) = self.combined.take() {
+            let end = self.combined_end.take();
             self.push_batch(block, end);
         }
     }
@@ -227,7 +227,7 @@ impl Head {
 
     /// What those take.
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes + self.small.as_ref().map_or(0, Block::memory_bytes)
+        self.bytes + self.combined.as_ref().map_or(0, Block::memory_bytes)
     }
 
     /// Whether that is enough for a file.
@@ -281,7 +281,7 @@ impl Head {
 
 #[cfg(test)]
 mod tests {
-    use super::Alike;
+    use super::GroupedRows;
     use blkkin_columns::{Block, Row};
     use blkkin_model::{EndpointRef, SpanId, SpanRef, TraceId};
 
@@ -297,9 +297,9 @@ mod tests {
             let span = SpanRef { name, local, ..SpanRef::new(trace_id, id) };
             block.push(&span).expect("there is room");
         }
-        let alike = Alike::of(&block);
+        let grouped = GroupedRows::of(&block);
         let mut seen = Vec::new();
-        for (texts, rows) in alike.iter() {
+        for (texts, rows) in grouped.iter() {
             assert!(!rows.is_empty() && rows.is_sorted());
             for &row in rows {
                 let of_row =
@@ -308,9 +308,9 @@ mod tests {
             }
             seen.extend_from_slice(rows);
         }
-        assert_eq!(alike.iter().count(), 6);
+        assert_eq!(grouped.iter().count(), 6);
         seen.sort_unstable();
         assert_eq!(seen, (0..40).collect::<Vec<Row>>());
-        assert_eq!(Alike::of(&Block::new()).iter().count(), 0);
+        assert_eq!(GroupedRows::of(&Block::new()).iter().count(), 0);
     }
 }

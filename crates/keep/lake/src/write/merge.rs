@@ -1,7 +1,7 @@
 //! The thread that keeps the number of files small and removes what is too old. Start at [`run`].
 
 use crate::calls::ledger::Ledger;
-use crate::calls::link_table::{Earlier, LinkTable};
+use crate::calls::link_table::{EarlierSpans, LinkTable};
 use crate::files::file_entry::{FileEntry, Totals};
 use crate::files::file_writer::FileWriter;
 use crate::files::indexed_file::IndexedFile;
@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// If there is room for so many bytes, a file has at most one such part of them.
 const FILES_OF_ALL: u64 = 16;
@@ -45,10 +45,10 @@ pub(crate) fn run(shared: &Shared) {
     loop {
         {
             let state = shared.memory.state();
-            if state.ends {
+            if state.is_closing {
                 return;
             }
-            if state.wait_timeout(&shared.memory.work, LOOK_EVERY).ends {
+            if state.wait_timeout(&shared.memory.work, POLL_INTERVAL).is_closing {
                 return;
             }
         }
@@ -126,13 +126,13 @@ fn merge(shared: &Shared) -> Result<(), Error> {
         |entry: &FileEntry| merging.iter().any(|file| file.entry.number == entry.number);
     let mut next = shared.next_manifest(&manifest);
     let Some(place) = next.files.iter().position(is_merged) else {
-        file.goes();
+        file.mark_removed();
         return Ok(());
     };
     let are_all = next.files.iter().filter(|file| is_merged(file)).count() == merging.len();
     if !are_all {
         // Some have become too old meanwhile. The others are merged the next time.
-        file.goes();
+        file.mark_removed();
         return Ok(());
     }
     next.files.retain(|file| !is_merged(file));
@@ -236,17 +236,17 @@ fn give_way(shared: &Shared) -> Result<(), Error> {
     let start = Instant::now();
     while is_busy(shared) && start.elapsed() < STEP_WAITS_MAX {
         let state = shared.memory.state();
-        if state.ends || state.trouble.is_some() {
+        if state.is_closing || state.write_error.is_some() {
             break;
         }
-        drop(state.wait_timeout(&shared.memory.room, LOOK_EVERY));
+        drop(state.wait_timeout(&shared.memory.room, POLL_INTERVAL));
     }
-    if start.elapsed() >= LOOK_EVERY {
+    if start.elapsed() >= POLL_INTERVAL {
         // What was taken for what came is of no use to merging.
         blkkin_sys::trim_heaps();
     }
     let state = shared.memory.state();
-    match (&state.trouble, state.ends) {
+    match (&state.write_error, state.is_closing) {
         (Some(trouble), _) => Err(Error::Spans(trouble.clone())),
         (_, true) => Err(Error::Spans("the store ends".to_owned())),
         _ => Ok(()),
@@ -254,12 +254,12 @@ fn give_way(shared: &Shared) -> Result<(), Error> {
 }
 
 /// What files of before have of requests that parts know to be there, too.
-fn earlier(files: &[Arc<IndexedFile>], before: &[Arc<IndexedFile>]) -> Result<Earlier, Error> {
-    let mut earlier = Earlier::of_files(files.len());
+fn earlier(files: &[Arc<IndexedFile>], before: &[Arc<IndexedFile>]) -> Result<EarlierSpans, Error> {
+    let mut earlier = EarlierSpans::of_files(files.len());
     let mut lows = BTreeSet::new();
     for file in files {
-        if !file.facts.is_whole {
-            earlier.is_cut();
+        if !file.summary.is_whole {
+            earlier.mark_incomplete();
         }
         lows.extend(&file.load()?.index.directory.lows_elsewhere);
     }
@@ -295,7 +295,7 @@ fn commit(
     let files: Vec<Arc<IndexedFile>> =
         manifest.files.iter().filter_map(|file| find(file.number)).collect();
     let stays = |file: &Arc<IndexedFile>| files.iter().any(|other| Arc::ptr_eq(other, file));
-    before.iter().filter(|file| !stays(file)).for_each(|file| file.goes());
+    before.iter().filter(|file| !stays(file)).for_each(|file| file.mark_removed());
     count(&mut shared.ledger.lock(), &files);
     let replaced = shared.replace_files(&mut state, files, gone);
     drop(state);

@@ -1,5 +1,5 @@
 //! Batches as records of the journal: the bytes as they came, in pieces if they are large. Start at [`payloads`] and
-//! [`Gathered`].
+//! [`BatchAssembler`].
 
 use blkkin_journal::Payload;
 use blkkin_store::{Batch, Policy};
@@ -43,44 +43,44 @@ pub(crate) fn payloads<'a>(batch: &Batch<'a>, bytes_max: u32) -> Vec<Payload<'a>
 
 /// Puts records together to batches again.
 #[derive(Default)]
-pub(crate) struct Gathered {
+pub(crate) struct BatchAssembler {
     bytes: Vec<u8>,
     kind: Option<u8>,
 }
 
 /// What a record is good for.
-pub(crate) enum Gathering<'g> {
+pub(crate) enum Assembly<'g> {
     /// More must come.
-    Begun,
+    Incomplete,
     Batch(Batch<'g>),
     /// It is not a record of this store; or one before it is missing.
     Unknown,
 }
 
-impl Gathered {
+impl BatchAssembler {
     /// Takes the next record.
-    pub(crate) fn push<'g>(&'g mut self, kind: u8, payload: &'g [u8]) -> Gathering<'g> {
+    pub(crate) fn push<'g>(&'g mut self, kind: u8, payload: &'g [u8]) -> Assembly<'g> {
         let of = kind & !(MORE | FOLLOWS);
         let Some(&format) = FORMATS.get(usize::from(of & !EACH_SPAN)) else {
-            return Gathering::Unknown;
+            return Assembly::Unknown;
         };
         if kind & FOLLOWS == 0 || self.kind != Some(of) {
             self.clear();
         }
         if kind & FOLLOWS != 0 && self.kind.is_none() {
-            return Gathering::Unknown;
+            return Assembly::Unknown;
         }
         let policy = if of & EACH_SPAN != 0 { Policy::EachSpan } else { Policy::Whole };
         if kind & MORE != 0 {
             self.kind = Some(of);
             self.bytes.extend_from_slice(payload);
-            return Gathering::Begun;
+            return Assembly::Incomplete;
         }
         if self.kind.take().is_none() {
-            return Gathering::Batch(Batch { format, bytes: payload, policy });
+            return Assembly::Batch(Batch { format, bytes: payload, policy });
         }
         self.bytes.extend_from_slice(payload);
-        Gathering::Batch(Batch { format, bytes: &self.bytes, policy })
+        Assembly::Batch(Batch { format, bytes: &self.bytes, policy })
     }
 
     /// What follows is not the rest of what came.
@@ -92,7 +92,7 @@ impl Gathered {
 
 #[cfg(test)]
 mod tests {
-    use super::{FORMATS, Gathered, Gathering, payloads};
+    use super::{Assembly, BatchAssembler, FORMATS, payloads};
     use blkkin_store::{Batch, Policy};
     use blkkin_wire::Format;
 
@@ -102,7 +102,7 @@ mod tests {
     fn batches_come_back() {
         assert_eq!(FORMATS.len(), Format::ALL.len());
         let large = vec![7; 2 * PIECE_BYTES + 1];
-        let mut gathered = Gathered::default();
+        let mut assembler = BatchAssembler::default();
         for bytes in [&large[..], &large[..PIECE_BYTES], &large[..3]] {
             for format in Format::ALL {
                 for policy in [Policy::Whole, Policy::EachSpan] {
@@ -110,21 +110,21 @@ mod tests {
                     let payloads = payloads(&batch, PIECE_BYTES as u32);
                     let (last, before) = payloads.split_last().expect("there is one");
                     for payload in before {
-                        let begun = gathered.push(payload.kind, payload.bytes);
-                        assert!(matches!(begun, Gathering::Begun));
+                        let begun = assembler.push(payload.kind, payload.bytes);
+                        assert!(matches!(begun, Assembly::Incomplete));
                     }
-                    match gathered.push(last.kind, last.bytes) {
-                        Gathering::Batch(back) => {
+                    match assembler.push(last.kind, last.bytes) {
+                        Assembly::Batch(back) => {
                             assert_eq!((back.format, back.policy), (format, policy));
                             assert!(back.bytes == bytes);
                         }
                         _ => panic!("no batch"),
                     }
-                    gathered.clear();
+                    assembler.clear();
                 }
             }
         }
-        assert!(matches!(gathered.push(31, b""), Gathering::Unknown));
+        assert!(matches!(assembler.push(31, b""), Assembly::Unknown));
     }
 
     /// Whoever wrote a batch may have been ended after some of its pieces.
@@ -134,15 +134,15 @@ mod tests {
         let batch = |bytes| Batch { format: Format::ZipkinJson, bytes, policy: Policy::Whole };
         let pieces = payloads(&batch(&large), PIECE_BYTES as u32);
         let other = payloads(&batch(b"other"), PIECE_BYTES as u32);
-        let mut gathered = Gathered::default();
+        let mut assembler = BatchAssembler::default();
         for begun in 1..pieces.len() {
             for piece in &pieces[..begun] {
-                assert!(matches!(gathered.push(piece.kind, piece.bytes), Gathering::Begun));
+                assert!(matches!(assembler.push(piece.kind, piece.bytes), Assembly::Incomplete));
             }
             for next in [&other, &pieces] {
                 let mut found = Vec::new();
                 for piece in next {
-                    if let Gathering::Batch(batch) = gathered.push(piece.kind, piece.bytes) {
+                    if let Assembly::Batch(batch) = assembler.push(piece.kind, piece.bytes) {
                         found.push(batch.bytes.to_vec());
                     }
                 }
@@ -153,6 +153,6 @@ mod tests {
             }
         }
         let rest = &pieces[1];
-        assert!(matches!(gathered.push(rest.kind, rest.bytes), Gathering::Unknown));
+        assert!(matches!(assembler.push(rest.kind, rest.bytes), Assembly::Unknown));
     }
 }

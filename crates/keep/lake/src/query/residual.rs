@@ -6,7 +6,7 @@ use blkkin_store::{Case, Condition, Durations, TextField};
 
 /// What is known of spans that have these in common. `None` stands for many.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Common<'a> {
+pub(crate) struct GroupTexts<'a> {
     pub(crate) service: Option<&'a str>,
     pub(crate) name: Option<&'a str>,
     pub(crate) remote: Option<&'a str>,
@@ -36,7 +36,7 @@ pub(crate) enum Truth {
 
 impl Residual {
     /// What is left of a condition on spans with this in common.
-    pub(crate) fn of(condition: &Condition, common: Common<'_>) -> Residual {
+    pub(crate) fn of(condition: &Condition, common: GroupTexts<'_>) -> Residual {
         match condition {
             Condition::All(parts) => {
                 let mut left = Vec::new();
@@ -158,7 +158,7 @@ impl Truth {
 
 #[cfg(test)]
 mod tests {
-    use super::{Common, Residual, Truth};
+    use super::{GroupTexts, Residual, Truth};
     use crate::files::index::NO_DURATION;
     use blkkin_store::{Condition, Durations, TagTest, TextField, TextTest};
 
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn what_is_known_is_decided() {
-        let common = Common { service: Some("Disk"), name: None, remote: Some("") };
+        let common = GroupTexts { service: Some("Disk"), name: None, remote: Some("") };
         let of = |condition| Residual::of(&condition, common);
         assert_eq!(of(service("disk")), Residual::Known(true));
         assert_eq!(of(Condition::Not(service("disk").into())), Residual::Known(false));

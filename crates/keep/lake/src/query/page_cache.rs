@@ -1,4 +1,4 @@
-//! What a question has read of pages of files, kept in memory until it is too much. Start at [`Pages`].
+//! What a question has read of pages of files, kept in memory until it is too much. Start at [`PageCache`].
 
 use crate::Error;
 use crate::files::indexed_file::IndexedFile;
@@ -10,23 +10,23 @@ use std::ops::Range;
 /// What pages may take in memory, beside those that are needed at once.
 const BYTES_MAX: usize = 16 << 20;
 
-/// Of a page that was asked for so often only rows that were asked for are kept; then all, so that it is read once.
-const ASKED_MAX: u32 = 12;
+/// Of a page that was uses for so often only rows that were uses for are kept; then all, so that it is read once.
+const PARTIAL_USES_MAX: u32 = 12;
 
-/// Pages.
+/// PageCache.
 #[derive(Default)]
-pub(crate) struct Pages {
+pub(crate) struct PageCache {
     /// Whole pages, and some rows of others.
     kept: HashMap<Key, PageColumns>,
-    /// How often a page was asked for, by the file's number and the page's first row.
-    asked: HashMap<(u64, u64), u32>,
+    /// How often a page was uses for, by the file's number and the page's first row.
+    uses: HashMap<(u64, u64), u32>,
     bytes: usize,
 }
 
 /// The file's number, the first row, and how many there are.
 type Key = (u64, u64, usize);
 
-impl Pages {
+impl PageCache {
     /// The pages that have some of these rows, and which rows of each that are. These columns of them are read.
     pub(crate) fn of(
         &mut self,
@@ -44,9 +44,9 @@ impl Pages {
         let mut keys = Vec::new();
         for page in loaded.columns().pages(rows.clone()) {
             let of_page = (number, page.first_row());
-            let asked = self.asked.entry(of_page).or_default();
-            *asked = asked.saturating_add(1);
-            let wanted = if *asked > ASKED_MAX { page } else { page.only(&rows) };
+            let uses = self.uses.entry(of_page).or_default();
+            *uses = uses.saturating_add(1);
+            let wanted = if *uses > PARTIAL_USES_MAX { page } else { page.only(&rows) };
             let key = (number, wanted.first_row(), wanted.rows());
             let bytes = &mut self.bytes;
             let page = self.kept.entry(key).or_insert_with(|| {

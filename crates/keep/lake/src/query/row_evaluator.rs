@@ -1,10 +1,10 @@
 //! Whether a condition holds for rows of a file, one after the other: what it says of services and names is asked once for
-//! each of them on a page, not for each row. Start at [`Judge::of`].
+//! each of them on a page, not for each row. Start at [`RowEvaluator::of`].
 
 use crate::files::index::NO_DURATION;
 use crate::files::loaded_file::LoadedFile;
-use crate::query::plan::{Common, Residual, Truth};
 use crate::query::projection::{Fault, Projection};
+use crate::query::residual::{GroupTexts, Residual, Truth};
 use crate::query::search::groups;
 use blkkin_columns::{Column, PageColumns};
 use blkkin_store::{Condition, Durations};
@@ -17,7 +17,7 @@ const COMMON: [Column; 3] = [Column::Service, Column::Name, Column::RemoteServic
 const NO_TEXT: u32 = u32::MAX;
 
 /// Says whether a condition holds.
-pub(crate) struct Judge<'c> {
+pub(crate) struct RowEvaluator<'c> {
     condition: &'c Condition,
     /// None if it holds for all rows.
     projection: Option<Projection<'c>>,
@@ -26,9 +26,9 @@ pub(crate) struct Judge<'c> {
     residuals: HashMap<[u32; 3], Residual>,
 }
 
-impl<'c> Judge<'c> {
+impl<'c> RowEvaluator<'c> {
     /// For the rows of a file; none if it holds for none of them.
-    pub(crate) fn of(loaded: &LoadedFile, condition: &'c Condition) -> Option<Judge<'c>> {
+    pub(crate) fn of(loaded: &LoadedFile, condition: &'c Condition) -> Option<RowEvaluator<'c>> {
         let (mut count, mut holds_always) = (0, true);
         for (_, residual, _) in groups(loaded, condition) {
             count += 1;
@@ -36,8 +36,9 @@ impl<'c> Judge<'c> {
         }
         let holds_always = holds_always && count == loaded.index.directory.groups.len();
         let projection = (!holds_always).then(|| Projection::of(condition));
-        let judge = Judge { condition, projection, page: None, residuals: HashMap::new() };
-        (count > 0).then_some(judge)
+        let evaluator =
+            RowEvaluator { condition, projection, page: None, residuals: HashMap::new() };
+        (count > 0).then_some(evaluator)
     }
 
     /// Those that must be read, beside durations.
@@ -67,7 +68,7 @@ impl<'c> Judge<'c> {
         let residual = self.residuals.entry(key).or_insert_with(|| {
             let text = |column| reads(column).then(|| page.text(column, row));
             let [service, name, remote] = COMMON.map(text);
-            Residual::of(self.condition, Common { service, name, remote })
+            Residual::of(self.condition, GroupTexts { service, name, remote })
         });
         let truth = match residual {
             Residual::Known(holds) => return Ok(*holds),
