@@ -428,19 +428,19 @@ impl Block {
         STATUSES[usize::from(self.flags[row as usize] >> STATUS_SHIFT & 3)]
     }
 
-    /// Whether the span must be stored regardless of sampling.
+    /// Returns whether the span must be stored regardless of sampling.
     #[inline]
     pub fn is_debug(&self, row: Row) -> bool {
         self.flags[row as usize] & DEBUG != 0
     }
 
-    /// Whether the span shares its id with a span of another service.
+    /// Returns whether the span shares its id with a span of another service.
     #[inline]
     pub fn is_shared(&self, row: Row) -> bool {
         self.flags[row as usize] & SHARED != 0
     }
 
-    /// Whether the span failed ([`SpanRef::is_error`]).
+    /// Returns whether the span failed ([`SpanRef::is_error`]).
     #[inline]
     pub fn is_error(&self, row: Row) -> bool {
         self.flags[row as usize] & ERROR != 0

@@ -198,9 +198,9 @@ pub(crate) enum Bounds {
     /// There are no values.
     None,
     Texts(Vec<u8>, Vec<u8>),
-    /// Of 64 bits.
+    /// 64-bit integers.
     Numbers(i64, i64),
-    /// Of 32 bits.
+    /// 32-bit integers.
     Numbers32(i32, i32),
     Flags(bool, bool),
 }

@@ -17,7 +17,7 @@ pub struct Shape {
     pub key: u32,
     /// Type of the value.
     pub value: ValueType,
-    /// Whether the tag describes the span, its process or its library.
+    /// Origin of the tag: the span, its process or its library.
     pub origin: Origin,
 }
 

@@ -12,7 +12,7 @@ pub struct Options {
     /// Maximum number of rows in a page: the number of rows that are decoded to find one. Values
     /// above 65536 are treated as 65536.
     pub rows_of_page: usize,
-    /// Whether the file gets a Bloom filter of trace ids, for other Parquet readers.
+    /// Enables a Bloom filter of trace ids, for other Parquet readers.
     pub bloom: bool,
 }
 

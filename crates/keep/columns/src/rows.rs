@@ -73,8 +73,8 @@ impl<R: ReadAt> File<R> {
         self.between_of(lows, None, sink)
     }
 
-    /// The same as [`File::between`], restricted to one span id if `id` is given. Of a page without
-    /// that id, only the columns of ids are read.
+    /// Like [`File::between`], restricted to one span id if `id` is given. In pages without that
+    /// id, only the columns of ids are read.
     pub fn between_of(
         &self,
         lows: RangeInclusive<u64>,

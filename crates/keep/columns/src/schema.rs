@@ -60,7 +60,7 @@ pub enum Column {
     Kind,
     /// Status that the span ended with.
     Status,
-    /// Whether the span failed.
+    /// Flag of failed spans.
     Error,
     /// Name of the operation.
     Name,
@@ -84,9 +84,9 @@ pub enum Column {
     RemoteIpv6,
     /// Port of the other end.
     RemotePort,
-    /// Whether the span must be stored regardless of sampling.
+    /// Flag of spans that must be stored regardless of sampling.
     Debug,
-    /// Whether the span shares its id with a span of another service.
+    /// Flag of spans that share their id with a span of another service.
     Shared,
     /// Times of annotations.
     AnnotationTime,
@@ -146,7 +146,7 @@ pub(crate) const COLUMNS: [Column; 28] = [
     TagLayout,
 ];
 
-/// How many values a column has for each row.
+/// Number of values that a column has for each row.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Repetition {
     Required,

@@ -1,5 +1,5 @@
-//! The text of a tag layout: one letter for each tag of a span, in order, which gives the tag's origin and the type of
-//! its value. [`LETTERS`] serves both directions.
+//! Text of a tag layout: one letter for each tag of a span, in order. The letter gives the tag's
+//! origin and the type of its value. [`LETTERS`] serves both directions.
 
 use crate::layout::{Layout, Shape, ValueType};
 use blkkin_model::Origin;

@@ -14,7 +14,7 @@ pub struct Said<'a> {
     pub body: &'a [u8],
     /// Replaces `body`: a claimed length after decompression, and the stored bytes.
     pub stored: Option<(u32, &'a [u8])>,
-    /// Whether the page claims that its first row stands for all rows of the group.
+    /// Claim that the first row stands for all rows of the group.
     pub is_same: bool,
     /// Claimed number of texts of the dictionary, and its body.
     pub dictionary: Option<(u32, &'a [u8])>,

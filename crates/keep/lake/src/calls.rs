@@ -1,5 +1,5 @@
-//! Calls between services: found in requests ([`link_table`]), summed over files ([`ledger`]), and answered for a time
-//! window ([`window`]).
+//! Calls between services: derived from requests ([`link_table`]), summed over files ([`ledger`]),
+//! and reported for a time window ([`window`]).
 
 pub(crate) mod ledger;
 pub(crate) mod link_table;

@@ -1,6 +1,7 @@
-//! Files of spans at rest: their names, indexes, cache and manifest.
+//! Files of spans at rest: names, indexes, cache and manifest.
 //!
-//! [`manifest`] says which files count, [`indexed_file`] is one of them, [`index`] describes what it is found by.
+//! [`manifest`] lists the valid files, [`indexed_file`] is one of them, [`index`] is the index of
+//! one.
 
 pub(crate) mod ascending;
 pub(crate) mod bloom;

@@ -1,8 +1,9 @@
-//! The store: takes batches, and keeps what is in memory and what is in files together. Start at [`Lake`].
+//! [`Lake`]: opens a store, starts its threads, and ends them.
 //!
-//! A batch goes the same way whether it comes from the network or, after an end that was not in order, from the
-//! journal: it is read into a block, and the block is added to the head in the order of the journal. The head becomes
-//! a file ([`crate::write`]), and files become one ([`crate::merge`]), each by one commit of the manifest.
+//! A batch takes the same path whether it arrives from the network or is recovered from the
+//! journal: it is decoded into a block, and the block is appended to the head in the order of the
+//! journal (`write/accept`). The head becomes a file (`write/flush`), and files are merged
+//! (`write/merge`), each by one commit of the manifest.
 
 use crate::calls::ledger::Ledger;
 use crate::calls::refresh;
@@ -25,37 +26,37 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// Keeps spans in a directory.
+/// Store of spans in a directory.
 pub struct Lake {
     pub(crate) shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// What was found when a store was opened.
+/// Result of opening a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Opened {
-    /// Files of spans.
+    /// Number of files of spans.
     pub files: usize,
-    /// Spans in them.
+    /// Number of spans in those files.
     pub spans: u64,
-    /// Spans that were only in the journal.
+    /// Number of spans recovered from the journal.
     pub recovered: u64,
-    /// What could not be read, and was left out: one line each.
+    /// Damage that was found and left out, one line each.
     pub damage: Vec<String>,
 }
 
 impl Lake {
-    /// Opens the store in a directory, which is made if it is not there.
+    /// Opens the store in a directory, which is created if it does not exist.
     pub fn open(directory: &Path, options: Options) -> Result<(Lake, Opened), Error> {
         let disk =
             Directory::make(directory).map_err(Error::io(directory.display().to_string()))?;
         Lake::open_on(Arc::new(disk), options)
     }
 
-    /// The same on another kind of disk.
+    /// Opens the store in the root directory of a disk, see [`Lake::open`].
     pub fn open_on(root: Arc<dyn Disk>, options: Options) -> Result<(Lake, Opened), Error> {
         let journal = root.directory("journal").map_err(Error::io("journal"))?;
-        // Whoever has the journal has the whole directory.
+        // The lock of the journal protects the whole directory.
         let (journal, recovery) = Journal::open_on(journal, options.journal.clone())?;
         let spans = root.directory("spans").map_err(Error::io("spans"))?;
         let mut opened = Opened::default();
@@ -82,7 +83,8 @@ impl Lake {
             opened.damage.push("the journal, which is missing or empty".to_owned());
         }
         manifest.next_file = manifest.next_file.max(names.next_number);
-        // Records that were refused had numbers, too, which the journal gives again: what gets them is in no file.
+        // The journal reuses the sequence numbers of records that it rejected. Records with such
+        // numbers are in no file.
         manifest.journal_sequence = manifest.journal_sequence.min(recovery.next_sequence);
         if options.notes_retention {
             manifest.retention = Some(options.retention);
@@ -96,7 +98,7 @@ impl Lake {
             let _ = naming::publish(&*spans, file.entry.number);
         }
         if are_all_open {
-            // While a file of the store cannot be read, what it was made of is kept.
+            // While a file of the store cannot be read, the files that it was merged from are kept.
             let mut left = Vec::new();
             for file in &manifest.removing {
                 let name = naming::spans_name(file.number);
@@ -158,7 +160,7 @@ impl Lake {
         Ok(())
     }
 
-    /// Waits until all that was taken is in files. It need not be for being durable.
+    /// Waits until everything accepted so far is in files. Durability does not require it.
     pub fn write_files(&self) -> Result<(), String> {
         let memory = &self.shared.memory;
         let mut state = memory.state();
@@ -171,7 +173,7 @@ impl Lake {
         state.write_error.clone().map_or(Ok(()), Err)
     }
 
-    /// Finds the calls of what is in memory now, rather than soon.
+    /// Refreshes the calls of spans in memory immediately.
     pub fn link(&self) {
         self.shared.refresh_head_links();
     }
@@ -182,14 +184,14 @@ impl Drop for Lake {
         self.shared.memory.state().is_closing = true;
         self.shared.memory.work.notify_all();
         for thread in self.threads.drain(..) {
-            // One that panicked has said so.
+            // A thread that panicked has printed its message.
             let _ = thread.join();
         }
     }
 }
 
-/// Opens the files that a manifest names. One that is damaged is left out, and put aside; one that the system does not let
-/// us read, or put aside, is left out until the store is opened again.
+/// Opens the files that a manifest names. A damaged file is left out and put aside. A file that the
+/// system does not let us read, or put aside, is left out until the store is opened again.
 pub(crate) fn open_files(
     spans: &Arc<dyn Disk>,
     cache: &Arc<Cache>,

@@ -1,8 +1,9 @@
 //! Locks that are taken in one order. Start at [`RankedMutex`].
 //!
-//! Each lock of [`crate::shared::Shared`] has a rank. A thread that holds a lock may take only locks of higher rank, so
-//! that no two threads wait for each other. Debug builds check this on each acquisition and panic when it is violated;
-//! in release builds the check and its bookkeeping are compiled out.
+//! Each lock of [`crate::shared::Shared`] has a rank. A thread that holds a lock may take only
+//! locks of higher rank, so that no two threads wait for each other. Debug builds check this on
+//! each acquisition and panic when it is violated; in release builds the check and its bookkeeping
+//! are compiled out.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock};
@@ -10,9 +11,9 @@ use std::time::Duration;
 
 /// The ranks of the store's locks, lowest first.
 pub(crate) mod rank {
-    /// The manifest: held throughout each change of it.
+    /// The manifest, throughout each change of it.
     pub(crate) const MANIFEST: u8 = 0;
-    /// File numbers that a manifest that could not be written may name.
+    /// Numbers of files that a failed write of the manifest may have named.
     pub(crate) const DOUBTFUL: u8 = 1;
     /// Files that were put aside as damaged.
     pub(crate) const DAMAGED_FILES: u8 = 2;
@@ -26,7 +27,8 @@ pub(crate) mod rank {
     pub(crate) const LEDGER: u8 = 6;
 }
 
-/// Locks a mutex without a rank. A poisoned mutex is locked too: the threads of a store go on after one panicked.
+/// Locks a mutex without a rank. A poisoned mutex is locked too: the threads of a store go on after
+/// one panicked.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -66,7 +68,7 @@ impl<T, const RANK: u8> Guard<'_, T, RANK> {
         Guard { guard: condition.wait(guard).unwrap_or_else(PoisonError::into_inner), held }
     }
 
-    /// The same as [`Guard::wait`], up to a time limit.
+    /// Like [`Guard::wait`], up to a time limit.
     #[must_use]
     pub(crate) fn wait_timeout(self, condition: &Condvar, limit: Duration) -> Self {
         let Guard { guard, held } = self;
@@ -90,8 +92,8 @@ impl<T, const RANK: u8> DerefMut for Guard<'_, T, RANK> {
     }
 }
 
-/// A value that is read as a copy and replaced as a whole, behind a lock of a rank. The lock is held for no longer than
-/// the copy or the replacement takes.
+/// A value that is read as a copy and replaced as a whole, behind a lock of a rank. The lock is
+/// held for no longer than the copy or the replacement takes.
 pub(crate) struct RankedCell<T, const RANK: u8> {
     value: RwLock<T>,
 }
@@ -123,8 +125,8 @@ impl<T, const RANK: u8> RankedCell<T, RANK> {
     }
 }
 
-/// Notes that the thread holds a lock of this rank. Guards may be dropped in any order, so held ranks are bits rather
-/// than a stack.
+/// Notes that the thread holds a lock of this rank. Guards may be dropped in any order, so held
+/// ranks are bits rather than a stack.
 struct HeldRank<const RANK: u8>;
 
 #[cfg(debug_assertions)]

@@ -1,4 +1,5 @@
-//! [`Memory`]: the head of spans that are in no file, with its counters, and the buffers that batches are read with.
+//! [`Memory`]: the head of spans that are in no file yet, the counters, and spare buffers for
+//! decoding.
 
 use crate::Options;
 use crate::files::cache::Cache;
@@ -12,20 +13,21 @@ use blkkin_wire::{Decoder, End, Outcome};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-/// How long who brings a batch waits for room before it is turned away.
+/// Time that a new batch waits for room before it is rejected.
 pub(crate) const WAIT_FOR_ROOM: Duration = Duration::from_secs(1);
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Decoders and blocks that are kept for the next batch.
+/// Maximum number of spare decoders, and of spare blocks.
 const SPARE_MAX: usize = 16;
 
-/// What is in memory. The journal's thread has a part in it, so that it must not have the journal.
+/// State in memory. The journal's thread holds a reference to it, so it must not hold one to the
+/// journal.
 pub(crate) struct Memory {
     pub(crate) options: Options,
     state: RankedMutex<State, { rank::STATE }>,
-    /// The head has become smaller.
+    /// Notified when the head may have become smaller, or a flush has failed.
     pub(crate) room: Condvar,
-    /// There may be something to write, or to end.
+    /// Notified when the head may need a flush, or the store closes.
     pub(crate) work: Condvar,
     spare_decoders: Mutex<Vec<Decoder>>,
     spare_blocks: Mutex<Vec<Block>>,
@@ -35,22 +37,22 @@ pub(crate) struct Memory {
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) head: Head,
-    /// When the first span that is in no file came.
+    /// Uptime when the oldest span that is in no file arrived.
     pub(crate) unwritten_since: Option<Duration>,
     pub(crate) counters: Counters,
-    /// All accepted spans that the head has, or had and are in files.
+    /// Sums over all accepted spans, whether in the head or in files.
     pub(crate) totals: Totals,
-    /// Why files cannot be written.
+    /// Message of the last failed flush; `None` if the last flush succeeded.
     pub(crate) write_error: Option<String>,
-    /// Somebody waits until all records of the journal before this one are in files.
+    /// All records of the journal before this one must be flushed, as somebody waits for that.
     pub(crate) flush_target: u64,
-    /// Up to here they are.
+    /// All records of the journal before this one are in files.
     pub(crate) written: u64,
     pub(crate) is_closing: bool,
 }
 
 impl Memory {
-    /// An empty head behind the records of the journal that are in files.
+    /// An empty head, which starts at the first record of the journal that is in no file.
     pub(crate) fn new(options: Options, state: State, cache: Arc<Cache>) -> Memory {
         Memory {
             options,
@@ -99,7 +101,7 @@ impl Memory {
         }
     }
 
-    /// Waits a little if there is too much that is in no file.
+    /// Waits up to [`WAIT_FOR_ROOM`] until the head is within its memory limit.
     pub(crate) fn wait_for_room(&self) -> Result<(), Refusal> {
         let deadline = Instant::now() + WAIT_FOR_ROOM;
         let mut state = self.state();
@@ -116,7 +118,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Reads a batch, and what becomes of its spans by its policy.
+    /// Decodes a batch. Its policy decides whether an error rejects spans or the whole batch.
     pub(crate) fn decode(&self, batch: &Batch<'_>) -> (Outcome, Vec<Block>) {
         let spare = lock(&self.spare_decoders).pop();
         let mut decoder = spare.unwrap_or_else(|| Decoder::new(self.options.limits));
@@ -132,7 +134,7 @@ impl Memory {
         lock(&self.spare_blocks).pop().unwrap_or_default()
     }
 
-    /// A block that nobody needs any more is kept, if it is of a usual size.
+    /// Keeps a block for reuse, if it is of a usual size.
     pub(crate) fn recycle_block(&self, mut block: Block) {
         let mut spare = lock(&self.spare_blocks);
         if spare.len() < SPARE_MAX && block.memory_bytes() < 4 << 20 {
@@ -141,7 +143,7 @@ impl Memory {
         }
     }
 
-    /// Adds what so many records of the journal say, which follow those that were added before.
+    /// Appends the spans of the next `records` records of the journal to the head.
     pub(crate) fn publish(&self, blocks: Vec<Block>, records: u64, outcome: &Outcome) {
         let spans: u64 = blocks.iter().map(|block| block.len() as u64).sum();
         let mut state = self.state();
@@ -163,12 +165,12 @@ impl Memory {
         }
     }
 
-    /// What is in no file may need what files have in memory: half of its own it has for itself.
+    /// Shrinks the cache by the memory of the head beyond half of the head's own limit.
     fn shrink_cache(&self, head_bytes: usize) {
         self.cache.give_way_to(head_bytes.saturating_sub(self.options.memory_bytes_max / 2));
     }
 
-    /// The head may have become smaller.
+    /// Notifies waiters that the head may have become smaller.
     pub(crate) fn notify_room(&self) {
         let bytes = self.state().head.memory_bytes();
         self.shrink_cache(bytes);
@@ -185,7 +187,7 @@ impl Memory {
     }
 }
 
-/// How many spans a batch had that were refused.
+/// Number of rejected spans of a batch.
 fn refused(outcome: &Outcome) -> u64 {
     outcome.refused + u64::from(matches!(outcome.end, End::Broken(_)))
 }

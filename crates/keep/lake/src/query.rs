@@ -1,4 +1,5 @@
-//! Answers of a store. [`span_store`] implements the trait, [`snapshot`] is what a query reads, [`search`] finds requests.
+//! Queries. [`span_store`] implements the trait of stores, [`snapshot`] is the state that a query
+//! reads, [`search`] finds requests.
 
 mod latency;
 mod measure;

@@ -1,38 +1,38 @@
-//! Which files go, as they are too old or too many. Start at [`Retention::expired`].
+//! [`Retention`]: which files expire by age or size. Start at [`Retention::expired`].
 
 use crate::files::file_entry::FileEntry;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// How long spans are kept, and how many.
+/// Age and size up to which spans are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retention {
-    /// After this time they go, whatever room there is.
+    /// Maximum age, whatever room there is.
     pub age: Option<Duration>,
-    /// All files together, without the journal. The oldest go first. Those that cannot be read count for half of it at
-    /// most, as they do not go.
+    /// Maximum size of all files, without the journal; the oldest files expire first. Files that
+    /// cannot be read do not expire, so they count for at most half of this.
     pub bytes: Option<u64>,
 }
 
-/// Of the bytes that there are, this part at most goes for its age in a minute: a clock that jumps by a year must not
-/// cost the store.
+/// At most one part in this many of all bytes expires by age in a minute: a clock that jumps by a
+/// year must not empty the store.
 const PART_A_MINUTE: u64 = 20;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// When and how much went for its age.
+/// Rate limit of expiry by age.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Allowance {
-    /// Since some moment, by a clock that does not jump.
+    /// Uptime at which the current minute began.
     minute: Option<Duration>,
     bytes: u64,
 }
 
 impl Retention {
-    /// All spans are kept.
+    /// Keeps all spans.
     pub const ALL: Retention = Retention { age: None, bytes: None };
 
-    /// Whether it removes spans that another retention keeps.
+    /// Returns whether this retention removes spans that `other` keeps.
     pub fn is_shorter_than(&self, other: &Retention) -> bool {
         let is_less = |one: Option<u128>, other: Option<u128>| {
             one.unwrap_or(u128::MAX) < other.unwrap_or(u128::MAX)
@@ -41,8 +41,8 @@ impl Retention {
             || is_less(self.bytes.map(u128::from), other.bytes.map(u128::from))
     }
 
-    /// How many of the files, the oldest first, go now, where others take so many bytes. `now_ns` is the time of day,
-    /// `uptime` that of a clock that does not jump.
+    /// Number of files, from the oldest on, that expire now. `others_bytes` is the size of files
+    /// that count but cannot expire. `now_ns` is the time of day, `uptime` is monotonic.
     pub(crate) fn expired(
         &self,
         files: &[FileEntry],
@@ -72,7 +72,8 @@ impl Retention {
         count
     }
 
-    /// What may go in a minute of so many bytes; twice what must, if little time is kept.
+    /// Bytes that may expire by age in a minute. With a short maximum age it is twice the necessary
+    /// rate.
     fn a_minute(&self, bytes: u64) -> u64 {
         let age = self.age.unwrap_or(Duration::MAX).max(Duration::from_secs(1));
         let must = (bytes as f64 * (MINUTE.as_secs_f64() / age.as_secs_f64()).min(1.0)) as u64;
@@ -80,8 +81,8 @@ impl Retention {
     }
 }
 
-/// When each of the files was received, as far as that is known. Where the clock was ahead then, it was before the next
-/// file at least: such a file must not keep all that are behind it for years.
+/// The time at which each file was received, corrected for a clock that was ahead: a time in the
+/// future becomes that of the next file, so that the file does not keep all later ones for years.
 fn received(files: &[FileEntry], now_ns: u64) -> Vec<u64> {
     let mut before_ns = now_ns;
     let mut received: Vec<u64> = files
@@ -99,7 +100,7 @@ fn received(files: &[FileEntry], now_ns: u64) -> Vec<u64> {
 }
 
 impl Allowance {
-    /// Whether a file may go. One may in each minute, however large it is.
+    /// Returns whether a file may expire. Each minute at least one may, however large it is.
     fn take(&mut self, bytes: u64, a_minute: u64, uptime: Duration) -> bool {
         let begins = self.minute.is_none_or(|minute| uptime.saturating_sub(minute) >= MINUTE);
         if begins {

@@ -36,12 +36,12 @@ pub(crate) type FileList = Arc<Vec<Arc<IndexedFile>>>;
 /// | 5 | `head_links` | calls of spans in memory |
 /// | 6 | `ledger` | sums of the calls of all files |
 ///
-/// Changes of the files and of the head that belong together are made under the lock of the state, so
-/// that a snapshot finds each span in one of them and not in both. Whoever removes files from the disk
-/// holds none of the locks from `state` on: removing takes long.
+/// Changes of the files and of the head that belong together are made under the lock of the state,
+/// so that a snapshot finds each span in one of them and not in both. Whoever removes files from
+/// the disk holds none of the locks from `state` on: removing takes long.
 ///
-/// Other mutexes have no rank: those of the cache, of spare decoders and blocks, and of a file's retry
-/// times. No lock of the table is taken under them.
+/// Other mutexes have no rank: those of the cache, of spare decoders and blocks, and of a file's
+/// retry times. No lock of the table is taken under them.
 pub(crate) struct Shared {
     pub(crate) memory: Arc<Memory>,
     pub(crate) root: Arc<dyn Disk>,
@@ -62,23 +62,23 @@ pub(crate) struct Shared {
     pub(crate) damaged_files: RankedMutex<DamagedFiles, { rank::DAMAGED_FILES }>,
 }
 
-/// Links of what the head had, and what they were found by.
+/// Calls of the spans in memory, and the generation of the head that they were derived from.
 #[derive(Default)]
 pub(crate) struct HeadLinks {
     pub(crate) links: Arc<Vec<LinkCount>>,
-    /// What files have of its requests.
+    /// Spans of the head's requests that are in files.
     pub(crate) earlier: Arc<EarlierSpans>,
     pub(crate) added: u64,
     pub(crate) written: u64,
 }
 
 impl Shared {
-    /// All that can be asked for just now.
+    /// Takes a snapshot for a query.
     pub(crate) fn snapshot(&self) -> Snapshot {
         self.snapshot_of(&mut self.memory.state())
     }
 
-    /// A file appears, and what it was made of is gone from the head, while the state is locked.
+    /// Takes a snapshot under the lock of the state, under which spans move from the head to files.
     pub(crate) fn snapshot_of(&self, state: &mut State) -> Snapshot {
         let batches = state.head.snapshot();
         let files = self.files.get();
@@ -86,10 +86,11 @@ impl Shared {
         Snapshot { batches, earlier, files }
     }
 
-    /// What has been taken, is kept and is gone.
+    /// Counts accepted, stored and removed spans, and the memory and disk space in use.
     pub(crate) fn counters(&self) -> Counters {
         let files = self.files.get();
-        // Who has it may be removing files, which nobody waits for who has the state.
+        // A thread that holds this lock may be removing files. The lock of the state must not wait
+        // for that.
         let (aside_bytes, aside_removed) = {
             let aside = self.damaged_files.lock();
             (aside.bytes(), aside.removed)
@@ -115,8 +116,9 @@ impl Shared {
         }
     }
 
-    /// Calls in some minutes: those of files, as far as they are known, the files, and the calls of what is in none as
-    /// they were found last, unless it is in files by now.
+    /// The calls in a range of minutes: sums of files as far as the ledger has them, the files, and
+    /// the calls of spans in memory as of the last refresh. The latter are empty if the head was
+    /// flushed since.
     pub(crate) fn known_links(
         &self,
         minutes: &RangeInclusive<u64>,
@@ -126,7 +128,7 @@ impl Shared {
         let head = self.head_links.lock();
         let is_current = head.written == state.head.written;
         let links = if is_current { Arc::clone(&head.links) } else { Arc::default() };
-        // Files come and go while the state is locked, so that nobody is in both or none of them.
+        // Files change under the lock of the state, so that each span is counted once.
         let ledger = self.ledger.lock();
         drop((head, state));
         (ledger.calls(minutes), files, links)

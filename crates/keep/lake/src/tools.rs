@@ -1,4 +1,5 @@
-//! Operations on a store's directory other than those of a running [`Lake`](crate::Lake): list, inspect, adopt, copy.
+//! Operations on a store's directory outside of a running [`Lake`](crate::Lake): list, inspect,
+//! adopt, copy.
 
 pub(crate) mod adopt;
 pub(crate) mod inspect;

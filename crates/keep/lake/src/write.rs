@@ -1,5 +1,6 @@
-//! From batches to files: a batch is read ([`batch`]), appended to the journal and published to the head ([`accept`]);
-//! the head is written to a file ([`flush`]), and files are merged and expire ([`merge`]).
+//! From batches to files. A batch is decoded ([`batch`]), appended to the journal and published to
+//! the head ([`accept`]). The head is flushed to files ([`flush`]), which are merged and expire
+//! ([`merge`]).
 
 pub(crate) mod accept;
 pub(crate) mod batch;

@@ -1,30 +1,31 @@
-//! The calls of all files, added up so that those of any window are known at once: by the minute, by four minutes, by
-//! sixteen, and so on, and of all times. Start at [`Ledger::calls`].
+//! [`Ledger`]: sums of the calls of all files, in a hierarchy of time slots (1, 4, 16, … minutes,
+//! and all time), so that the calls of any window are a sum of few nodes. Start at
+//! [`Ledger::calls`].
 //!
-//! Files come and go, and what they counted is added and taken away; those that are merged count what they counted. Where
-//! there are more minutes than there is room for, the oldest are forgotten, the shortest spans of time first: the calls at
-//! the ends of a window that lies there are asked of files.
+//! The counts of a file are added when it is committed and subtracted when it expires. Merging does
+//! not change the sums. If memory runs out, the oldest slots are dropped, the shortest slots first.
+//! The calls at the ends of a window that lies there must then be read from files.
 
 use crate::files::index::{LAST_MINUTE, LinkCount, NO_DURATION};
 use foldhash::fast::RandomState;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
 
-/// Each level has spans of time so much longer, as a power of two, than the one before.
+/// Binary logarithm of the ratio between slots of adjacent levels.
 const LEVEL_BITS: u32 = 2;
-/// The last one has some eleven days.
+/// Number of levels. A slot of the last one has about eleven days.
 const LEVELS: usize = 8;
 
-/// Of durations, one that says that there is none among them.
+/// Number of duration codes, including the one for spans without a duration.
 const CODES: usize = NO_DURATION as usize + 1;
 
-/// What a sum takes beside its durations.
+/// Approximate memory of a sum without its durations, in bytes.
 const SUM_BYTES: usize = 64;
 
-/// Who calls, and who is called.
+/// Calling service and called service.
 pub(crate) type Pair = (String, String);
 
-/// The calls of all files.
+/// Sums of the calls of all files.
 pub(crate) struct Ledger {
     bytes_max: usize,
     bytes: usize,
@@ -33,18 +34,18 @@ pub(crate) struct Ledger {
     total: Node,
     levels: [Level; LEVELS],
     adder: Adder,
-    /// Nothing is known any more, as the total alone takes too much.
+    /// The ledger is empty for good, because the total alone exceeded the memory limit.
     is_lost: bool,
 }
 
 #[derive(Default)]
 struct Level {
     nodes: BTreeMap<u64, Node>,
-    /// Those before this one are forgotten.
+    /// Slots before this one were dropped.
     from: u64,
 }
 
-/// By the number of a pair.
+/// Sums by the number of a pair.
 #[derive(Default)]
 struct Node {
     sums: HashMap<u32, CallSum, RandomState>,
@@ -57,35 +58,38 @@ struct CallSum {
     durations: DurationRuns,
 }
 
-/// How many took how long, in runs of codes. Of each run first how many codes come before it that are in none, then its
-/// kind and its length: how many codes it spans, or how many pairs it has. Where nearly every code has a number the numbers follow, all of a width, so that adding
-/// them up is as quick as adding up an array; elsewhere pairs of a byte each, how much more the code is, and the number.
+/// Histogram of duration codes, run-length encoded. A run consists of the gap to the previous run,
+/// its encoding and its length, followed by the counts. Dense runs have a count of fixed width for
+/// each code, so that adding them is as fast as adding an array; their length is a number of codes.
+/// Sparse runs ([`PAIRS`]) have a byte for the gap to the next code and a byte for its count; their
+/// length is a number of pairs.
 #[derive(Default)]
 struct DurationRuns(Box<[u8]>);
 
-/// The kind of a run of pairs. Others are the width of a number in bytes, as a power of two.
+/// Encoding number of sparse runs. Other numbers give the width of a count: the binary logarithm of
+/// its bytes.
 const PAIRS: u8 = 4;
 
-/// How much more a code may be than the one before, in a run of numbers of a width.
+/// Maximum distance of adjacent codes in a dense run.
 const GAP_MAX: u16 = 4;
 
-/// So many codes that something has are in a run at most, as all have the width that the greatest number needs.
+/// Maximum number of nonzero counts in a run. The greatest count sets the width of the whole run.
 const RUN_MAX: usize = 32;
 
-/// A node of which the calls are added, or taken away.
+/// A node, and whether its sums are added or subtracted.
 type Signed<'s> = (&'s Node, bool);
 
-/// The calls of a window: what is known, and which minutes files must be asked about.
+/// Calls of a window: the sums that the ledger knows, and the minutes that must be read from files.
 #[derive(Default)]
 pub(crate) struct Calls {
     pub(crate) links: Vec<LinkCount>,
     pub(crate) missing: Vec<RangeInclusive<u64>>,
 }
 
-/// What the sums of a pair are added up in.
+/// Accumulator of the durations of one pair.
 pub(crate) struct Adder {
     durations: Box<[i64; CODES]>,
-    /// The first code that something was added to, and the one after the last.
+    /// The range of codes that were added to.
     codes: (usize, usize),
 }
 
@@ -103,12 +107,12 @@ impl Ledger {
         }
     }
 
-    /// About what it takes in memory.
+    /// Approximate memory in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Adds what a file has counted, or takes it away.
+    /// Adds the counts of a file `times` times; -1 subtracts them.
     pub(crate) fn add(&mut self, counts: &[LinkCount], times: i64) {
         if self.is_lost {
             return;
@@ -156,7 +160,7 @@ impl Ledger {
         }
     }
 
-    /// The calls of requests that began in some minutes, in order of parent and child.
+    /// The calls of requests that began in a range of minutes, in order of caller and callee.
     pub(crate) fn calls(&self, minutes: &RangeInclusive<u64>) -> Calls {
         let mut calls = Calls::default();
         if self.is_lost {
@@ -183,7 +187,7 @@ impl Ledger {
         calls
     }
 
-    /// Whether no request began outside of some minutes.
+    /// Returns whether all requests began in the range.
     fn spans_all(&self, minutes: &RangeInclusive<u64>) -> bool {
         let shortest = self.levels.iter().zip(0..).find(|(level, _)| level.from == 0);
         let Some((level, number)) = shortest else {
@@ -196,8 +200,8 @@ impl Ledger {
         })
     }
 
-    /// The nodes that together have the calls of the minutes that a node has a part in: its parts within them, or it less
-    /// its parts outside, whichever are fewer.
+    /// Collects the nodes whose sum is the calls of a node within the range: either its children
+    /// inside, or the node itself minus its children outside, whichever are fewer.
     fn gather<'s>(
         &'s self,
         (level, slot, node): (usize, u64, &'s Node),
@@ -216,7 +220,7 @@ impl Ledger {
             nodes.push((node, is_added));
             return;
         }
-        // One minute is within or not.
+        // Level 0: a minute is inside or outside as a whole.
         let Some(below) = level.checked_sub(1) else { return };
         let known_from = minutes_from(below, self.levels[below].from);
         if first < known_from {
@@ -229,12 +233,13 @@ impl Ledger {
             within += u32::from(first <= *of_part.start() && *of_part.end() <= last);
             outside += u32::from(*of_part.end() < first || last < *of_part.start());
         }
-        // Nothing below of it is forgotten then.
+        // Subtraction requires that no slot below the node was dropped.
         if outside < within && self.levels[0].from <= *of_node.start() {
             nodes.push((node, is_added));
             for (&part, node) in parts {
                 let part = (below, part, node);
-                // The minutes end within the part, or on one side of it, as others are within them.
+                // A child is outside as a whole, inside as a whole, or contains one end of the
+                // range.
                 if *of_node.start() < first {
                     let before = *of_node.start()..=first - 1;
                     self.gather(part, !is_added, &before, nodes, missing);
@@ -279,7 +284,7 @@ impl Ledger {
     }
 }
 
-/// The first minute of a slot, or the last one there is if that is more.
+/// The first minute of a slot, saturating.
 fn minutes_from(level: usize, slot: u64) -> u64 {
     slot.saturating_mul(1 << (LEVEL_BITS * level as u32))
 }
@@ -291,7 +296,7 @@ fn minutes_of(level: usize, slot: u64) -> RangeInclusive<u64> {
 }
 
 impl Node {
-    /// Adds calls, and says how many more bytes that takes.
+    /// Adds counts of a pair. Returns the growth in bytes.
     fn add(&mut self, pair: u32, count: &LinkCount, times: i64, adder: &mut Adder) -> isize {
         let sum = self.sums.entry(pair).or_default();
         let before = if sum.is_none() { 0 } else { sum.bytes() };
@@ -327,7 +332,7 @@ impl CallSum {
 }
 
 impl DurationRuns {
-    /// Of counts in order of code.
+    /// Encodes counts in order of code.
     fn of(counts: &[(u16, i64)]) -> DurationRuns {
         let mut to = Vec::with_capacity(2 * counts.len());
         let (mut end, mut rest) = (0, counts);
@@ -366,7 +371,7 @@ impl DurationRuns {
         DurationRuns(to.into())
     }
 
-    /// Calls `each` with the first code of each run, what kind it is, and its bytes.
+    /// Calls `each` with the first code of each run, its encoding and its bytes.
     fn each_run(&self, mut each: impl FnMut(usize, u8, &[u8])) {
         let (mut end, mut rest) = (0, &self.0[..]);
         while !rest.is_empty() {
@@ -385,7 +390,7 @@ impl DurationRuns {
     }
 }
 
-/// Of how many bytes a number is, as a power of two.
+/// Width of a number: the binary logarithm of its bytes.
 fn width_of(number: i64) -> u8 {
     match number {
         -0x80..=0x7f => 0,
@@ -395,7 +400,7 @@ fn width_of(number: i64) -> u8 {
     }
 }
 
-/// Seven bits in each byte, the lowest first.
+/// Writes a LEB128 variable-length integer.
 fn write_varint(to: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         to.push(number as u8 | 0x80);
@@ -426,13 +431,13 @@ impl Default for Adder {
 impl Adder {
     #[inline]
     pub(crate) fn add(&mut self, code: u16, times: i64) {
-        // There are no others.
+        // Codes are below `CODES`; the remainder avoids a bounds check.
         let code = usize::from(code) % CODES;
         self.codes = (self.codes.0.min(code), self.codes.1.max(code + 1));
         self.durations[code] = self.durations[code].saturating_add(times);
     }
 
-    /// Adds counts, or takes them away.
+    /// Adds or subtracts a histogram.
     fn add_all(&mut self, counts: &DurationRuns, is_added: bool) {
         counts.each_run(|first, kind, numbers| match kind {
             PAIRS => self.add_pairs(first, numbers, is_added),
@@ -466,8 +471,8 @@ impl Adder {
         let end = first + numbers.len();
         let Some(durations) = self.durations.get_mut(first..end) else { return };
         self.codes = (self.codes.0.min(first), self.codes.1.max(end));
-        // Without the looks for an overflow that would keep this from being done for several at a time: a sum of calls
-        // is far from it.
+        // Wrapping arithmetic lets the compiler vectorize the loop. Sums of calls are far from
+        // overflow.
         let both = durations.iter_mut().zip(numbers);
         if is_added {
             both.for_each(|(sum, &it)| *sum = sum.wrapping_add(number(it)));
@@ -476,7 +481,7 @@ impl Adder {
         }
     }
 
-    /// What was added up, which is forgotten.
+    /// Returns the accumulated histogram and resets the accumulator.
     pub(crate) fn drain(&mut self) -> Vec<(u16, i64)> {
         let (first, end) = std::mem::replace(&mut self.codes, (usize::MAX, 0));
         let Some(added) = self.durations.get_mut(first..end) else { return Vec::new() };
@@ -548,7 +553,8 @@ mod tests {
         sums
     }
 
-    /// Those of the ledger, and of the files for minutes that it has forgotten, are those of all files.
+    /// Those of the ledger, and of the files for minutes that it has forgotten, are those of all
+    /// files.
     #[test]
     fn any_window_is_known() {
         for bytes_max in [usize::MAX, 20_000, 8_000, 3_000, 100] {

@@ -1,4 +1,4 @@
-//! Adds up which services call which, by the minute in which requests began. Start at [`LinkTable`].
+//! [`LinkTable`]: counts calls between services by the minute in which their requests began.
 
 use crate::files::index::LinkCount;
 use crate::files::indexed_file::IndexedFile;
@@ -13,10 +13,10 @@ use std::sync::Arc;
 
 pub(crate) const MINUTE_NS: u64 = 60_000_000_000;
 
-/// Calls by minute, who calls and who is called.
+/// Calls by minute, caller and callee.
 #[derive(Default)]
 pub(crate) struct LinkTable {
-    /// By minute, and by the numbers of who calls and who is called.
+    /// Keys are a minute and the numbers of caller and callee.
     links: HashMap<(u64, u32, u32), CallSum, RandomState>,
     names: Vec<Box<str>>,
     numbers: HashMap<Box<str>, u32, RandomState>,
@@ -29,27 +29,27 @@ struct CallSum {
     durations: BTreeMap<u16, i64>,
 }
 
-/// Spans of a request may come so long after others that they are in another file.
+/// Spans of a request may arrive this long after others of it and thus be in another file.
 const LATE_NS: u64 = 2_000_000_000;
 
-/// So often one of the files of before is read for a request: when more spans come late than that, their calls may be
-/// counted wrongly, and their requests be out of order, rather than that all goes slowly.
+/// Maximum number of reads of earlier files that found spans. If more spans arrive late, their
+/// calls may be counted wrongly and their requests be out of order, but ingest does not slow down.
 const READS_MAX: usize = 1024;
 
-/// So often a file is that has nothing of that time.
+/// Maximum number of reads of files that have no spans of the time in question.
 const FAR_READS_MAX: usize = 128;
 
-/// So much is kept of what is read so, about.
+/// Approximate limits of the spans kept from earlier files.
 const EARLIER_SPANS_MAX: usize = 32 << 10;
 const EARLIER_BYTES_MAX: usize = 16 << 20;
 
-/// Fewer spans than this are not worth another thread.
+/// Up to this many spans are linked by one thread.
 const ALONE_MAX: usize = 4096;
 
-/// What files of before have of some requests.
+/// Spans of some requests in earlier files.
 pub(crate) struct EarlierSpans {
     spans: Block,
-    /// That is all.
+    /// True if no earlier file has further spans of these requests.
     is_whole: bool,
     spans_max: usize,
     reads_left: usize,
@@ -63,7 +63,7 @@ impl Default for EarlierSpans {
 }
 
 impl EarlierSpans {
-    /// As much as so many files together would have known.
+    /// Limits for as much as `count` files together would have read.
     pub(crate) fn of_files(count: usize) -> EarlierSpans {
         EarlierSpans {
             spans: Block::new(),
@@ -82,12 +82,12 @@ impl EarlierSpans {
         self.is_whole
     }
 
-    /// It is known that there is more.
+    /// Notes that earlier files have more spans.
     pub(crate) fn mark_incomplete(&mut self) {
         self.is_whole = false;
     }
 
-    /// Reads what a file has of requests with this lower half of the id.
+    /// Reads the spans of a file whose trace ids have this lower half.
     pub(crate) fn read(&mut self, file: &IndexedFile, low: u64) {
         if !file.may_hold(low) {
             return;
@@ -95,7 +95,7 @@ impl EarlierSpans {
         let before = self.spans.len();
         let mut sink = LimitedSink { spans: &mut self.spans, most: self.spans_max };
         let read = if self.reads_left > 0 { file.send(low..=low, &mut sink) } else { Ok(false) };
-        // What cannot be read is told by who asks for it.
+        // Read errors are reported by queries that need the file.
         self.is_whole &= read.unwrap_or(false);
         self.reads_left -= usize::from(self.spans.len() > before).min(self.reads_left);
     }
@@ -107,7 +107,7 @@ impl EarlierSpans {
     }
 }
 
-/// Takes spans up to what is kept.
+/// Appends spans to a block up to a limit.
 struct LimitedSink<'b> {
     spans: &'b mut Block,
     most: usize,
@@ -122,21 +122,22 @@ impl SpanSink for LimitedSink<'_> {
     }
 }
 
-/// What requests show, together with their spans that are in files of before.
+/// Result of linking requests together with their spans in earlier files.
 pub(crate) struct LinkResult {
-    /// Calls that were not shown before.
+    /// Calls that the earlier files did not count.
     pub(crate) table: LinkTable,
-    /// Which spans are in those files already.
+    /// Indexes of the spans that earlier files contain already.
     pub(crate) known: HashSet<usize>,
-    /// All that is there.
+    /// Spans of the requests in earlier files.
     pub(crate) earlier: EarlierSpans,
 }
 
 impl LinkTable {
-    /// Finds the calls that requests show, and did not show by those of their spans that are in files of before.
+    /// Finds the calls that requests show, minus those that their spans in earlier files showed
+    /// alone.
     pub(crate) fn of(sorted: &Sorted<'_>, before: &[Arc<IndexedFile>]) -> LinkResult {
         let low = |index: usize| low_of(sorted, index);
-        // A request is not cut in two.
+        // The spans of a request stay in one half.
         let half = if sorted.len() <= ALONE_MAX { sorted.len() } else { sorted.len() / 2 };
         let middle = half + (half..sorted.len()).take_while(|&at| low(at) == low(half)).count();
         if middle == sorted.len() {
@@ -149,7 +150,7 @@ impl LinkTable {
         linked.table.merge(&other.table.counts());
         linked.known.extend(other.known);
         linked.earlier.is_whole &= other.earlier.is_whole;
-        // Both have room for twice as much.
+        // The limits are far below the capacity of a block.
         linked.earlier.is_whole &= linked.earlier.spans.append(&other.earlier.spans).is_ok();
         linked
     }
@@ -174,7 +175,7 @@ impl LinkTable {
         number
     }
 
-    /// Adds what was counted before.
+    /// Adds counts.
     pub(crate) fn merge(&mut self, counts: &[LinkCount]) {
         for count in counts {
             let key = (count.minute, self.number(&count.parent), self.number(&count.child));
@@ -182,7 +183,7 @@ impl LinkTable {
         }
     }
 
-    /// In order.
+    /// Returns the counts in order of minute, caller and callee.
     pub(crate) fn counts(self) -> Vec<LinkCount> {
         let LinkTable { links, names, .. } = self;
         let name = |number: u32| names[number as usize].clone().into_string();
@@ -241,7 +242,7 @@ impl CallSum {
     }
 }
 
-/// Finds the calls of requests.
+/// Finds the calls of requests one by one.
 struct RequestLinker<'p> {
     table: LinkTable,
     known: HashSet<usize>,
@@ -263,7 +264,8 @@ impl RequestLinker<'_> {
             return;
         }
         self.all_earlier.add(&all);
-        // What all of it shows, but for what was counted when the files of before were made.
+        // Subtract what was counted when the earlier files were written; all calls of the request
+        // are added below.
         self.link_block(&all, -1);
         let (mut one, mut other) = (Scratch::default(), Scratch::default());
         let mut there: HashMap<u64, Vec<Row>, RandomState> = HashMap::default();
@@ -304,8 +306,8 @@ impl RequestLinker<'_> {
         self.linker.link(spans, |_| true, |call| table.add(minute, &call, times));
     }
 
-    /// The spans of a request that are in files of before: in those that have something of its time, and if some are
-    /// still missing that others are below of, in any.
+    /// Reads the spans of a request from earlier files. Files with spans of about that time are
+    /// read first. Other files are read only if spans have parents that were not found yet.
     fn earlier(&mut self, spans: &[SpanRef<'_>], low: u64) -> Block {
         let first = spans.iter().filter_map(|span| span.start_ns).min();
         let end = |span: &SpanRef<'_>| {
@@ -326,7 +328,7 @@ impl RequestLinker<'_> {
         };
         let before = self.before;
         before.iter().filter(|file| is_near(file)).for_each(|file| found.read(file, low));
-        // The newest first: a request hardly ever goes on for long.
+        // Newest first: a request hardly ever lasts long.
         let far = before.iter().rev().filter(|file| !is_near(file));
         let mut lacks = None;
         for file in far {
@@ -351,7 +353,7 @@ impl RequestLinker<'_> {
     }
 }
 
-/// Whether there are spans whose parents are neither among them nor found.
+/// Returns whether a parent is neither among the spans nor in `found`.
 fn lacks_parents(spans: &[SpanRef<'_>], found: &Block) -> bool {
     let rows = 0..found.len() as Row;
     let mut ids: Vec<SpanId> = spans.iter().map(|span| span.id).collect();
@@ -362,7 +364,7 @@ fn lacks_parents(spans: &[SpanRef<'_>], found: &Block) -> bool {
     parents.any(|parent| ids.binary_search(&parent).is_err())
 }
 
-/// What linking needs to know of a span.
+/// The fields of a span that linking needs.
 fn outline(block: &Block, row: Row) -> SpanRef<'_> {
     SpanRef {
         parent_id: block.parent_id(row),

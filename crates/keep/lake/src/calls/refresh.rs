@@ -1,17 +1,17 @@
-//! The thread that finds the calls of spans in memory. Start at [`run`].
+//! The thread that refreshes the calls of spans in memory. Start at [`run`].
 
 use crate::calls::link_table::{LinkResult, LinkTable};
 use crate::shared::{HeadLinks, Shared};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How often to look whether there is something new in memory.
+/// Interval for checking whether the head has changed.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Looking may take this part of the time.
+/// Refreshing takes at most about one part in this many of the time.
 const LOOKS_PART: u32 = 10;
 
-/// Finds the links of what is in memory, until the store ends.
+/// Refreshes the calls of spans in memory until the store closes.
 pub(crate) fn run(shared: &Shared) {
     let mut next = Instant::now();
     loop {
@@ -33,7 +33,8 @@ pub(crate) fn run(shared: &Shared) {
 }
 
 impl Shared {
-    /// Finds the links of what is in no file again, and what files have of its requests, if that has changed.
+    /// Links the spans in memory again, together with their requests' spans in files, if the head
+    /// has changed.
     pub(crate) fn refresh_head_links(&self) {
         let (snapshot, added, written) = {
             let mut state = self.memory.state();

@@ -1,13 +1,13 @@
-//! Numbers that never become less, each with a few bits of its own: in blocks, of which each has its first number, and
-//! then differences of as many bits as its greatest one. Start at [`write`] and [`Ascending`].
+//! Nondecreasing integers, each with a few bits of payload, in blocks. A block has a first number
+//! and differences, whose width fits its greatest one. Start at [`write`] and [`Ascending`].
 //!
 //! ```text
-//! list   = first numbers of blocks, how wide all blocks before are, blocks, padding
-//! block  = 128 times: difference to the number before, own bits
+//! list   = first numbers of blocks, sums of widths before each block, blocks, padding
+//! block  = 128 times: difference to the previous number, payload
 //! ```
 //!
-//! A block of numbers of w bits takes 16 w bytes. So the sum of the widths of all blocks before says where one begins,
-//! and a search looks into the first numbers alone.
+//! A block of width w takes 16 w bytes. The sum of the widths of all earlier blocks therefore gives
+//! its offset, and a search reads the first numbers alone.
 
 use crate::files::bytes::read;
 use crate::files::packed::{PADDING_BYTES, WIDTH_MAX, extract, pack, width_of};
@@ -17,31 +17,31 @@ use std::borrow::Cow;
 use std::io;
 use std::ops::Range;
 
-/// Numbers of a block.
+/// Numbers in a block.
 const BLOCK: u32 = 128;
 
-/// What a block takes for each bit of its width.
+/// Bytes of a block for each bit of its width.
 const UNIT_BYTES: u64 = (BLOCK / 8) as u64;
 
-/// What does not take more than this is read at once to look into it, not number by number.
+/// Lists up to this size are read whole, longer ones block by block.
 const READ_WHOLE_BYTES: u64 = 16 << 10;
 
-/// What is known of a list, without which it cannot be read.
+/// Parameters of a list, which are stored apart from it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Shape {
-    /// How many numbers there are.
+    /// Number of numbers.
     pub(crate) len: u32,
-    /// Bits of the first number of a block.
+    /// Width of the first number of a block, in bits.
     first: u32,
-    /// Bits of each number's own.
+    /// Width of the payload, in bits.
     pub(crate) own: u32,
-    /// The sum of all blocks' widths.
+    /// Sum of the widths of all blocks.
     units: u32,
-    /// The width of the last one.
+    /// Width of the last block.
     last: u32,
 }
 
-/// Where the parts of a list begin, and where it ends.
+/// Offsets of the parts of a list, and of its end.
 struct Offsets {
     units: u64,
     blocks: u64,
@@ -50,7 +50,7 @@ struct Offsets {
 }
 
 impl Shape {
-    /// What the list takes. `None` if there is none like this.
+    /// Size of the list in bytes; `None` if the parameters are invalid.
     pub(crate) fn bytes(&self) -> Option<u64> {
         let is_good = self.first <= WIDTH_MAX && self.own < WIDTH_MAX && self.last <= WIDTH_MAX;
         let least = u64::from(self.blocks()) * u64::from(self.own);
@@ -82,7 +82,7 @@ impl Shape {
     }
 }
 
-/// Appends numbers in order, of each of which `own` bits are its own.
+/// Appends pairs of a number and its payload of `own` bits. Returns the parameters of the list.
 pub(crate) fn write(numbers: &[(u64, u64)], own: u32, to: &mut Vec<u8>) -> Shape {
     let (mut units, mut last) = (0, 0);
     let mut units_before = Vec::new();
@@ -111,18 +111,18 @@ pub(crate) fn write(numbers: &[(u64, u64)], own: u32, to: &mut Vec<u8>) -> Shape
     shape
 }
 
-/// A list where it lies.
+/// A list in a file.
 pub(crate) struct Ascending<'f> {
     file: &'f dyn File,
     section: Range<u64>,
     shape: Shape,
     offsets: Offsets,
-    /// All of it, if that is little.
+    /// The whole list, if it is small.
     whole: Option<Vec<u8>>,
 }
 
 impl<'f> Ascending<'f> {
-    /// A section must be as long as the shape says.
+    /// Opens a list. `section` must be as long as [`Shape::bytes`] says.
     pub(crate) fn open(
         file: &'f dyn File,
         section: Range<u64>,
@@ -133,7 +133,7 @@ impl<'f> Ascending<'f> {
         Ok(Ascending { file, section, shape, offsets: shape.offsets(), whole })
     }
 
-    /// How many numbers are less than this one.
+    /// Number of elements less than `bound`.
     pub(crate) fn before(&self, bound: u64) -> io::Result<u32> {
         let Some(block) = self.blocks_before(bound)?.checked_sub(1) else { return Ok(0) };
         let mut count = block * BLOCK;
@@ -141,7 +141,7 @@ impl<'f> Ascending<'f> {
         Ok(count)
     }
 
-    /// One of them.
+    /// Returns the number at an index.
     pub(crate) fn get(&self, index: u32) -> io::Result<u64> {
         let block = index / BLOCK;
         let mut left = index % BLOCK + 1;
@@ -155,9 +155,9 @@ impl<'f> Ascending<'f> {
         found.ok_or_else(damaged)
     }
 
-    /// Calls `each` with the numbers of a range, and with what is their own.
+    /// Calls `each` with the numbers in a range and their payloads.
     pub(crate) fn between(&self, of: Range<u64>, mut each: impl FnMut(u64, u64)) -> io::Result<()> {
-        // The block before may end with some.
+        // The previous block may end with numbers of the range.
         let first = self.blocks_before(of.start)?.saturating_sub(1);
         let end = self.blocks_before(of.end)?;
         self.each(first..end, |number, own| {
@@ -167,7 +167,7 @@ impl<'f> Ascending<'f> {
         })
     }
 
-    /// How many blocks begin with a number that is less.
+    /// Number of blocks whose first number is less than `bound`.
     fn blocks_before(&self, bound: u64) -> io::Result<u32> {
         let (blocks, width) = (self.shape.blocks(), self.shape.first);
         if self.offsets.units <= READ_WHOLE_BYTES {
@@ -183,7 +183,7 @@ impl<'f> Ascending<'f> {
         Ok(low)
     }
 
-    /// Calls `each` with all numbers of some blocks.
+    /// Calls `each` with all numbers of a range of blocks.
     fn each(&self, blocks: Range<u32>, mut each: impl FnMut(u64, u64)) -> io::Result<()> {
         let Shape { own, units: all_units, .. } = self.shape;
         let count = self.shape.blocks();
@@ -226,7 +226,7 @@ impl<'f> Ascending<'f> {
         Ok(())
     }
 
-    /// Some of the packed numbers that begin there.
+    /// Reads a range of the packed numbers that start at `at`.
     fn numbers(&self, at: u64, width: u32, which: Range<u32>) -> io::Result<Vec<u64>> {
         let first_bit = u64::from(which.start) * u64::from(width);
         let end_bit = u64::from(which.end) * u64::from(width);
@@ -239,7 +239,7 @@ impl<'f> Ascending<'f> {
         Ok((0..which.len()).map(number).collect())
     }
 
-    /// Bytes of the list.
+    /// Reads bytes of the list.
     fn load(&self, range: Range<u64>) -> io::Result<Cow<'_, [u8]>> {
         match &self.whole {
             Some(whole) => {

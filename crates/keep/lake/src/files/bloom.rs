@@ -1,15 +1,16 @@
-//! Which requests a file may hold, in some ten bits for each: a filter that says no, or perhaps. Each request sets bits of
-//! one block of 64 bytes, so that asking costs one look at memory.
+//! Bloom filter of trace ids, with about ten bits for each. The bits of a key lie in one block of
+//! 64 bytes, so that a lookup touches one cache line.
 
 use std::ops::Range;
 
-/// Bits for each request; with the hashes below about one in a hundred that is not there is taken to be.
+/// Bits for each key. With [`BITS_SET`] bits set, about one lookup in a hundred is a false
+/// positive.
 const BITS_PER_KEY: usize = 12;
 const BITS_SET: u32 = 6;
 const BLOCK_BITS: usize = 512;
 const BLOCK_BYTES: usize = BLOCK_BITS / 8;
 
-/// Makes the filter of keys, which are the lower halves of ids.
+/// Builds the filter of keys, which are lower halves of trace ids.
 pub(crate) fn make(keys: &[u64]) -> Vec<u8> {
     let blocks = (keys.len() * BITS_PER_KEY).div_ceil(BLOCK_BITS).max(1);
     let mut bytes = vec![0; blocks * BLOCK_BYTES];
@@ -22,7 +23,7 @@ pub(crate) fn make(keys: &[u64]) -> Vec<u8> {
     bytes
 }
 
-/// Whether a key may have been among those that the filter was made of.
+/// Returns whether a key may be in the set.
 pub(crate) fn may_hold(bytes: &[u8], key: u64) -> bool {
     let blocks = bytes.len() / BLOCK_BYTES;
     if blocks == 0 {
@@ -32,7 +33,8 @@ pub(crate) fn may_hold(bytes: &[u8], key: u64) -> bool {
     bits.all(|bit| bytes[start + bit / 8] & (1 << (bit % 8)) != 0)
 }
 
-/// Which bytes of a filter of so many a key's bits are in, and which bits of those they are. `None` if there are none.
+/// For a filter of `bytes` bytes: the range of bytes that holds a key's block, and the key's bits
+/// in it. `None` if the filter is empty.
 pub(crate) fn block_of(bytes: u64, key: u64) -> Option<(Range<u64>, Vec<usize>)> {
     let blocks = usize::try_from(bytes).ok()? / BLOCK_BYTES;
     if blocks == 0 {
@@ -42,7 +44,8 @@ pub(crate) fn block_of(bytes: u64, key: u64) -> Option<(Range<u64>, Vec<usize>)>
     Some((start as u64..(start + BLOCK_BYTES) as u64, bits.collect()))
 }
 
-/// Where a key's block starts, and which of its bits are the key's. Ids need not be random.
+/// The offset of a key's block, and the key's bits in it. Keys are hashed, as ids need not be
+/// random.
 fn place(key: u64, blocks: usize) -> (usize, impl Iterator<Item = usize>) {
     let mixed = mix(key);
     let block = ((u128::from(mixed) * blocks as u128) >> u64::BITS) as usize;
@@ -51,7 +54,7 @@ fn place(key: u64, blocks: usize) -> (usize, impl Iterator<Item = usize>) {
     (block * BLOCK_BYTES, bits)
 }
 
-/// Murmur3's last step: each bit of the key has a part in each bit.
+/// Finalizer of MurmurHash3: each bit of the key affects each bit of the result.
 fn mix(mut key: u64) -> u64 {
     key ^= key >> 33;
     key = key.wrapping_mul(0xff51_afd7_ed55_8ccd);

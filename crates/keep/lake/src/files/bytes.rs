@@ -1,17 +1,17 @@
-//! Reads parts of files.
+//! Positional reads of whole ranges.
 
 use blkkin_journal::File;
 use std::io;
 use std::ops::Range;
 
-/// The bytes at these offsets, which must be there.
+/// Reads a range of a file, which must exist.
 pub(crate) fn read(file: &dyn File, range: Range<u64>) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; (range.end - range.start) as usize];
     read_exact(file, &mut bytes, range.start)?;
     Ok(bytes)
 }
 
-/// Fills memory with what is at an offset.
+/// Fills a buffer from an offset.
 pub(crate) fn read_exact(file: &dyn File, mut to: &mut [u8], mut offset: u64) -> io::Result<()> {
     while !to.is_empty() {
         match file.read_at(to, offset) {

@@ -1,5 +1,6 @@
-//! What is in memory of files that are read, all together within a bound: what was used longest ago goes. First the
-//! dictionaries go, which a few requests need, and then what all questions need. Start at [`Cache::get`].
+//! [`Cache`]: indexes and dictionaries of files, evicted by least recent use within a memory limit.
+//! Dictionaries are evicted first, since few queries need one again; indexes, which all queries
+//! need, follow. Start at [`Cache::get`].
 
 use crate::Error;
 use crate::files::loaded_file::LoadedFile;
@@ -8,20 +9,20 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// What is in memory of files that are read.
+/// Cache of the loaded parts of files.
 pub(crate) struct Cache {
-    /// As long as nothing else needs the memory.
+    /// Limit as long as nothing else needs the memory.
     bytes_most: usize,
     bytes_max: AtomicUsize,
     state: Mutex<CacheState>,
 }
 
-/// So much of its memory the cache keeps, whatever else needs some: a part of this many.
+/// The cache keeps at least one part in this many of its limit.
 const KEEPS_OF: usize = 4;
 
 #[derive(Default)]
 struct CacheState {
-    /// By the number of their file.
+    /// By the number of the file.
     files: HashMap<u64, Entry>,
     bytes: usize,
     uses: u64,
@@ -31,7 +32,7 @@ struct Entry {
     loaded: Arc<LoadedFile>,
     bytes: usize,
     used: u64,
-    /// There may be something in it that can go alone.
+    /// The dictionaries may be evicted without the index.
     can_shrink: bool,
 }
 
@@ -41,7 +42,7 @@ impl Cache {
         Cache { bytes_most: bytes_max, bytes_max: limit, state: Mutex::default() }
     }
 
-    /// Has less, as something else needs so many bytes just now.
+    /// Lowers the limit by the bytes that something else needs now, and evicts down to it.
     pub(crate) fn give_way_to(&self, bytes: usize) {
         let left = self.bytes_most.saturating_sub(bytes).max(self.bytes_most / KEEPS_OF);
         if self.bytes_max.swap(left, Ordering::Relaxed) > left {
@@ -53,7 +54,7 @@ impl Cache {
         self.bytes_max.load(Ordering::Relaxed)
     }
 
-    /// What is in memory of a file, which is loaded if it is not there.
+    /// Returns the loaded parts of a file, which `load` provides if they are not cached.
     pub(crate) fn get(
         &self,
         number: u64,
@@ -62,13 +63,13 @@ impl Cache {
         if let Some(loaded) = lock(&self.state).touch(number, self.bytes_max()) {
             return Ok(loaded);
         }
-        // Others go on meanwhile. Two may load the same.
+        // The cache is not locked during a load. Two threads may load the same file.
         let loaded = Arc::new(load()?);
         self.put(number, Arc::clone(&loaded));
         Ok(loaded)
     }
 
-    /// That of a file, if it is there.
+    /// Returns the loaded parts of a file if they are cached.
     pub(crate) fn peek(&self, number: u64) -> Option<Arc<LoadedFile>> {
         lock(&self.state).files.get(&number).map(|entry| Arc::clone(&entry.loaded))
     }
@@ -84,12 +85,12 @@ impl Cache {
         state.make_room(self.bytes_max());
     }
 
-    /// The file is gone.
+    /// Removes a file from the cache.
     pub(crate) fn forget(&self, number: u64) {
         lock(&self.state).forget(number);
     }
 
-    /// What all take.
+    /// Memory of all cached parts, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         lock(&self.state).bytes
     }
@@ -101,7 +102,7 @@ impl CacheState {
         let entry = self.files.get_mut(&number)?;
         entry.used = self.uses;
         let loaded = Arc::clone(&entry.loaded);
-        // It grows with what is read of it.
+        // Entries grow as dictionaries are read.
         let before = std::mem::replace(&mut entry.bytes, loaded.memory_bytes());
         entry.can_shrink |= entry.bytes > before;
         self.bytes = self.bytes - before + entry.bytes;
@@ -109,7 +110,7 @@ impl CacheState {
         Some(loaded)
     }
 
-    /// What was used last stays, however large it is.
+    /// Evicts down to the limit. The most recently used entry stays, whatever its size.
     fn make_room(&mut self, bytes_max: usize) {
         while self.bytes > bytes_max {
             let others = self.files.values_mut().filter(|entry| entry.used != self.uses);

@@ -12,14 +12,14 @@ use std::sync::Arc;
 
 pub(crate) type ColumnFile = blkkin_columns::File<DiskInput>;
 
-/// So many rows are read at once when all of a file are.
+/// Number of rows read at once by loops over a whole file.
 pub(crate) const ROWS_AT_ONCE: u32 = 64 << 10;
 
 pub(crate) fn spans_error(number: u64, error: impl fmt::Display) -> Error {
     Error::Spans(format!("{}: {error}", spans_name(number)))
 }
 
-/// Of reading: what the system refused is told apart from damage.
+/// Maps a read error, so that refusals of the system are distinguished from damage.
 pub(crate) fn read_error(number: u64, error: blkkin_columns::Error) -> Error {
     match error {
         blkkin_columns::Error::Io(source) => Error::io(spans_name(number))(source),
@@ -46,7 +46,7 @@ pub(crate) fn read_rows(
     }
 }
 
-/// Where a file of spans is read from.
+/// Source of bytes of a file of spans.
 pub(crate) struct DiskInput(pub(crate) Arc<dyn File>);
 
 impl ReadAt for DiskInput {

@@ -1,5 +1,6 @@
-//! Files of spans that were found damaged: they keep their place under another name, for people to look at, as long as
-//! there is room for them. Start at [`DamagedFiles::find`].
+//! [`DamagedFiles`]: files of spans that were put aside as damaged. They stay in the directory
+//! under another name for inspection, within limits of number and size. Start at
+//! [`DamagedFiles::find`].
 
 use crate::files::naming;
 use blkkin_journal::Disk;
@@ -8,28 +9,29 @@ use std::sync::Arc;
 
 const SUFFIX: &str = ".damaged";
 
-/// More of them help nobody.
+/// Maximum number of files kept for inspection.
 const FILES_MAX: usize = 64;
 
 /// The files that were put aside.
 pub(crate) struct DamagedFiles {
     spans: Arc<dyn Disk>,
-    /// Their numbers and bytes, the oldest first.
+    /// Number and size of each file, the oldest first.
     files: Vec<(u64, u64)>,
-    /// So many had to go since the store was opened.
+    /// Number of files removed since the store was opened.
     pub(crate) removed: u64,
 }
 
-/// Puts a damaged file of spans aside. False if it is still there under its name, as the system did not let us.
+/// Puts a damaged file aside. Returns `false` if the file still has its name because the system
+/// refused.
 pub(crate) fn put(spans: &dyn Disk, number: u64) -> bool {
     match spans.rename(&naming::spans_name(number), &name(number)) {
-        // The next start would refuse the file, if it were found under its name again and no
-        // manifest named it.
+        // Without the sync, a power failure could bring the old name back, and the next start would
+        // refuse a file that no manifest names.
         Ok(()) => {
             let _ = spans.remove(&naming::index_name(number));
             spans.sync().is_ok()
         }
-        // A file that is missing is no file to be kept.
+        // A missing file needs no renaming.
         Err(error) => error.kind() == io::ErrorKind::NotFound,
     }
 }
@@ -39,10 +41,10 @@ fn name(number: u64) -> String {
 }
 
 impl DamagedFiles {
-    /// Finds what was put aside, now and before.
+    /// Lists the files that were put aside, now and in earlier runs.
     pub(crate) fn find(spans: Arc<dyn Disk>) -> DamagedFiles {
         let mut files = Vec::new();
-        // What is not found takes room until the store is opened again, and nothing else.
+        // A file that is not listed only takes room until the next start.
         let _ = spans.list(&mut |name| {
             let number = name.strip_suffix(SUFFIX).and_then(naming::number_of);
             if let Some(number) = number.filter(|number| self::name(*number) == name) {
@@ -55,19 +57,19 @@ impl DamagedFiles {
         DamagedFiles { spans, files, removed: 0 }
     }
 
-    /// What they take on disk.
+    /// Size of the files on disk, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.files.iter().map(|(_, bytes)| bytes).sum()
     }
 
-    /// Removes the oldest until the others take so many bytes at most.
+    /// Removes the oldest files until the others fit into `bytes_max` and [`FILES_MAX`].
     pub(crate) fn keep_to(&mut self, bytes_max: u64) {
         while self.files.len() > FILES_MAX || self.bytes() > bytes_max {
             let Some((number, _)) = self.files.first().copied() else { return };
             if let Err(error) = self.spans.remove(&name(number))
                 && error.kind() != io::ErrorKind::NotFound
             {
-                // It is tried again.
+                // The next call tries again.
                 return;
             }
             self.files.remove(0);

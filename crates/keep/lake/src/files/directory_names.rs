@@ -1,4 +1,4 @@
-//! The names in the directory of span files, and which of them are the store's own. Start at
+//! [`DirectoryNames`]: the names in the directory of span files, sorted by kind. Start at
 //! [`DirectoryNames::list`].
 
 use crate::Error;
@@ -8,16 +8,16 @@ use crate::files::naming;
 use blkkin_journal::Disk;
 use std::collections::BTreeSet;
 
-/// The names in the directory of span files.
+/// Names in the directory of span files.
 #[derive(Debug, Default)]
 pub(crate) struct DirectoryNames {
     /// Numbers of Parquet files with a name that the store gives.
     pub(crate) spans: BTreeSet<u64>,
     pub(crate) indexes: BTreeSet<u64>,
     pub(crate) unfinished: BTreeSet<u64>,
-    /// All other names, in order.
+    /// All other names.
     pub(crate) others: BTreeSet<String>,
-    /// Greater than each number in any name.
+    /// Greater than the number in any name.
     pub(crate) next_number: u64,
 }
 
@@ -41,19 +41,19 @@ impl DirectoryNames {
         Ok(names)
     }
 
-    /// Whether the files of a number are there, under either name.
+    /// Returns whether a file of spans exists under either of its names.
     pub(crate) fn has(&self, number: u64) -> bool {
         self.spans.contains(&number) || self.unfinished.contains(&number)
     }
 
-    /// Parquet files that are no part of the store.
+    /// Numbers of Parquet files that the manifest does not mention.
     pub(crate) fn unnamed(&self, manifest: &Manifest) -> Vec<u64> {
         let own = manifest.named().chain(&manifest.removing);
         let own: BTreeSet<u64> = own.map(|file| file.number).collect();
         self.spans.iter().copied().filter(|number| !own.contains(number)).collect()
     }
 
-    /// Refuses a directory that is not what its manifest says, before anything in it is changed.
+    /// Refuses a directory that does not fit its manifest, before anything in it is changed.
     pub(crate) fn check(
         &self,
         manifest: Option<&Manifest>,
@@ -76,7 +76,7 @@ impl DirectoryNames {
         Ok(())
     }
 
-    /// Removes what a crash left of files that no manifest ever named.
+    /// Removes unfinished files and indexes that a crash left behind and no manifest ever named.
     pub(crate) fn remove_unfinished(&self, spans: &dyn Disk, manifest: &Manifest) {
         for &number in &self.unfinished {
             if !manifest.named().any(|file| file.number == number) && !self.spans.contains(&number)
@@ -84,7 +84,7 @@ impl DirectoryNames {
                 naming::remove_unfinished(spans, number);
             }
         }
-        // An index can be made again of the file that it belongs to, and is of no use without.
+        // An index without its file is useless, and can be rebuilt if the file returns.
         for &number in &self.indexes {
             let name = naming::index_name(number);
             let is_ours = || spans.open(&name).is_ok_and(|file| index::is_index(&*file));

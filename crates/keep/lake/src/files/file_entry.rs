@@ -1,11 +1,11 @@
-//! What a manifest says of a file, and sums over all files: [`FileEntry`] and [`Totals`].
+//! Entries of a manifest: [`FileEntry`] for a file, [`Totals`] for the store.
 
 use serde::{Deserialize, Serialize};
 
-/// Numbers that are counted up from stay below this.
+/// Upper bound of counters, so that increments cannot overflow.
 pub(crate) const GREATEST: u64 = 1 << 62;
 
-/// Spans since the store was made, up to the journal's sequence number.
+/// Numbers of spans since the store was created, up to the manifest's position in the journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Totals {
@@ -15,19 +15,19 @@ pub(crate) struct Totals {
     pub(crate) lost: u64,
 }
 
-/// A file.
+/// A file of spans.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct FileEntry {
     pub(crate) number: u64,
-    /// How often its spans were merged with others.
+    /// Number of times that its spans were merged.
     pub(crate) tier: u32,
     pub(crate) spans: u64,
     pub(crate) bytes: u64,
     pub(crate) index_bytes: u64,
-    /// When requests in it began.
+    /// Earliest start of a request.
     pub(crate) min_start_ns: u64,
     pub(crate) max_start_ns: u64,
-    /// When its last span was received.
+    /// Time at which the last span was received.
     pub(crate) received_ns: u64,
 }
 

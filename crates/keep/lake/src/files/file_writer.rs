@@ -15,7 +15,7 @@ use blkkin_sys::beside;
 use std::io::{self, BufWriter};
 use std::sync::Arc;
 
-/// Makes a part.
+/// Writer of a file of spans and its index.
 pub(crate) struct FileWriter {
     disk: Arc<dyn Disk>,
     cache: Arc<Cache>,
@@ -24,7 +24,7 @@ pub(crate) struct FileWriter {
     builder: Builder,
 }
 
-/// So much is written at once.
+/// Size of a write to the disk, in bytes.
 const WRITE_BYTES: usize = 1 << 20;
 
 impl FileWriter {
@@ -35,8 +35,8 @@ impl FileWriter {
         options: Options,
     ) -> Result<FileWriter, Error> {
         let name = unfinished_name(number);
-        // The file's final name must be free: publishing it replaces what has that name. The next
-        // try has another number.
+        // The final name must be free, as publishing the file would replace another one. The next
+        // attempt has another number.
         let last = spans_name(number);
         match disk.open(&last) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -46,7 +46,7 @@ impl FileWriter {
                 )));
             }
         }
-        // An earlier try with this number that a manifest never named.
+        // An earlier attempt with this number, which no manifest names.
         let _ = disk.remove(&name);
         let file = disk.create(&name).map_err(Error::io(&name))?;
         let output = DiskOutput { file, offset: 0 };
@@ -55,7 +55,7 @@ impl FileWriter {
         Ok(FileWriter { disk, cache, number, writer, builder: Builder::default() })
     }
 
-    /// Adds spans, all of requests behind those that were added before.
+    /// Appends spans. Their requests must sort behind all requests that were appended before.
     pub(crate) fn append(&mut self, sorted: &Sorted<'_>) -> Result<(), Error> {
         let FileWriter { writer, builder, .. } = self;
         let push = || {
@@ -68,12 +68,13 @@ impl FileWriter {
         appended.map_err(|error| spans_error(self.number, error))
     }
 
-    /// Adds what files of before have of requests, of which some are here.
+    /// Adds spans that earlier files have of this file's requests to the index.
     pub(crate) fn append_elsewhere(&mut self, earlier: &EarlierSpans) {
         push_elsewhere(&mut self.builder, earlier);
     }
 
-    /// Makes it durable, under its unfinished name: [`publish`] follows when a manifest names it.
+    /// Makes the file durable under its unfinished name. [`publish`](crate::files::naming::publish)
+    /// renames it once a manifest names it.
     pub(crate) fn finish(
         self,
         tier: u32,
@@ -104,7 +105,7 @@ impl FileWriter {
     }
 }
 
-/// Where a writer writes to.
+/// Destination of the Parquet writer.
 struct DiskOutput {
     file: Arc<dyn File>,
     offset: u64,

@@ -1,30 +1,33 @@
-//! What a file's requests are found by, beside the file: who recorded which spans, how long they took, and when their
-//! requests began. It can be made again from the file, and those before it.
+//! The index of a file of spans, stored beside it: groups of similar spans, durations, and the
+//! order of requests by time. It can be rebuilt from the file and the files before it.
 //!
-//! Requests have two numbers here: their place by id, which is their order in the file, and their *ordinal*, their
-//! place by time. Those without any time have no ordinal, as no search finds them.
+//! A request has two numbers: its place in the order of ids, which is also its order in the file,
+//! and its *ordinal*, its place in the order of time. Requests without any time have no ordinal,
+//! since no search finds them.
 //!
 //! ```text
 //! file      = magic[8] directory_bytes:u64 directory_crc:u32 body_crc:u32 directory body
 //! directory = Directory, by postcard
 //! body      = starts  of ordinals, since the first one       ascending
 //!             rows    of ordinals: the first row             packed
-//!             spans   of ordinals: how many rows             packed
+//!             spans   of ordinals: number of rows            packed
 //!             lengths of ordinals: the code of the duration  packed
 //!             entries of each group: ordinal, symbol         ascending
-//!             the same of groups of spans that are elsewhere
-//!             filter of the lower halves of ids
+//!             the same for groups of spans that are elsewhere
+//!             Bloom filter of the lower halves of trace ids
 //!             calls of requests by minute, by postcard
 //! ```
 //!
-//! A *group* is all spans with one service, name and other end; its entries are in order of time. The directory has the
-//! durations that occur in a group; which of those a span has, and whether it failed, is one number, the *symbol*. How
-//! numbers are packed is in [`crate::files::packed`], and those that ascend in [`crate::files::ascending`]. The directory and the
-//! filter are in memory while the file is used ([`crate::files::cache`]); of the rest what is asked for is read.
+//! A *group* consists of all spans with the same service, name and remote service; its entries are
+//! in order of time. The directory lists the durations that occur in a group. A *symbol* encodes
+//! the duration of a span as an index into that list, and whether the span failed.
+//! [`crate::files::packed`] and [`crate::files::ascending`] define the encodings of numbers. The
+//! directory and the Bloom filter are in memory while the file is in use ([`crate::files::cache`]);
+//! the rest is read on demand.
 //!
-//! Spans of one request may come to several files. What they are found by is in the index of the last one, too, as that
-//! of spans that are *elsewhere*: when the request began, how long it took and which conditions it meets is what all of
-//! them say together, and is not what a search could put together of files.
+//! Spans of one request may be in several files. The index of the last one also covers the spans in
+//! earlier files, as spans that are *elsewhere*: start, duration and matching conditions of a
+//! request depend on all of its spans, which a search could not combine across files.
 
 mod build;
 mod directory;
@@ -37,7 +40,7 @@ pub(crate) use read::{Entry, Index, OpenError, links, may_hold};
 use blkkin_journal::File;
 use blkkin_store::Durations;
 
-/// The bytes of an index, whose mark and checksums are made right.
+/// Corrects the magic and the checksums of an index, for tests.
 #[cfg(any(test, feature = "testing"))]
 pub(crate) fn with_checksums(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
@@ -51,7 +54,7 @@ pub(crate) fn with_checksums(bytes: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Whether a file begins as an index does.
+/// Returns whether a file starts with the magic of an index.
 pub(crate) fn is_index(file: &dyn File) -> bool {
     crate::files::bytes::read(file, 0..MAGIC.len() as u64).is_ok_and(|bytes| bytes == MAGIC)
 }
@@ -59,13 +62,13 @@ pub(crate) fn is_index(file: &dyn File) -> bool {
 const MAGIC: &[u8; 8] = b"blkkidx4";
 const HEADER_BYTES: usize = 24;
 
-/// Stands for the duration of a span that has none.
+/// Duration code of spans without a duration.
 pub(crate) const NO_DURATION: u16 = 0xfff;
 const CODE_BITS: u32 = 12;
 
 const _: () = assert!(Durations::code(u64::MAX) < NO_DURATION);
 
-/// The text of groups that stand for many: it may be any.
+/// Text number of groups that combine many names: the text is unknown.
 pub(crate) const ANY_TEXT: u32 = u32::MAX;
 
 #[cfg(test)]

@@ -17,7 +17,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// A file of spans and its index. Removed when nobody reads it any more, if that was said.
+/// A file of spans with its index. [`IndexedFile::mark_removed`] has the files removed from the
+/// disk when the last reference is dropped.
 pub(crate) struct IndexedFile {
     pub(crate) entry: FileEntry,
     pub(crate) summary: FileSummary,
@@ -29,37 +30,36 @@ pub(crate) struct IndexedFile {
     is_removed: AtomicBool,
 }
 
-/// What is always in memory of a file: what tells whether the rest is needed.
+/// The part of an index that is always in memory; it decides whether the rest is needed.
 pub(crate) struct FileSummary {
-    /// Each of its requests has a time.
+    /// True if every request of the file has a time.
     pub(crate) all_have_times: bool,
-    /// It knows all that files of before have of its requests.
+    /// True if the index knows all spans that earlier files have of its requests.
     pub(crate) is_whole: bool,
-    /// When the first of its spans started, and the last, if any has a start.
+    /// The earliest and the latest start; `None` if no span has a start.
     pub(crate) starts_ns: Option<(u64, u64)>,
-    /// The first and the last minute that calls are of.
+    /// The first and the last minute with calls.
     pub(crate) link_minutes: Option<(u64, u64)>,
     bloom: Range<u64>,
     links: Range<u64>,
 }
 
-/// Health of a file: no error so far; bytes that are wrong, to be verified; verified as damaged;
-/// the system refused to read it (too many open files, an I/O error); refused for
-/// [`LASTING_AFTER`].
+/// Health of a file: no error so far; wrong bytes, to be verified; verified as damaged; refused by
+/// the system (too many open files, an I/O error); refused for [`LASTING_AFTER`].
 const GOOD: u8 = 0;
 const SUSPECT: u8 = 1;
 const DAMAGED: u8 = 2;
 const UNREADABLE: u8 = 3;
 const LASTING: u8 = 4;
 
-/// An unreadable file is verified again after this time, which doubles up to the maximum.
+/// Delay before an unreadable file is verified again. It doubles up to the maximum.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 
-/// A file that is unreadable for this long counts as damaged, until it can be read again.
+/// A file that was unreadable for this long counts as damaged until it can be read again.
 const LASTING_AFTER: Duration = Duration::from_secs(60);
 
-/// When an unreadable file is verified again.
+/// Schedule of verifying an unreadable file.
 #[derive(Default)]
 struct Retry {
     /// Uptime of the first failed verification in a row.
@@ -102,7 +102,7 @@ impl IndexedFile {
         })
     }
 
-    /// What is in memory of it while it is used.
+    /// Returns the index and the columns, from the cache if possible.
     pub(crate) fn load(&self) -> Result<Arc<LoadedFile>, Error> {
         let number = self.entry.number;
         let loaded = self.cache.get(number, || {
@@ -113,22 +113,22 @@ impl IndexedFile {
         self.note(loaded)
     }
 
-    /// Whether the request may be here.
+    /// Returns whether the file may contain the request, by its Bloom filter.
     pub(crate) fn may_hold(&self, low: u64) -> bool {
         match self.cache.peek(self.entry.number) {
             Some(loaded) => loaded.index.may_hold(low),
-            // What cannot be read is told by who looks for more.
+            // Read errors are reported by the read that follows.
             None => index::may_hold(&*self.index, &self.summary.bloom, low).unwrap_or(true),
         }
     }
 
-    /// The calls of its requests, in order of minute, parent and child.
+    /// Reads the calls of the file's requests, in order of minute, caller and callee.
     pub(crate) fn links(&self) -> Result<Vec<LinkCount>, Error> {
         let links = index::links(&*self.index, &self.summary.links);
         self.note(links.map_err(|error| index_error(self.entry.number, error)))
     }
 
-    /// The rows of a range.
+    /// Appends the spans of a range of rows to a block.
     pub(crate) fn rows_of(
         &self,
         loaded: &LoadedFile,
@@ -138,7 +138,8 @@ impl IndexedFile {
         self.note(read_rows(&loaded.file, self.entry.number, rows, to))
     }
 
-    /// Reads those of these columns of a page that were not read yet. Of parents it is read only which spans have one.
+    /// Reads columns of a page, except those that were read before. Of parent ids, only their
+    /// presence is read.
     pub(crate) fn read_columns(
         &self,
         loaded: &LoadedFile,
@@ -152,7 +153,8 @@ impl IndexedFile {
         self.note(read.map_err(|error| self.read_error(error)))
     }
 
-    /// Whether there are spans of requests whose ids have this lower half, as far as can be read.
+    /// Returns whether the file has spans with this lower half of the trace id. If it cannot be
+    /// read, it may.
     pub(crate) fn holds(&self, low: u64) -> bool {
         let looked = || {
             let held = self.load()?.file.holds(low);
@@ -161,9 +163,9 @@ impl IndexedFile {
         self.may_hold(low) && looked().unwrap_or(true)
     }
 
-    /// The spans of requests whose ids have lower halves in this range.
+    /// Appends the spans whose trace ids have lower halves in a range to a block.
     pub(crate) fn between(&self, lows: RangeInclusive<u64>, to: &mut Block) -> Result<(), Error> {
-        // A block that is full breaks off: what is asked for here is far less.
+        // A full block is an error: the ranges in use are far smaller.
         self.note(match self.load()?.file.between(lows, to) {
             Ok(ControlFlow::Continue(())) => Ok(()),
             Ok(ControlFlow::Break(())) => Err(self.error("more than a block takes")),
@@ -171,7 +173,8 @@ impl IndexedFile {
         })
     }
 
-    /// The same to a sink, up to its breaking off; whether it did not.
+    /// Sends the spans whose trace ids have lower halves in a range to a sink. Returns `false` if
+    /// the sink broke off.
     pub(crate) fn send(
         &self,
         lows: RangeInclusive<u64>,
@@ -181,7 +184,8 @@ impl IndexedFile {
         Ok(self.note(read.map_err(|error| self.read_error(error)))?.is_continue())
     }
 
-    /// Hands over the spans of requests whose ids have this lower half, or of those the ones with an id.
+    /// Calls `each` with the spans whose trace ids have this lower half, restricted to a span id if
+    /// one is given.
     pub(crate) fn visit(
         &self,
         low: u64,
@@ -193,7 +197,7 @@ impl IndexedFile {
         self.note(visited.map(drop).map_err(|error| self.read_error(error)))
     }
 
-    /// What comes of reading; a file that could not be read is looked at.
+    /// Passes on a result. An error marks the file for verification.
     pub(crate) fn note<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
         if let Err(error) = &result {
             let may_pass = error.may_pass();
@@ -207,8 +211,8 @@ impl IndexedFile {
         result
     }
 
-    /// Verifies all of the file after an error. A file is damaged only if its bytes are wrong; one
-    /// that the system does not let us read is verified again later.
+    /// Verifies the whole file after an error. The file is damaged only if its bytes are wrong; if
+    /// the system refuses to read it, it is verified again later.
     pub(crate) fn examine(&self, uptime: Duration) {
         let mut retry = lock(&self.retry);
         let is_due = match self.health.load(Ordering::Relaxed) {
@@ -241,12 +245,12 @@ impl IndexedFile {
         self.links().map(drop)
     }
 
-    /// Whether no read has failed since the file was last verified.
+    /// Returns whether no read has failed since the last verification.
     pub(crate) fn is_good(&self) -> bool {
         self.health.load(Ordering::Relaxed) == GOOD
     }
 
-    /// Whether bytes of the file are wrong, or could not be read for long.
+    /// Returns whether bytes of the file are wrong, or the file was unreadable for long.
     pub(crate) fn is_damaged(&self) -> bool {
         matches!(self.health.load(Ordering::Relaxed), SUSPECT | DAMAGED | LASTING)
     }
@@ -259,7 +263,7 @@ impl IndexedFile {
         spans_error(self.entry.number, error)
     }
 
-    /// Is to be removed when nobody reads it any more.
+    /// Marks the file for removal from the disk when the last reference is dropped.
     pub(crate) fn mark_removed(&self) {
         self.is_removed.store(true, Ordering::Relaxed);
     }
@@ -269,7 +273,7 @@ impl Drop for IndexedFile {
     fn drop(&mut self) {
         self.cache.forget(self.entry.number);
         if self.is_removed.load(Ordering::Relaxed) {
-            // What is left is removed when the store is opened the next time.
+            // A file that cannot be removed now is removed at the next start.
             let _ = self.disk.remove(&spans_name(self.entry.number));
             remove_unfinished(&*self.disk, self.entry.number);
         }
@@ -284,13 +288,13 @@ pub(crate) fn index_error(number: u64, error: OpenError) -> Error {
     }
 }
 
-/// When the first span of a file started, and the last.
+/// The earliest and the latest start of a file's spans.
 fn starts_ns(file: &ColumnFile) -> Option<(u64, u64)> {
     let starts = (0..file.groups()).filter_map(|group| file.group_starts_ns(group));
     starts.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))
 }
 
-/// Who is handed spans.
+/// Sink that calls a function for each span.
 struct VisitSink<'v>(&'v mut dyn FnMut(&SpanRef<'_>));
 
 impl SpanSink for VisitSink<'_> {

@@ -1,17 +1,17 @@
-//! [`LoadedFile`]: the index and the columns of a file while it is used.
+//! [`LoadedFile`]: the parts of a file that are in memory while it is in use.
 
 use crate::files::column_file::ColumnFile;
 use crate::files::index::Index;
 use blkkin_columns::ReadAt;
 
-/// What is in memory of a file while it is used.
+/// Index and column reader of a file in use.
 pub(crate) struct LoadedFile {
     pub(crate) index: Index,
     pub(crate) file: ColumnFile,
     fixed_bytes: usize,
 }
 
-/// What reading takes beside what a file says of itself.
+/// Estimated memory of reading, in addition to the index and dictionaries.
 const READING_BYTES: usize = 512 << 10;
 
 impl LoadedFile {
@@ -20,17 +20,17 @@ impl LoadedFile {
         LoadedFile { index, file, fixed_bytes }
     }
 
-    /// About what it takes.
+    /// Approximate memory in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.fixed_bytes + self.file.memory_bytes()
     }
 
-    /// Forgets what can be read again without reading all of it.
+    /// Drops the dictionaries, which are read again when needed.
     pub(crate) fn shrink(&self) {
         self.file.shrink();
     }
 
-    /// The file's columns.
+    /// The column reader of the file.
     pub(crate) fn columns(&self) -> &blkkin_columns::File<impl ReadAt + use<>> {
         &self.file
     }

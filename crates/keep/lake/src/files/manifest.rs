@@ -1,8 +1,9 @@
-//! Which files there are, and up to where the journal is in them: what a store consists of, changed at once and durably.
+//! [`Manifest`]: the list of valid files and the position up to which they contain the journal.
+//! Each change is atomic and durable.
 //!
-//! There are two copies, each written to a new file that is then given the copy's name; who opens
-//! takes the later one that is whole. A file is removed only after both copies list it as being
-//! removed; a file that neither copy names is never touched.
+//! There are two copies. Each is written to a new file, which is then renamed to the copy's name.
+//! The store opens the later copy that is intact. A file of spans is removed only after both copies
+//! list it as being removed. A file that neither copy names is never touched.
 
 use crate::files::file_entry::{FileEntry, GREATEST, Totals};
 use crate::{Error, Retention};
@@ -14,38 +15,37 @@ use std::path::Path;
 const COPIES: [&str; 2] = ["manifest", "manifest.copy"];
 const UNFINISHED: &str = "manifest.new";
 
-/// The form of this file. One that has bits which we do not know is left alone.
+/// Version of the format. A manifest with unknown `incompat` bits is not touched.
 const FORMAT: u32 = 1;
 const INCOMPAT_KNOWN: u32 = 0;
 
-/// More than a manifest of 100,000 files takes.
+/// Maximum size in bytes; more than a manifest of 100,000 files takes.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// What a store consists of.
+/// The files of a store and their relation to the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Manifest {
     format: u32,
     incompat: u32,
-    /// Grows by one with each.
+    /// Incremented by each commit.
     pub(crate) commit: u64,
     /// All records of the journal before this one are in files.
     pub(crate) journal_sequence: u64,
-    /// No file has this number yet, or a greater one.
+    /// Greater than the number of any file so far.
     pub(crate) next_file: u64,
-    /// Since the store was made.
+    /// Sums since the store was created.
     pub(crate) totals: Totals,
-    /// In order of what was received when.
+    /// In the order in which the spans were received.
     pub(crate) files: Vec<FileEntry>,
-    /// Those that could not be read when the store was opened, which says nothing of what they hold. Their spans count
-    /// as lost as long as they are here.
+    /// Files that could not be read when the store was opened, which says nothing of their content.
+    /// Their spans count as lost as long as they are listed here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) unread: Vec<FileEntry>,
-    /// Files that were merged into others or have expired, until they are removed: a crash in
-    /// between must leave proof that the store itself gave them up.
+    /// Files that were merged or have expired, until they are removed. After a crash this proves
+    /// that the store itself gave them up.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) removing: Vec<FileEntry>,
-    /// How long spans are kept, as the store was last told: a start without options must not remove
-    /// more.
+    /// Retention of the last start that set one: a start without options must not remove more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) retention: Option<Retention>,
 }
@@ -67,7 +67,7 @@ impl Default for Manifest {
     }
 }
 
-/// Why a copy is not used.
+/// Reason why a copy is not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unusable {
     Missing,
@@ -79,17 +79,17 @@ pub(crate) enum Unusable {
 type Copy = (&'static str, Result<u64, Unusable>);
 
 impl Manifest {
-    /// The same, to be changed and written.
+    /// A copy with the next commit number, to be changed and written.
     pub(crate) fn next(&self) -> Manifest {
         Manifest { commit: self.commit + 1, ..self.clone() }
     }
 
-    /// All files that it has something to say of.
+    /// All files that the manifest names, readable or not.
     pub(crate) fn named(&self) -> impl Iterator<Item = &FileEntry> {
         self.files.iter().chain(&self.unread)
     }
 
-    /// Takes out all files, also those that could not be read the last time, in order.
+    /// Removes and returns all files in order, including those that could not be read last time.
     pub(crate) fn take_files(&mut self) -> Vec<FileEntry> {
         let mut files = std::mem::take(&mut self.files);
         for file in std::mem::take(&mut self.unread) {
@@ -100,7 +100,8 @@ impl Manifest {
         files
     }
 
-    /// The later copy that is whole, and whether the other one was damaged; `None` if there is none.
+    /// Reads the later copy that is intact. Returns it with whether the other one was damaged, or
+    /// `None` if there is no copy.
     pub(crate) fn read(disk: &dyn Disk) -> Result<Option<(Manifest, bool)>, Error> {
         let mut found: Option<Manifest> = None;
         let (mut damaged, mut newer) = (false, false);
@@ -121,21 +122,21 @@ impl Manifest {
         }
     }
 
-    /// The commit of each copy, or why it is not used, by name.
+    /// The commit of each copy, or the reason why it is not used.
     pub(crate) fn copies(disk: &dyn Disk) -> Result<[Copy; 2], Error> {
         let copy = |name| read_copy(disk, name).map(|it| (name, it.map(|found| found.commit)));
         let [one, other] = COPIES;
         Ok([copy(one)?, copy(other)?])
     }
 
-    /// Makes this what the store consists of.
+    /// Writes both copies.
     pub(crate) fn write(&self, disk: &dyn Disk) -> Result<(), Error> {
         let text =
             serde_json::to_string(self).map_err(|error| Error::io("manifest")(error.into()))?;
         let bytes = with_checksum(&text);
         for name in COPIES {
             let written = || {
-                // What a process that ended left behind.
+                // A process that ended may have left the file behind.
                 let _ = disk.remove(UNFINISHED);
                 let file = disk.create(UNFINISHED)?;
                 file.write_at(&bytes, 0)?;
@@ -150,8 +151,8 @@ impl Manifest {
 }
 
 impl Retention {
-    /// The retention that the store in a directory was last told, if there is a store and it was
-    /// told.
+    /// The retention that the store in a directory has noted. `None` if there is no store, or none
+    /// was noted.
     pub fn noted(directory: &Path) -> Result<Option<Retention>, Error> {
         let disk = match Directory::open(directory) {
             Ok(disk) => disk,
@@ -182,7 +183,8 @@ fn with_checksum(text: &str) -> Vec<u8> {
     format!("{text}\n{:08x}\n", crc32c::crc32c(text.as_bytes())).into_bytes()
 }
 
-/// Whether a manifest of this text can be read; then it is the same when it is written and read again.
+/// Returns whether this text is a valid manifest. Asserts that it reads the same after it was
+/// written.
 #[cfg(any(test, feature = "testing"))]
 pub(crate) fn is_read_as_written(json: &[u8]) -> bool {
     let Ok(json) = std::str::from_utf8(json) else { return false };
@@ -196,7 +198,7 @@ pub(crate) fn is_read_as_written(json: &[u8]) -> bool {
 }
 
 impl Manifest {
-    /// Whether its numbers can be reckoned with, and each file has its own.
+    /// Returns whether no number can overflow, and each file has its own number.
     fn is_sound(&self) -> bool {
         let Totals { accepted, duplicates, expired, lost } = self.totals;
         let counts = [self.commit, self.journal_sequence, self.next_file];
@@ -220,7 +222,7 @@ impl Manifest {
     }
 }
 
-/// Reads what [`Manifest::write`] wrote.
+/// Parses the output of [`Manifest::write`].
 fn parse(bytes: &[u8]) -> Result<Manifest, Unusable> {
     let text = std::str::from_utf8(bytes).map_err(|_| Unusable::Damaged)?;
     let (json, crc) = text.split_once('\n').ok_or(Unusable::Damaged)?;

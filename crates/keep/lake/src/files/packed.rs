@@ -1,13 +1,12 @@
-//! Numbers of so many bits each, one behind the other, any of which can be read alone.
+//! Bit-packed integers of a fixed width with random access.
 
-/// What one number may take.
+/// Maximum width in bits.
 pub(crate) const WIDTH_MAX: u32 = u64::BITS;
 
-/// Read in place of bytes that a number does not take, so that each can be read as sixteen: a number takes parts of up
-/// to nine.
+/// Padding behind the numbers. A number occupies up to nine bytes and is read as sixteen.
 pub(crate) const PADDING_BYTES: usize = 16;
 
-/// The number of `width` bits that starts in the first of these bytes, as all the bits before it say.
+/// Extracts the number of `width` bits at bit `bit % 8` of the bytes.
 #[inline]
 pub(crate) fn extract(bytes: [u8; PADDING_BYTES], bit: usize, width: u32) -> u64 {
     (u128::from_le_bytes(bytes) >> (bit % 8)) as u64 & mask(width)
@@ -18,7 +17,7 @@ const fn mask(width: u32) -> u64 {
     ((1u128 << width) - 1) as u64
 }
 
-/// Numbers that were packed.
+/// Bit-packed numbers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packed<'a> {
     bytes: &'a [u8],
@@ -26,18 +25,18 @@ pub(crate) struct Packed<'a> {
     len: usize,
 }
 
-/// How many bits numbers need of which this is the greatest.
+/// Width that numbers up to `greatest` need.
 pub(crate) fn width_of(greatest: u64) -> u32 {
     u64::BITS - greatest.leading_zeros()
 }
 
-/// How many bytes `len` numbers take. `None` if that is more than there can be.
+/// Size of `len` packed numbers in bytes; `None` on overflow.
 pub(crate) fn packed_bytes(len: usize, width: u32) -> Option<usize> {
     let bits = len.checked_mul(width as usize)?;
     bits.div_ceil(8).checked_add(PADDING_BYTES)
 }
 
-/// Appends numbers, of each of which `width` bits are kept.
+/// Appends the lower `width` bits of each number.
 pub(crate) fn pack(numbers: impl IntoIterator<Item = u64>, width: u32, to: &mut Vec<u8>) {
     let mask = mask(width);
     let (mut held, mut count) = (0u128, 0u32);
@@ -56,13 +55,13 @@ pub(crate) fn pack(numbers: impl IntoIterator<Item = u64>, width: u32, to: &mut 
 }
 
 impl<'a> Packed<'a> {
-    /// `None` if the bytes are not as many as such numbers take.
+    /// Returns `None` if the number of bytes does not match.
     pub(crate) fn new(bytes: &'a [u8], width: u32, len: usize) -> Option<Packed<'a>> {
         let fits = width <= WIDTH_MAX && packed_bytes(len, width)? == bytes.len();
         fits.then_some(Packed { bytes, width, len })
     }
 
-    /// The number at `index`, which must be less than their number.
+    /// Returns the number at `index`, which must be less than `len`.
     #[inline]
     pub(crate) fn get(&self, index: usize) -> u64 {
         let bit = index * self.width as usize;

@@ -1,4 +1,5 @@
-//! Opens the files that a manifest names, and makes an index again of what a file holds. Start at [`open_file`].
+//! Opens files together with their index, which is rebuilt from the file if necessary. Start at
+//! [`open_file`].
 
 use crate::calls::link_table::{EarlierSpans, LinkResult, LinkTable};
 use crate::files::cache::Cache;
@@ -14,8 +15,8 @@ use blkkin_journal::{Disk, File};
 use std::io;
 use std::sync::Arc;
 
-/// Opens the files that a manifest names. An index that is damaged or missing is made again, of what the file and
-/// those before it say.
+/// Opens a file that a manifest names. A damaged or missing index is rebuilt from the file and the
+/// files before it.
 pub(crate) fn open_file(
     disk: Arc<dyn Disk>,
     cache: Arc<Cache>,
@@ -32,8 +33,8 @@ pub(crate) fn open_file(
     IndexedFile::of(disk, cache, entry, file, index)
 }
 
-/// Makes a part of a whole file that no manifest names, with a new index of what it and the
-/// files before it say.
+/// Opens a whole file that no manifest names, with an index rebuilt from the file and the files
+/// before it.
 pub(crate) fn adopt_file(
     disk: Arc<dyn Disk>,
     cache: Arc<Cache>,
@@ -81,7 +82,7 @@ pub(crate) fn row_of(block: &Block, row: blkkin_columns::Row) -> Row<'_> {
     }
 }
 
-/// Makes the index of a file again, of what the file says.
+/// Rebuilds the index of a file.
 fn remake_index(
     disk: &Arc<dyn Disk>,
     number: u64,
@@ -99,7 +100,7 @@ fn remake_index(
         block.clear();
         read_rows(file, number, start..next, &mut block)?;
         (0..block.len() as u32).for_each(|row| builder.push(&row_of(&block, row)));
-        // Of the request that lies on both sides of a step, some calls may be missing.
+        // Calls of a request that lies on both sides of a step may be missed.
         let sorted = Sorted::of(&[&block]);
         let LinkResult { table, earlier, .. } = LinkTable::of(&sorted, before);
         links.merge(&table.counts());

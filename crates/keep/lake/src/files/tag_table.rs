@@ -1,17 +1,17 @@
-//! Which tags there are, and which values of those that have few. Start at [`TagTable`].
+//! [`TagTable`]: the tag keys of a file, with the values of those keys that have few.
 
 use crate::files::index::KeyValues;
 use blkkin_columns::{Block, Sorted, ValueType};
 use blkkin_store::text_of;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// So many values of a key are known without asking spans.
+/// Maximum number of values that are stored for a key.
 const VALUES_MAX: usize = 64;
 
-/// A key that has more texts than this is not one that people choose from.
+/// Maximum size of a stored value in bytes. Nobody picks longer values from a list.
 const VALUE_BYTES_MAX: usize = 256;
 
-/// So many keys are known.
+/// Maximum number of keys.
 const KEYS_MAX: usize = 4096;
 
 /// Tags by key.
@@ -28,7 +28,7 @@ struct Tags {
 }
 
 impl TagTable {
-    /// Adds the tags of all spans.
+    /// Collects the tags of spans.
     pub(crate) fn of(sorted: &Sorted<'_>) -> TagTable {
         let mut rows: Vec<Vec<u32>> = vec![Vec::new(); sorted.blocks().len()];
         for index in 0..sorted.len() {
@@ -43,7 +43,7 @@ impl TagTable {
     }
 
     fn add_block(&mut self, block: &Block, rows: &[u32]) {
-        // Of each layout and place in it: the values, by their numbers.
+        // For each layout and position in it, the encoded values.
         let mut layouts: HashMap<u32, (u64, Vec<Numbers>)> = HashMap::new();
         for &row in rows {
             let layout = block.layout_id(row);
@@ -58,7 +58,7 @@ impl TagTable {
         }
         for (layout, (spans, numbers)) in layouts {
             for (place, (shape, numbers)) in block.layout(layout).iter().zip(numbers).enumerate() {
-                // The last of those with a key is what counts.
+                // The last of several tags with one key counts.
                 let next = block.layout(layout).get(place + 1);
                 let counts = next.is_none_or(|next| next.key != shape.key);
                 if counts {
@@ -81,7 +81,7 @@ impl TagTable {
         }
     }
 
-    /// Adds what was counted before.
+    /// Adds the tags of another file.
     pub(crate) fn merge(&mut self, keys: &[KeyValues]) {
         for key in keys {
             let values = (!key.values.is_empty()).then(|| key.values.iter().cloned().collect());
@@ -89,7 +89,7 @@ impl TagTable {
         }
     }
 
-    /// In order.
+    /// Returns the tags in order of key.
     pub(crate) fn keys(self) -> Vec<KeyValues> {
         let keys = self.keys.into_iter().map(|(key, tags)| KeyValues {
             key,
@@ -100,7 +100,7 @@ impl TagTable {
     }
 }
 
-/// Some numbers of values, and then that there are more.
+/// Set of encoded values, up to [`VALUES_MAX`].
 #[derive(Default)]
 struct Numbers {
     seen: HashSet<u32>,
@@ -118,7 +118,7 @@ impl Numbers {
         self.are_too_many = self.seen.len() > VALUES_MAX;
     }
 
-    /// As texts; `None` if they are too many, or not of a kind to choose from.
+    /// The values as text; `None` if there are too many, or they are bytes or too long.
     fn values(&self, block: &Block, kind: ValueType) -> Option<BTreeSet<String>> {
         let are_few = !self.are_too_many && kind != ValueType::Bytes;
         let values = self.seen.iter().filter(|_| are_few);

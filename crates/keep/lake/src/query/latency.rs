@@ -1,5 +1,5 @@
-//! How long spans took that meet a condition: by what files are found by where that tells, else by their columns.
-//! Start at [`LatencySum`].
+//! [`LatencySum`]: histogram of the durations of spans that meet a condition, from indexes where
+//! they suffice, and from columns otherwise.
 
 use crate::Error;
 use crate::files::index::{Entry, Group, NO_DURATION};
@@ -18,29 +18,32 @@ use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Examples for each power of two of a duration.
+/// Number of examples for each power of two of the duration.
 const EXAMPLES_MAX: usize = 2;
 
-/// So many requests of a file are read to tell on which side of a bound their durations are.
+/// Maximum number of requests of a file that are read to decide on which side of a bound durations
+/// are.
 const READ_MAX: usize = 256;
 
-/// Powers of two that a duration may be of, and 0.
+/// Number of powers of two of a duration, including 0.
 const POWERS: usize = u64::BITS as usize + 1;
 
-/// Adds up durations, and remembers where to find examples.
+/// Histogram of durations, with examples.
 pub(crate) struct LatencySum<'p> {
-    /// By code.
+    /// Counts by code.
     counts: Vec<u64>,
     /// By power of two.
     examples: [Examples<'p>; POWERS],
-    /// How many entries of a group are not asked for, by code and error. Zeros but while they are counted.
+    /// Number of entries of a group that are outside of the window, by code and error. All zeros
+    /// between calls.
     others: Vec<u32>,
 }
 
-/// Those of a power of two.
+/// Examples for one power of two.
 struct Examples<'p> {
     spans: Vec<Example>,
-    /// The request of a file that has one which took about so long, if there is no other.
+    /// A request with such a span, in case no span is found otherwise: file, ordinal and duration
+    /// code.
     entry: Option<(&'p IndexedFile, u32, u16)>,
 }
 
@@ -64,14 +67,14 @@ impl<'p> LatencySum<'p> {
         };
         let matching: Vec<Vec<Row>> = snapshot.batches.iter().map(rows_of).collect();
         if snapshot.batches.iter().all(|batch| are_within(batch, window)) {
-            // When their requests began need not be looked at.
+            // The starts of requests need not be checked.
             return self.add_rows_of_head(snapshot, &matching);
         }
         let mut lows: HashSet<u64, RandomState> = HashSet::default();
         for (batch, rows) in snapshot.batches.iter().zip(&matching) {
             lows.extend(rows.iter().map(|&row| batch.trace_low(row)));
         }
-        // What was sent twice counts once.
+        // Spans that were sent twice count once.
         let sorted = snapshot.sorted_of(|low| lows.contains(&low));
         let mut request = None;
         let mut began = None;
@@ -142,8 +145,8 @@ impl<'p> LatencySum<'p> {
         self.add_unclear(file, &loaded, condition, &unclear)
     }
 
-    /// Adds the entries of a group but for some, by what is known of how long all of them took, unless that is not
-    /// enough.
+    /// Counts a whole group by the durations in the directory, minus the entries in `others`.
+    /// Returns `false` without counting anything if that does not suffice.
     fn add_group(&mut self, group: &Group, residual: &Residual, others: &[Entry]) -> bool {
         let place = |code: u16, is_error: bool| 2 * usize::from(code) + usize::from(is_error);
         for other in others {
@@ -168,7 +171,7 @@ impl<'p> LatencySum<'p> {
         for other in others {
             self.others[place(other.code, other.is_error)] = 0;
         }
-        // Those that are left may have no sample.
+        // The remaining entries may have no sample.
         let lacks_example = |&(code, _): &(u16, u32)| {
             let bucket = &self.examples[power_of(Durations::least(code.min(NO_DURATION)))];
             bucket.spans.is_empty() && bucket.entry.is_none()
@@ -218,8 +221,8 @@ impl<'p> LatencySum<'p> {
         }
     }
 
-    /// Adds entries whose durations are as near to a bound that their codes do not tell on which side they are. They
-    /// are read, if they are few.
+    /// Counts entries whose code does not decide on which side of a bound the duration is. They are
+    /// read if they are few.
     fn add_unclear(
         &mut self,
         file: &'p IndexedFile,
@@ -254,7 +257,7 @@ impl<'p> LatencySum<'p> {
         Ok(())
     }
 
-    /// Looks at the columns that a condition is about.
+    /// Counts by scanning the columns that the condition needs.
     fn add_rows(
         &mut self,
         file: &IndexedFile,
@@ -283,7 +286,7 @@ impl<'p> LatencySum<'p> {
         })
     }
 
-    /// Adds spans of one request, if it began in the window.
+    /// Counts spans of one request if it began in the window.
     fn add_examples(
         &mut self,
         spans: &mut Vec<Example>,
@@ -323,7 +326,7 @@ impl<'p> LatencySum<'p> {
         let mut examples = Vec::new();
         for bucket in self.examples {
             match bucket.entry {
-                // What cannot be read is no example.
+                // An unreadable span cannot be an example.
                 Some((file, ordinal, code)) if bucket.spans.is_empty() => {
                     examples.extend(span_of(file, ordinal, code, condition).ok().flatten());
                 }
@@ -335,12 +338,12 @@ impl<'p> LatencySum<'p> {
     }
 }
 
-/// The place of a duration's power of two.
+/// The bucket of a duration: its power of two.
 fn power_of(duration_ns: u64) -> usize {
     duration_ns.checked_ilog2().map_or(0, |power| power as usize + 1)
 }
 
-/// Which rows of a file are of these requests.
+/// Marks the rows of a range of requests.
 fn rows_of(
     file: &IndexedFile,
     loaded: &LoadedFile,
@@ -354,7 +357,7 @@ fn rows_of(
     Ok(rows)
 }
 
-/// Whether the code of a span's duration does not say whether a condition holds.
+/// Returns whether the code of the span's duration leaves the condition undecided.
 fn is_unclear(block: &Block, row: Row, condition: &Condition) -> bool {
     let texts = [block.service_id(row), block.name_id(row), block.remote_service_id(row)];
     let [service, name, remote] = texts.map(|text| Some(block.text(text)));
@@ -363,19 +366,20 @@ fn is_unclear(block: &Block, row: Row, condition: &Condition) -> bool {
     residual.truth(code, block.is_error(row)) == Truth::Maybe
 }
 
-/// Whether all spans of a batch started in a window.
+/// Returns whether all spans of a batch started in a window.
 fn are_within(batch: &Batch, window: Window) -> bool {
     let holds = |(first, last)| window.holds(first) && window.holds(last);
     batch.all_started && batch.starts_ns.is_some_and(holds)
 }
 
-/// When a request began, by a span more of it: by those without a parent, or else by all.
+/// Updates the start of a request by a span: the earliest span without a parent, or else the
+/// earliest.
 fn earlier(began: Option<(bool, u64)>, block: &Block, row: Row) -> Option<(bool, u64)> {
     let this = block.start_ns(row).map(|start| (block.parent_id(row).is_some(), start));
     [began, this].into_iter().flatten().min()
 }
 
-/// A span of a request that took about so long and is asked for.
+/// Finds a span of a request that has this duration code and meets the condition.
 fn span_of(
     file: &IndexedFile,
     ordinal: u32,

@@ -1,8 +1,9 @@
-//! What many spans say together: how long they took over time, and how those in a box of it differ from others. Start at
-//! [`heat`] and [`difference`].
+//! Measures over many spans: [`heat`] counts them by start and duration, [`difference`] compares
+//! those in a box with others.
 //!
-//! It is when spans started themselves that counts here, whichever request they are of, so that nothing but starts and
-//! durations is read of a file, and what the condition is about. Words are read of pages only that have such spans.
+//! A span counts by its own start, whatever request it belongs to. Only starts, durations and the
+//! condition's columns are therefore read of a file. Words are read only of pages with matching
+//! spans.
 
 use crate::Error;
 use crate::files::indexed_file::IndexedFile;
@@ -17,12 +18,12 @@ use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Of those outside of a box that are enough, a part of which is too few.
+/// A sample of fewer spans than the target divided by this is too small.
 const OTHERS_LEAST: u64 = 100;
-/// So many times as many are looked at then.
+/// Factor by which a sample that is too small is enlarged.
 const OTHERS_AGAIN: u64 = 16;
 
-/// Counts spans that meet a condition.
+/// Counts the spans that meet a condition in the cells of a heat map.
 pub(crate) fn heat(snapshot: &Snapshot, condition: &Condition, cells: &mut Heat) {
     for_each_in_head(snapshot, condition, |_, _, start, duration| cells.add(start, duration));
     let window = cells.window();
@@ -38,13 +39,13 @@ pub(crate) fn heat(snapshot: &Snapshot, condition: &Condition, cells: &mut Heat)
             }
             Ok(None::<()>)
         };
-        // What cannot be read is counted; the others answer.
+        // An unreadable file is counted as damaged; the others contribute.
         let _ = scan(file, window, condition, &[], 1, count, |_, ()| Ok(()));
     }
 }
 
-/// How spans in a box differ from others, of those that meet a condition and started in a window. Of very many others
-/// some are looked at.
+/// Compares the spans in a box with the others, among those that meet a condition and started in a
+/// window. Very many others are sampled.
 pub(crate) fn difference(
     snapshot: &Snapshot,
     window: Window,
@@ -59,7 +60,7 @@ pub(crate) fn difference(
             let mut tally = Tally::default();
             let selection = Selection { within, condition, one_in, is_inside };
             for file in files {
-                // What cannot be read is counted; the others answer.
+                // An unreadable file is counted as damaged; the others contribute.
                 let _ = count_words(file, &selection, &is_asked_for, &mut tally);
             }
             tally
@@ -85,7 +86,7 @@ pub(crate) fn difference(
     let mut one_in = (near.map(|file| file.entry.spans).sum::<u64>() / others_enough).max(1);
     loop {
         let others = count(false, window, one_in);
-        // They may be few, though the files have many.
+        // The sample may be too small although the files have many spans.
         if one_in == 1 || is_cancelled() || others.spans()[1] >= others_enough / OTHERS_LEAST {
             tally.merge(&others);
             return Difference { outside_one_in: one_in, ..tally.finish() };
@@ -94,16 +95,16 @@ pub(crate) fn difference(
     }
 }
 
-/// What is counted of a file.
+/// Selection of the spans of a file to count.
 struct Selection<'c> {
     within: Window,
     condition: &'c Condition,
-    /// Of so many pages one is looked at.
+    /// One page in this many is read.
     one_in: u64,
     is_inside: bool,
 }
 
-/// Counts what spans of a file say that are selection for.
+/// Counts the words of selected spans of a file.
 fn count_words(
     file: &IndexedFile,
     selection: &Selection<'_>,
@@ -139,10 +140,10 @@ fn count_words(
     })
 }
 
-/// How often words are said on a page.
+/// Counts of the words on a page.
 type Words<'p> = HashMap<Word<'p>, u64, RandomState>;
 
-/// When the first span of all started, and the last.
+/// The earliest and the latest start of all spans.
 pub(crate) fn starts(snapshot: &Snapshot) -> Option<Window> {
     let of_batches = snapshot.batches.iter().filter_map(|batch| batch.starts_ns);
     let all = of_batches.chain(snapshot.files.iter().filter_map(|file| file.summary.starts_ns));
@@ -150,14 +151,15 @@ pub(crate) fn starts(snapshot: &Snapshot) -> Option<Window> {
     all.map(|(start_ns, end_ns)| Window { start_ns, end_ns })
 }
 
-/// When a row started and how long it took, if both is known.
+/// Start and duration of a row, if it has both.
 #[inline]
 fn times(page: &PageColumns, row: usize) -> Option<(u64, u64)> {
     page.number(Column::StartTime, row).zip(page.number(Column::Duration, row))
 }
 
-/// Goes through the pages of a file on which there may be spans that started in a window: `choose` is given starts,
-/// durations and what the condition is about, `visit` what that chose and more columns. Of so many pages one is looked at.
+/// Scans the pages of a file that may have spans that started in a window, or one page in `one_in`.
+/// `choose` gets starts, durations and the condition's columns. If it returns a value, `visit` gets
+/// that value and the columns `more`.
 fn scan<T>(
     file: &IndexedFile,
     window: Window,
@@ -182,13 +184,13 @@ fn scan<T>(
     Ok(())
 }
 
-/// Whether some of those that started in between may have started in a window.
+/// Returns whether a range of starts overlaps a window.
 fn is_near(starts: Option<(u64, u64)>, window: Window) -> bool {
     starts.is_some_and(|(first, last)| first <= window.end_ns && window.start_ns <= last)
 }
 
-/// Calls `each` with the spans in memory that meet a condition and have a start and a duration, each once however often
-/// it was sent.
+/// Calls `each` with the distinct spans in memory that meet a condition and have a start and a
+/// duration.
 fn for_each_in_head(
     snapshot: &Snapshot,
     condition: &Condition,

@@ -1,4 +1,4 @@
-//! What a question has read of pages of files, kept in memory until it is too much. Start at [`PageCache`].
+//! [`PageCache`]: pages that a query has read, within a memory limit.
 
 use crate::Error;
 use crate::files::indexed_file::IndexedFile;
@@ -7,27 +7,29 @@ use blkkin_columns::{Column, PageColumns};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// What pages may take in memory, beside those that are needed at once.
+/// Maximum memory of the cached pages, in bytes, besides those of the current call.
 const BYTES_MAX: usize = 16 << 20;
 
-/// Of a page that was uses for so often only rows that were uses for are kept; then all, so that it is read once.
+/// After this many uses of a page, the whole page is decoded and cached; before, only the rows in
+/// use.
 const PARTIAL_USES_MAX: u32 = 12;
 
-/// PageCache.
+/// Cache of decoded pages.
 #[derive(Default)]
 pub(crate) struct PageCache {
-    /// Whole pages, and some rows of others.
+    /// Whole pages, and row ranges of others.
     kept: HashMap<Key, PageColumns>,
-    /// How often a page was uses for, by the file's number and the page's first row.
+    /// Number of uses of a page, by the file's number and the page's first row.
     uses: HashMap<(u64, u64), u32>,
     bytes: usize,
 }
 
-/// The file's number, the first row, and how many there are.
+/// File number, first row and number of rows.
 type Key = (u64, u64, usize);
 
 impl PageCache {
-    /// The pages that have some of these rows, and which rows of each that are. These columns of them are read.
+    /// Returns the pages that overlap a range of rows, with the rows of each, after reading
+    /// `columns`.
     pub(crate) fn of(
         &mut self,
         file: &IndexedFile,

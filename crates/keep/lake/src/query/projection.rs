@@ -1,5 +1,5 @@
-//! Asks rows of a file whether a condition holds for them, and reads no more columns than it is about. Start at
-//! [`Projection::of`].
+//! [`Projection`]: evaluates a condition on rows of a file and reads only the columns that it
+//! needs.
 
 use crate::Error;
 use crate::files::indexed_file::IndexedFile;
@@ -12,24 +12,24 @@ use blkkin_store::{Condition, TagTest, TextField, Topic, is_cancelled, text_of};
 use std::borrow::Cow;
 use std::hash::{Hash, Hasher};
 
-/// What a condition is about.
+/// A condition and the columns that it needs.
 pub(crate) struct Projection<'c> {
     condition: &'c Condition,
     columns: Vec<Column>,
-    /// Of tags.
+    /// Keys of the tags that the condition tests.
     keys: Vec<&'c str>,
-    /// Set if the condition looks at tags of any key.
+    /// Set if the condition tests tags of any key.
     has_all_keys: bool,
 }
 
-/// Those of the span, of its process and of its library.
+/// Key and value columns of the tags of the span, its process and its library.
 const TAGS: [(Column, Column); 3] = [
     (Column::TagKey, Column::TagValue),
     (Column::ResourceKey, Column::ResourceValue),
     (Column::ScopeKey, Column::ScopeValue),
 ];
 
-/// The value of a tag, as its letter says.
+/// A decoded tag value.
 enum Value<'p> {
     Plain(ValueRef<'p>),
     Bytes(Vec<u8>),
@@ -44,11 +44,11 @@ impl Value<'_> {
     }
 }
 
-/// What is wrong with a row.
+/// Description of a damaged row.
 pub(crate) type Fault = &'static str;
 
-/// Calls `each` with the rows of a file for which a condition holds, page by page. Of pages that have some, these columns
-/// are read too.
+/// Calls `each` with the rows of a file that meet a condition, page by page. Of pages with such
+/// rows, `columns` are read as well.
 pub(crate) fn for_each_holding(
     file: &IndexedFile,
     loaded: &LoadedFile,
@@ -90,8 +90,8 @@ pub(crate) fn for_each_holding(
     Ok(())
 }
 
-/// Goes through a row group page by page, or through one of so many, of which the first columns are read, and the others too if `choose` says what
-/// is wanted of a page: `visit` is called with that.
+/// Scans the pages of a row group, or one page in `one_in`. Reads the first list of columns; where
+/// `choose` returns a value, reads the second list too and calls `visit` with that value.
 pub(crate) fn scan_group<T>(
     file: &IndexedFile,
     loaded: &LoadedFile,
@@ -114,21 +114,21 @@ pub(crate) fn scan_group<T>(
     Ok(())
 }
 
-/// Chooses one of so many pages, in all files alike.
+/// Pseudo-random choice of one page in `one_in`, the same in each scan.
 fn is_one_of(file: u64, first_row: u64, one_in: u64) -> bool {
     let number = (file ^ first_row.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (number ^ number >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32;
     mixed.is_multiple_of(one_in.max(1))
 }
 
-/// Something is wrong with a row of a page.
+/// The error for a damaged row of a page.
 pub(crate) fn fault_of(file: &IndexedFile, page: &PageColumns, fault: Fault) -> Error {
     let first = page.first_row();
     file.error(format!("a row between {first} and {}: {fault}", first + page.rows() as u64))
 }
 
-/// What those columns of a page that were read say of the span of a row, but for annotations and tags. Of its parent
-/// it says no more than whether there is one.
+/// Assembles the span of a row from the columns that were read, without annotations and tags. A
+/// parent id only tells whether there is a parent.
 pub(crate) fn span(
     page: &PageColumns,
     row: usize,
@@ -145,7 +145,8 @@ pub(crate) fn span(
     let status = match (number(Column::Error), page.has(Column::Status)) {
         (Some(1), _) => Status::Error,
         (_, true) if text(Column::Status) != "ok" => Status::Unset,
-        // Without the column it is enough that it has not failed.
+        // If the column was not read, no condition tests it, and it suffices that the span has not
+        // failed.
         _ => Status::Ok,
     };
     Ok(SpanRef {
@@ -162,7 +163,7 @@ pub(crate) fn span(
     })
 }
 
-/// The request of a row. Its column must have been read.
+/// The trace id of a row. Its column must have been read.
 pub(crate) fn trace_id(page: &PageColumns, row: usize) -> Result<TraceId, Fault> {
     page.trace_id(row).ok_or("an id is none")
 }
@@ -172,24 +173,24 @@ pub(crate) fn span_id(text: &str) -> Result<SpanId, Fault> {
     number.and_then(SpanId::from_number).ok_or("an id is none")
 }
 
-/// Which rows of a group's pages may meet a condition, by the texts of their tags, which are looked at once for each
-/// group. What else a condition is about may be as it will.
+/// Prefilter of the rows of a group by their tags, whose texts are tested once for each group.
+/// Other parts of the condition are assumed to hold.
 enum TagSieve<'c> {
-    /// All rows may.
+    /// All rows pass.
     Open,
-    /// Those that have a tag, of the span, of its process or of its library.
+    /// Rows with a matching tag of the span, its process or its library pass.
     Tag(Vec<TagFilter<'c>>),
     All(Vec<TagSieve<'c>>),
     Any(Vec<TagSieve<'c>>),
 }
 
-/// A tag in one of the [`TAGS`].
+/// Filter for one of the lists in [`TAGS`].
 struct TagFilter<'c> {
     keys: Column,
     values: Column,
-    /// The number of its key.
+    /// Dictionary number of the key.
     key: u32,
-    /// Whether a value may be what it should be, by its number; `None` if values have no numbers.
+    /// For each value by its dictionary number, whether it may match; `None` without a dictionary.
     may_be: Option<Vec<bool>>,
     test: &'c TagTest,
 }
@@ -232,7 +233,7 @@ impl<'c> TagSieve<'c> {
         }
     }
 
-    /// Those that must be read.
+    /// The columns that must be read for [`TagSieve::marks`].
     fn columns(&self) -> Vec<Column> {
         match self {
             TagSieve::Open => Vec::new(),
@@ -243,7 +244,7 @@ impl<'c> TagSieve<'c> {
         }
     }
 
-    /// Which rows of a page may; `None` if all may.
+    /// Marks the rows of a page that pass; `None` if all pass.
     fn marks(&self, page: &PageColumns) -> Option<Vec<bool>> {
         match self {
             TagSieve::Open => None,
@@ -274,7 +275,7 @@ impl<'c> TagSieve<'c> {
 }
 
 impl TagFilter<'_> {
-    /// Whether a row may have it.
+    /// Returns whether a row may have a matching tag.
     fn may_be_of(&self, page: &PageColumns, row: usize) -> bool {
         let (keys, values) = (page.values(self.keys, row), page.values(self.values, row));
         let mut pairs = keys.zip(values);
@@ -288,7 +289,7 @@ impl TagFilter<'_> {
     }
 }
 
-/// Whether a value of which this is the text may be what it should be, of whatever type it is.
+/// Returns whether a value with this text may match, whatever its type is.
 fn may_be(test: &TagTest, text: &str) -> bool {
     b"sibdx"
         .iter()
@@ -350,12 +351,12 @@ impl<'c> Projection<'c> {
         self.columns.push(column);
     }
 
-    /// Those that must be read.
+    /// The columns that must be read.
     pub(crate) fn columns(&self) -> &[Column] {
         &self.columns
     }
 
-    /// Whether the condition holds for a row of a page of which its columns were read.
+    /// Returns whether the condition holds for a row of a page whose columns were read.
     pub(crate) fn holds(&self, page: &PageColumns, row: usize) -> Result<bool, Fault> {
         if is_cancelled() {
             return Ok(false);
@@ -382,7 +383,7 @@ impl<'c> Projection<'c> {
         };
         let trace_id = match page.has(Column::TraceId) {
             true => trace_id(page, row)?,
-            // The condition does not ask for it.
+            // The condition does not test the trace id.
             false => TraceId::from_number(1).ok_or("an id is 0")?,
         };
         let span = span(page, row, trace_id)?;
@@ -390,7 +391,7 @@ impl<'c> Projection<'c> {
     }
 }
 
-/// The tags of a row in their order: the key, the letter of the value's type, its text, and whose tag it is.
+/// Calls `each` with the tags of a row in order: key, letter of the value's type, text, and origin.
 fn for_each_tag<'p>(
     page: &'p PageColumns,
     row: usize,
@@ -402,7 +403,7 @@ fn for_each_tag<'p>(
     });
     let layout = page.text(Column::TagLayout, row).as_bytes();
     let count = page.values(Column::TagKey, row).len();
-    // Without a layout all are text of the span.
+    // An empty layout means that all tags are text of the span.
     let letters = (0..if layout.is_empty() { count } else { layout.len() })
         .map(|at| layout.get(at).copied().unwrap_or(b's'));
     for letter in letters {
@@ -425,7 +426,7 @@ fn for_each_tag<'p>(
     Ok(())
 }
 
-/// What [`words_of`] needs.
+/// The columns that [`words_of`] needs.
 pub(crate) const WORDS: [Column; 12] = [
     Column::Kind,
     Column::Status,
@@ -441,8 +442,8 @@ pub(crate) const WORDS: [Column; 12] = [
     Column::TagLayout,
 ];
 
-/// A word of a page: where it is, and thus the same for all rows whose column has numbers of texts, so that words are
-/// counted without being looked at.
+/// Text of a page, compared by address. Rows whose column is dictionary-encoded share the address
+/// of equal texts, so that words are counted without comparing their bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PageText<'p>(&'p str);
 
@@ -460,7 +461,7 @@ impl Hash for PageText<'_> {
     }
 }
 
-/// What a row says of something: the word as it is written, and the letter of its type.
+/// A word of a row: its topic, and its encoded value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Word<'p> {
     topic: Topic<PageText<'p>>,
@@ -469,7 +470,7 @@ pub(crate) struct Word<'p> {
 }
 
 impl<'p> Word<'p> {
-    /// Of what it is said, and the word as [`blkkin_store::words_of`] tells it.
+    /// The topic and the word as text, as [`blkkin_store::words_of`] returns them.
     pub(crate) fn read(self) -> Result<(Topic<&'p str>, Cow<'p, str>), Fault> {
         let topic = match self.topic {
             Topic::Tag(key) => Topic::Tag(key.0),
@@ -486,7 +487,7 @@ impl<'p> Word<'p> {
     }
 }
 
-/// Calls `each` with the words of a row, of which some may be empty and are none then.
+/// Calls `each` with the words of a row. Empty words stand for missing ones.
 pub(crate) fn words_of<'p>(
     page: &'p PageColumns,
     row: usize,
@@ -506,7 +507,7 @@ pub(crate) fn words_of<'p>(
     for (topic, word) in own {
         each(Word { topic, letter: b's', text: PageText(word) });
     }
-    // The last tag with a key counts, and they are in order of key.
+    // Tags are in order of key, and of several tags with one key the last one counts.
     let mut last: Option<(&str, Word<'_>)> = None;
     for_each_tag(page, row, |key, letter, text, _| {
         let word = Word { topic: Topic::Tag(PageText(key)), letter, text: PageText(text) };

@@ -1,10 +1,10 @@
-//! What a condition means for spans of which the service, the name and the other end are known: for a whole group of
-//! them at once. Start at [`Residual::of`].
+//! Partial evaluation of conditions: [`Residual`] is the rest of a condition for a group of spans
+//! whose service, name and remote service are known.
 
 use crate::files::index::NO_DURATION;
 use blkkin_store::{Case, Condition, Durations, TextField};
 
-/// What is known of spans that have these in common. `None` stands for many.
+/// The texts that the spans of a group share. `None` stands for a text that differs or is unknown.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GroupTexts<'a> {
     pub(crate) service: Option<&'a str>,
@@ -12,21 +12,21 @@ pub(crate) struct GroupTexts<'a> {
     pub(crate) remote: Option<&'a str>,
 }
 
-/// What is left of a condition.
+/// Rest of a condition.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Residual {
-    /// It is decided.
+    /// The condition is decided.
     Known(bool),
     All(Vec<Residual>),
     Any(Vec<Residual>),
     Not(Box<Residual>),
     Duration(u64, u64),
     Error,
-    /// Only the span itself can say.
+    /// Only the span itself decides.
     Unknown,
 }
 
-/// Whether something holds, as far as is known.
+/// Three-valued truth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Truth {
     No,
@@ -35,7 +35,7 @@ pub(crate) enum Truth {
 }
 
 impl Residual {
-    /// What is left of a condition on spans with this in common.
+    /// Evaluates a condition as far as the texts of a group decide it.
     pub(crate) fn of(condition: &Condition, common: GroupTexts<'_>) -> Residual {
         match condition {
             Condition::All(parts) => {
@@ -91,7 +91,7 @@ impl Residual {
         }
     }
 
-    /// Whether it holds for a span, of which the code of the duration is known and whether it failed.
+    /// Evaluates the rest for a span whose duration code and error flag are known.
     #[inline]
     pub(crate) fn truth(&self, code: u16, is_error: bool) -> Truth {
         match self {
@@ -115,7 +115,7 @@ impl Residual {
         }
     }
 
-    /// Whether the span itself must be asked for more than its exact duration.
+    /// Returns whether the span itself is needed, rather than its exact duration.
     pub(crate) fn asks_the_span(&self) -> bool {
         match self {
             Residual::All(parts) | Residual::Any(parts) => {

@@ -1,5 +1,5 @@
-//! Whether a condition holds for rows of a file, one after the other: what it says of services and names is asked once for
-//! each of them on a page, not for each row. Start at [`RowEvaluator::of`].
+//! [`RowEvaluator`]: evaluates a condition row by row. Tests on services and names are evaluated
+//! once for each combination on a page.
 
 use crate::files::index::NO_DURATION;
 use crate::files::loaded_file::LoadedFile;
@@ -10,24 +10,24 @@ use blkkin_columns::{Column, PageColumns};
 use blkkin_store::{Condition, Durations};
 use std::collections::HashMap;
 
-/// The columns of what spans have in common.
+/// The columns of the texts that groups share.
 const COMMON: [Column; 3] = [Column::Service, Column::Name, Column::RemoteService];
 
-/// Stands for a text that is not there, or not asked for.
+/// Stands for a text that is missing or that the condition does not test.
 const NO_TEXT: u32 = u32::MAX;
 
-/// Says whether a condition holds.
+/// Evaluator of a condition on the rows of a file.
 pub(crate) struct RowEvaluator<'c> {
     condition: &'c Condition,
-    /// None if it holds for all rows.
+    /// `None` if the condition holds for all rows.
     projection: Option<Projection<'c>>,
-    /// The first row of the page, and what is left of the condition for the texts of rows, by their numbers.
+    /// The first row of the current page, and the residuals of its combinations of text numbers.
     page: Option<u64>,
     residuals: HashMap<[u32; 3], Residual>,
 }
 
 impl<'c> RowEvaluator<'c> {
-    /// For the rows of a file; none if it holds for none of them.
+    /// Prepares the evaluation for a file; `None` if the condition holds for no row of it.
     pub(crate) fn of(loaded: &LoadedFile, condition: &'c Condition) -> Option<RowEvaluator<'c>> {
         let (mut count, mut holds_always) = (0, true);
         for (_, residual, _) in groups(loaded, condition) {
@@ -41,12 +41,12 @@ impl<'c> RowEvaluator<'c> {
         (count > 0).then_some(evaluator)
     }
 
-    /// Those that must be read, beside durations.
+    /// The columns that must be read, apart from the duration.
     pub(crate) fn columns(&self) -> &[Column] {
         self.projection.as_ref().map_or(&[], Projection::columns)
     }
 
-    /// Whether the condition holds for a row.
+    /// Returns whether the condition holds for a row.
     #[inline]
     pub(crate) fn holds(&mut self, page: &PageColumns, row: usize) -> Result<bool, Fault> {
         let Some(projection) = &self.projection else { return Ok(true) };
@@ -58,7 +58,7 @@ impl<'c> RowEvaluator<'c> {
         let mut key = [NO_TEXT; 3];
         for (code, column) in key.iter_mut().zip(COMMON) {
             if let Some(value) = page_value(page, column, row, reads(column)) {
-                // Texts that have no numbers are asked one by one.
+                // Without a dictionary there are no numbers to use as a key.
                 let Some(number) = page.code(column, value) else {
                     return projection.holds(page, row);
                 };
@@ -86,7 +86,7 @@ impl<'c> RowEvaluator<'c> {
     }
 }
 
-/// The value of a row of a column, if the column is read and there is one.
+/// The value of a row, if the column is read and the row has a value.
 fn page_value(page: &PageColumns, column: Column, row: usize, reads: bool) -> Option<usize> {
     if reads { page.values(column, row).next() } else { None }
 }

@@ -1,13 +1,14 @@
-//! Finds requests. Start at [`search`].
+//! Search for requests. Start at [`search`].
 //!
-//! One condition is asked of what files are found by: the one that the fewest spans meet, as far as that is known. Each
-//! request that has such a span is a candidate. Candidates come in order, so that this ends when there are enough
-//! requests. A request that lies in several files is a candidate of the last one by all of its spans
-//! ([`crate::files::index`]), and one that lies in memory and in files is one of those in memory.
+//! Evaluates the most selective condition, by estimate, on the file indexes; each request with a
+//! matching span becomes a candidate. Candidates are tried in rank order, so the search ends once
+//! the page is full. A request that lies in several files is a candidate of the last one, whose
+//! index covers all of its spans ([`crate::files::index`]). A request in memory and in files counts
+//! as in memory.
 //!
-//! Of candidates that lie in one file alone, as most do, only the columns are read that conditions are about, and those
-//! that a summary is made of if all hold. Others are read as a whole, since a span that was sent twice counts once, and
-//! only all that spans say tells whether they are the same.
+//! Most candidates lie in one file alone. Of those, only the columns of the conditions are read,
+//! and the columns of a summary if all conditions hold. Other requests are read whole: a span that
+//! was sent twice must count once, and only a comparison of all fields recognizes it.
 
 use crate::Error;
 use crate::files::index::{Directory, Entry, Group, NO_DURATION};
@@ -28,7 +29,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::ops::{ControlFlow, Range};
 
-/// What summaries are made of, beside the request's id.
+/// Columns of a request's summary, apart from the trace id.
 const SUMMARY: [Column; 6] = [
     Column::ParentId,
     Column::Error,
@@ -38,40 +39,40 @@ const SUMMARY: [Column; 6] = [
     Column::Duration,
 ];
 
-/// What tells which of two spans that start at once is the root.
+/// Columns that decide which of two spans with the same start is the root.
 const TIES: [Column; 3] = [Column::SpanId, Column::Shared, Column::Kind];
 
-/// What tells how long requests took, and which they are.
+/// Columns of a request's id and duration.
 const TIMES: [Column; 3] = [Column::TraceId, Column::StartTime, Column::Duration];
 
-/// When one request for each so many rows of a file was read in vain, its columns are read instead: that takes about as
-/// long again.
+/// After one fruitless read per this many rows, scan the file's columns instead; a scan costs about
+/// as much as those reads.
 const ROWS_PER_FRUITLESS_READ: u32 = 8192;
 
-/// Of no more conditions than this columns are asked.
+/// Maximum number of conditions of a column scan.
 const CONDITIONS_MAX: usize = 32;
 
-/// Of no more requests than this it is remembered what columns say, of a file and of all.
+/// Maximum number of requests whose column-scan result is cached, per file and in total.
 const SELECTED_MAX: usize = 4 << 20;
 
-/// So many files, the newest ones, are asked how many spans may meet a condition.
+/// Number of files, from the newest on, that are used to estimate selectivity.
 const FILES_TO_ESTIMATE: usize = 16;
 
-/// So many of the requests of a file are looked at first, and four times as many each time that was not enough.
+/// Number of a file's requests that are tried at first; it grows fourfold each time that was not
+/// enough.
 const FIRST_ORDINALS: u32 = 4096;
 
-/// Most requests of one file that took about as long and are read one by one, for each so many rows
-/// of the file. Of more of them the columns are read, which say how long each took.
+/// With more than one request of about the same duration per this many rows of a file, the columns
+/// are read to order them, rather than the requests one by one.
 const ROWS_PER_SIMILAR: usize = 256;
 
-/// So many of those that may be asked for are put in order at first, and four times as many each time that was not
-/// enough.
+/// Number of candidates that are sorted at first; it grows fourfold each time that was not enough.
 const FIRST_MATCHES: usize = 4096;
 
-/// Where there are more spans than one for so many requests, their requests are marked rather than put in order.
+/// With more than one match per this many requests, use a bitmap instead of sort and dedup.
 const REQUESTS_PER_MARK: usize = 16;
 
-/// Requests that are asked for.
+/// Finds the requests of a page.
 pub(crate) fn search(snapshot: &Snapshot, query: &Query, in_vain_max: u32) -> Result<Page, Error> {
     let any = Condition::All(Vec::new());
     let window = query.window;
@@ -81,7 +82,7 @@ pub(crate) fn search(snapshot: &Snapshot, query: &Query, in_vain_max: u32) -> Re
     });
     let files: Vec<&IndexedFile> = files.collect();
     let driver = match &query.conditions[..] {
-        // There is no choice.
+        // A single condition is always the driver.
         [only] => Some(only),
         several => several.iter().min_by_key(|condition| estimate(&files, condition)),
     };
@@ -100,7 +101,7 @@ pub(crate) fn search(snapshot: &Snapshot, query: &Query, in_vain_max: u32) -> Re
         similar: Vec::new(),
     };
     search.run(files);
-    // They are in order, and none is of a page before.
+    // The results are in order, and none is on an earlier page.
     let (places, mut requests): (Vec<Place>, Vec<Summary>) = search.found.into_iter().unzip();
     let (places, next) = query.page(places);
     requests.truncate(places.len());
@@ -111,41 +112,43 @@ struct Search<'q> {
     snapshot: &'q Snapshot,
     query: &'q Query,
     driver: &'q Condition,
-    /// Of each condition.
+    /// One for each condition.
     projections: Vec<Projection<'q>>,
-    /// In the query's order, without those before its page.
+    /// Results in the query's order, from the page's start on.
     found: Vec<(Place, Summary)>,
     seen: HashSet<TraceId>,
     pages: PageCache,
     in_vain_max: u32,
-    /// Each file knows all that those before it have of its requests.
+    /// True if each file's index covers all spans of its requests in earlier files.
     are_complete: bool,
-    /// How many requests of all files it is remembered that columns let through.
+    /// Number of selected requests of all files that are cached.
     selected_ordinals: usize,
-    /// The lower halves of the ids of requests in memory, once they are asked for.
+    /// Lower halves of the trace ids in memory, computed on first use.
     head_lows: Option<HashSet<u64, RandomState>>,
-    /// Requests of a file that took about as long, in order: the file's place, and their ordinals.
+    /// Many requests of a file with about the same duration: the file's index and their ordinals,
+    /// ascending.
     similar: Vec<(usize, Vec<u32>)>,
 }
 
-/// A request that may be asked for.
+/// A request that may be a result.
 #[derive(Clone, Copy)]
 struct Candidate {
-    /// At least as much as its rank is, as far as is known: of the slowest, the extent, which no duration exceeds.
+    /// Upper bound of the rank, as far as is known. For the slowest requests it is the extent,
+    /// which no duration exceeds.
     rank_ns: u64,
     location: Location,
 }
 
-/// Requests of a file are tried.
+/// State of trying the requests of one file.
 struct FileCursor<'q> {
     file: &'q IndexedFile,
     fruitless_reads: u32,
     has_read_columns: bool,
-    /// Those that may be asked for by what columns say, in order, once they were read.
+    /// The ordinals that the column scan selected, ascending, once it was made.
     selected: Option<Vec<u32>>,
 }
 
-/// What the columns of a file say of a request: there is at least one for each condition that it meets.
+/// Column-scan result of a request. A request has at least one for each condition that it meets.
 #[derive(Clone, Copy)]
 struct ScanMatch {
     /// One of its rows.
@@ -161,9 +164,9 @@ impl<'q> FileCursor<'q> {
     }
 }
 
-/// When a request in memory was there.
+/// Start and extent of a request in memory.
 struct RequestTimes {
-    /// The first start of a span without a parent.
+    /// Earliest start of spans without a parent.
     root: Option<u64>,
     first: u64,
     last: u64,
@@ -194,19 +197,20 @@ impl RequestTimes {
     }
 }
 
-/// In the order in which those of the same rank are tried: as they lie in files, so that these are read from front to
-/// back.
+/// Location of a candidate. Candidates of the same rank are tried in this order, so that files are
+/// read from front to back.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Location {
     Memory(TraceId),
-    /// Of a file, by its place.
+    /// Index of a file, and an ordinal in it.
     Ordinal(usize, u32),
-    /// Very many of a file that took about as long, by their place in [`Search::similar`].
+    /// Many requests of a file with about the same duration: an index into [`Search::similar`].
     Similar(usize),
 }
 
 impl<'q> Search<'q> {
-    /// A file that cannot be read is counted ([`IndexedFile::note`]); the others answer.
+    /// Runs the search. Unreadable files are counted ([`IndexedFile::note`]); the others
+    /// contribute.
     fn run(&mut self, mut files: Vec<&'q IndexedFile>) {
         match self.query.order {
             Order::Newest => {
@@ -256,7 +260,7 @@ impl<'q> Search<'q> {
         }
     }
 
-    /// Whether the page is full of requests above this rank, or the question is cancelled.
+    /// Returns whether the page is full of requests above this rank, or the query was cancelled.
     fn is_enough(&self, rank_ns: u64) -> bool {
         if is_cancelled() {
             return true;
@@ -265,15 +269,15 @@ impl<'q> Search<'q> {
         self.found.get(behind_page).is_some_and(|(place, _)| place.rank_ns > rank_ns)
     }
 
-    /// Whether a place is behind the page.
+    /// Returns whether a place is behind the page.
     fn is_past_page(&self, place: Place) -> bool {
         let last = self.found.get(self.query.limit);
         last.is_some_and(|(last, _)| self.query.order.compare(last, &place).is_lt())
     }
 
-    /// Tries requests of a file that took about as long, the slowest first. Columns say how long
-    /// each took and its id, so that no more of them are read than it takes to fill the page, also
-    /// where all took the same time.
+    /// Tries requests of a file with about the same duration, the slowest first. Columns give their
+    /// exact durations and ids, so that only as many requests are read as fill the page, even if
+    /// all durations are equal.
     fn try_similar(&mut self, cursor: &mut FileCursor<'q>, ordinals: &[u32]) -> Result<(), Error> {
         let mut after = self.query.after;
         let mut some = FIRST_MATCHES.max(self.query.limit.saturating_add(1));
@@ -283,7 +287,7 @@ impl<'q> Search<'q> {
                 if is_cancelled() || self.is_past_page(place) {
                     return Ok(());
                 }
-                // The others may be well.
+                // A failed read does not affect the other requests.
                 let _ = self.try_ordinal(cursor, ordinal);
             }
             if places.len() < some {
@@ -294,7 +298,7 @@ impl<'q> Search<'q> {
         }
     }
 
-    /// Tries the requests in memory, the newest first, until there are enough.
+    /// Tries the requests in memory, newest first, until the page is full.
     fn search_head(&mut self) {
         let mut matches: Vec<(u64, u64)> =
             self.head_requests().into_iter().map(|(id, times)| (times.began(), id.low())).collect();
@@ -311,7 +315,7 @@ impl<'q> Search<'q> {
         );
     }
 
-    /// Tries the requests of a file, the newest first, until there are enough.
+    /// Tries the requests of a file, newest first, until the page is full.
     fn search_file(&mut self, file: &'q IndexedFile) -> Result<(), Error> {
         let all = self.ordinals_in_window(file)?;
         let least_ns = *self.query.durations.start();
@@ -319,7 +323,7 @@ impl<'q> Search<'q> {
             0 => Vec::new(),
             _ => file.note(file.load()?.index.length_codes().map_err(io_error))?,
         };
-        // No request takes longer than its extent.
+        // No request lasts longer than its extent.
         let is_short = |ordinal: u32| {
             let code = codes.get(ordinal as usize);
             code.is_some_and(|&code| code == NO_DURATION || Durations::greatest(code) < least_ns)
@@ -337,7 +341,7 @@ impl<'q> Search<'q> {
                 if is_short(ordinal) {
                     continue;
                 }
-                // The others may be well.
+                // A failed read does not affect the other requests.
                 let _ = self.try_ordinal(&mut cursor, ordinal);
             }
             (end, some) = (start, some.saturating_mul(4));
@@ -345,8 +349,8 @@ impl<'q> Search<'q> {
         Ok(())
     }
 
-    /// Reads a request of a file, and keeps it if it is asked for. Once too many were read in vain, columns say first
-    /// which ones to read.
+    /// Tries a request of a file. After too many fruitless reads, a column scan selects the
+    /// requests that are worth a read.
     fn try_ordinal(&mut self, cursor: &mut FileCursor<'_>, ordinal: u32) -> Result<(), Error> {
         let loaded = cursor.file.load()?;
         let in_vain_max =
@@ -364,8 +368,9 @@ impl<'q> Search<'q> {
         Ok(())
     }
 
-    /// The requests of a file that meet all conditions by what columns say, or may do so with spans that are elsewhere;
-    /// unless that cannot be known, or of too many already. One that has spans in a later file is found there.
+    /// Scans the columns for the requests that meet all conditions, or may do so together with
+    /// spans that are elsewhere. Returns `None` if that is impossible or too many requests are
+    /// cached already. A request with spans in a later file is found there.
     fn scan_columns(
         &mut self,
         file: &IndexedFile,
@@ -383,7 +388,7 @@ impl<'q> Search<'q> {
         let elsewhere = file.note(loaded.index.ordinals_elsewhere().map_err(io_error))?;
         let mut elsewhere = elsewhere.into_iter().peekable();
         let snapshot = self.snapshot;
-        // What came to memory just now is not known of yet.
+        // The index does not know spans that have just arrived in memory.
         let head = self.head_lows.get_or_insert_with(|| {
             snapshot.batches.iter().flat_map(|batch| batch.trace_lows()).copied().collect()
         });
@@ -399,7 +404,7 @@ impl<'q> Search<'q> {
         Ok(Some(only))
     }
 
-    /// Reads the request that rows of a file are of, and keeps it if it is asked for.
+    /// Tries the request with these rows of a file. Returns whether it is a result.
     fn try_rows(
         &mut self,
         file: &IndexedFile,
@@ -450,7 +455,7 @@ impl<'q> Search<'q> {
         file.note(id.map_err(|fault| fault_of(file, page, fault)))
     }
 
-    /// Whether each condition holds for one of these rows.
+    /// Returns whether each condition holds for at least one of the rows.
     fn all_hold(
         &mut self,
         file: &IndexedFile,
@@ -473,9 +478,9 @@ impl<'q> Search<'q> {
         Ok(true)
     }
 
-    /// Reads requests in memory, and keeps those that are asked for.
+    /// Tries the requests in memory with this lower half of the trace id.
     fn try_low(&mut self, low: u64) {
-        // What of it cannot be read is counted.
+        // An unreadable file is counted as damaged.
         let Ok(request) = self.snapshot.request(low) else { return };
         let sorted = request.sorted();
         for rows in requests_of(&sorted) {
@@ -485,8 +490,7 @@ impl<'q> Search<'q> {
         }
     }
 
-    /// Keeps a request if it is asked for. Its spans are borrowed one after the other: they may
-    /// share megabytes.
+    /// Tries a request. Its spans are borrowed one after the other, as they may share megabytes.
     fn try_request(&mut self, sorted: &Sorted<'_>, rows: Range<usize>) -> bool {
         let mut unmet: Vec<&Condition> = self.query.conditions.iter().collect();
         let mut scratch = Scratch::default();
@@ -504,18 +508,18 @@ impl<'q> Search<'q> {
         self.insert(rank_request(self.query, &spans))
     }
 
-    /// Keeps a request that is asked for.
+    /// Inserts a result in its place. Returns `false` if `found` is `None`.
     fn insert(&mut self, found: Option<(Place, Summary)>) -> bool {
         let Some((place, summary)) = found else { return false };
         let query = self.query;
         let at = self.found.partition_point(|(it, _)| query.order.compare(it, &place).is_lt());
         self.found.insert(at, (place, summary));
-        // One more than the page says that there are more.
+        // One result beyond the page tells that there is a next page.
         self.found.truncate(query.limit.saturating_add(1));
         true
     }
 
-    /// Requests in memory that have a span that meets the driving condition, and have a time.
+    /// Requests in memory that have a time and a span that meets the driving condition.
     fn head_requests(&self) -> HashMap<TraceId, RequestTimes, RandomState> {
         let mut matching: HashSet<u64, RandomState> = HashSet::default();
         for batch in &self.snapshot.batches {
@@ -547,7 +551,7 @@ impl<'q> Search<'q> {
                 }
             }
         }
-        // What files may have of a request can make it begin at another time than what is in memory says.
+        // Spans in files can change the start of a request that is also in memory.
         let is_elsewhere = |low| self.snapshot.files.iter().any(|file| file.may_hold(low));
         requests
             .retain(|id, times| self.query.window.holds(times.began()) || is_elsewhere(id.low()));
@@ -581,7 +585,7 @@ impl<'q> Search<'q> {
             let rank_ns = code.filter(|&code| code != NO_DURATION).map_or(0, Durations::greatest);
             while elsewhere.next_if(|&other| other < ordinal).is_some() {}
             if elsewhere.peek() == Some(&ordinal) {
-                // Columns of this file do not say how long it took.
+                // The columns of this file alone do not give the request's duration.
                 candidates.push(Candidate { rank_ns, location: Location::Ordinal(place, ordinal) });
             } else {
                 by_rank.entry(rank_ns).or_default().push(ordinal);
@@ -601,13 +605,13 @@ impl<'q> Search<'q> {
         Ok(candidates)
     }
 
-    /// Requests of a file that began in the window.
+    /// The ordinals of a file's requests that began in the window.
     fn ordinals_in_window(&self, file: &IndexedFile) -> Result<Range<u32>, Error> {
         let loaded = file.load()?;
         file.note(loaded.index.ordinals(self.query.window).map_err(io_error))
     }
 
-    /// Those among them that have a span that meets the driving condition, or may.
+    /// The ordinals among these whose requests may have a span that meets the driving condition.
     fn candidate_ordinals(&self, file: &IndexedFile, among: Range<u32>) -> Result<Vec<u32>, Error> {
         if matches!(self.driver, Condition::All(conditions) if conditions.is_empty()) {
             return Ok(among.collect());
@@ -631,7 +635,8 @@ impl<'q> Search<'q> {
     }
 }
 
-/// Hands over the greatest ones in order, and puts few others in order, until that is enough.
+/// Calls `each` with the elements from the greatest on. Sorts a few elements at a time, as `each`
+/// mostly breaks off early.
 fn greatest_first<T: Copy, K: Ord>(
     all: &mut [T],
     key: impl Fn(&T) -> K,
@@ -651,7 +656,7 @@ fn greatest_first<T: Copy, K: Ord>(
     }
 }
 
-/// The first ones of requests of a file by how long its columns say that they took, behind a place.
+/// The first requests of a file behind the place `after`, ordered by their exact durations.
 fn first_places(
     file: &IndexedFile,
     ordinals: &[u32],
@@ -669,10 +674,10 @@ fn first_places(
         .collect();
     rows.sort_unstable_by_key(|(rows, _)| rows.start);
     let key = |place: &Place| (Reverse(place.rank_ns), place.trace_id);
-    // The last one of those that are kept is on top.
+    // The last of the kept requests is on top.
     let mut first: BinaryHeap<((Reverse<u64>, TraceId), u32)> = BinaryHeap::new();
     let mut left = rows.into_iter().peekable();
-    // The earliest start and the latest end of a request, which may go on on the next page.
+    // Earliest start and latest end of a request, which may continue on the next page.
     let mut times: Option<(u64, u64)> = None;
     for group in 0..loaded.columns().groups() {
         for mut page in loaded.columns().pages_of_group(group) {
@@ -718,7 +723,7 @@ fn first_places(
     Ok(first.into_sorted_vec().into_iter().map(place).collect())
 }
 
-/// The requests of spans in order, as ranges of them.
+/// The requests of sorted spans, as ranges.
 fn requests_of(sorted: &Sorted<'_>) -> impl Iterator<Item = Range<usize>> {
     let mut start = 0;
     std::iter::from_fn(move || {
@@ -736,15 +741,15 @@ fn trace_of(sorted: &Sorted<'_>, rows: &Range<usize>) -> TraceId {
     block.trace_id(row)
 }
 
-/// A span as a summary needs it: without its tags, of which the status takes the place.
+/// A span without tags, as summaries need it; the status holds what tags said about errors.
 fn summary_span<'b>(sorted: &Sorted<'b>, index: usize) -> SpanRef<'b> {
     let (block, row) = sorted.row(index);
     let status = if block.is_error(row) { Status::Error } else { Status::Ok };
     SpanRef { status, ..block.span_without_lists(row) }
 }
 
-/// The place and the summary of a request that meets all conditions, if it began in the window and is not on a page
-/// before.
+/// The place and the summary of a request that meets all conditions. `None` if it did not begin in
+/// the window, or is on an earlier page.
 fn rank_request(query: &Query, spans: &[SpanRef<'_>]) -> Option<(Place, Summary)> {
     let began = began_ns(spans).filter(|began| query.window.holds(*began))?;
     let summary = Summary::of(spans).filter(|it| query.durations.contains(&it.duration_ns))?;
@@ -753,7 +758,7 @@ fn rank_request(query: &Query, spans: &[SpanRef<'_>]) -> Option<(Place, Summary)
     (!is_before).then_some((place, summary))
 }
 
-/// What columns say of the spans of a request.
+/// Assembles the spans of a request from columns.
 fn spans_of<'p>(
     file: &IndexedFile,
     pages: &[(&'p PageColumns, Range<usize>)],
@@ -767,7 +772,8 @@ fn spans_of<'p>(
     file.note(pages.iter().flat_map(of_page).collect())
 }
 
-/// Whether other columns than those of a summary say which span is the root, and it matters.
+/// Returns whether several spans tie as the root by the columns of a summary, and would give
+/// different summaries.
 fn has_ties(spans: &[SpanRef<'_>]) -> bool {
     let root = root_of(spans);
     root.is_some_and(|root| {
@@ -780,7 +786,7 @@ fn has_ties(spans: &[SpanRef<'_>]) -> bool {
     })
 }
 
-/// What is known of requests that have some of these rows.
+/// The scan results of the request with these rows.
 fn matches_of<'k>(
     known: &'k [ScanMatch],
     rows: &Range<u32>,
@@ -794,7 +800,7 @@ fn io_error(error: std::io::Error) -> Error {
     Error::io("an index")(error)
 }
 
-/// How many spans may meet a condition, as far as some of the files know without looking.
+/// Estimates the number of spans that meet a condition, by the directories of some files.
 fn estimate(files: &[&IndexedFile], condition: &Condition) -> u64 {
     let some = files.iter().rev().take(FILES_TO_ESTIMATE);
     let of_file =
@@ -817,7 +823,7 @@ fn estimate_of(loaded: &LoadedFile, condition: &Condition) -> u64 {
     all_groups(loaded, condition).map(of_group).sum()
 }
 
-/// The groups of a file some of whose spans may meet a condition, and what is left of it for them.
+/// The groups of a file that may have spans that meet a condition, with the residual for each.
 pub(crate) fn groups<'p>(
     loaded: &'p LoadedFile,
     condition: &'p Condition,
@@ -825,7 +831,7 @@ pub(crate) fn groups<'p>(
     residuals(&loaded.index.directory, &loaded.index.directory.groups, condition)
 }
 
-/// The same also of those whose spans are elsewhere.
+/// Like [`groups`], including groups of spans that are elsewhere.
 fn all_groups<'p>(
     loaded: &'p LoadedFile,
     condition: &'p Condition,
@@ -849,7 +855,7 @@ fn residuals<'p>(
     })
 }
 
-/// Calls `each` with the entries, of requests of a range, of spans that meet a condition or may, and which it is.
+/// Calls `each` with the entries of an ordinal range that meet a condition or may meet it.
 fn for_each_entry(
     loaded: &LoadedFile,
     condition: &Condition,
@@ -867,7 +873,7 @@ fn for_each_entry(
     Ok(())
 }
 
-/// What columns say of the requests of a file, in its order, unless that is too much.
+/// Scans the columns of a file for each condition. `None` if too many requests match.
 fn scan_file(
     file: &IndexedFile,
     projections: &[Projection<'_>],
@@ -894,7 +900,7 @@ fn scan_file(
     Ok((!is_too_much).then_some(requests))
 }
 
-/// Calls `each` with the rows of spans that meet a condition.
+/// Calls `each` with the rows of a block that meet a condition.
 pub(crate) fn for_each_match(
     block: &Block,
     grouped: &GroupedRows,

@@ -1,4 +1,4 @@
-//! All that is there at a moment, and the requests in it. Start at [`Snapshot`].
+//! [`Snapshot`]: the state of a store at one moment, which a query reads.
 
 use crate::Error;
 use crate::calls::link_table::EarlierSpans;
@@ -10,35 +10,35 @@ use blkkin_store::is_cancelled;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// All that is there at a moment. It stays, whatever comes and goes.
+/// Immutable state of a store at one moment.
 pub(crate) struct Snapshot {
     pub(crate) batches: Vec<Arc<Batch>>,
-    /// What files have of requests in memory, as it was found last.
+    /// Spans in files of requests that are in memory, as of the last refresh.
     pub(crate) earlier: Arc<EarlierSpans>,
     pub(crate) files: Arc<Vec<Arc<IndexedFile>>>,
 }
 
 impl Snapshot {
-    /// Spans of requests in memory: those that are there, and then those that files have of them.
+    /// The spans in memory, followed by their requests' spans in files.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = &Block> {
         let batches = self.batches.iter().map(|batch| &***batch);
         batches.chain([self.earlier.spans()])
     }
 
-    /// What is in no file, in order.
+    /// The spans in memory, sorted.
     pub(crate) fn sorted(&self) -> Sorted<'_> {
         let blocks: Vec<&Block> = self.batches.iter().map(|batch| &***batch).collect();
         Sorted::of(&blocks)
     }
 
-    /// The same of requests for the lower half of whose id it holds.
+    /// The spans in memory whose lower half of the trace id satisfies `holds`, sorted.
     pub(crate) fn sorted_of(&self, holds: impl Fn(u64) -> bool) -> Sorted<'_> {
         let blocks: Vec<&Block> = self.batches.iter().map(|batch| &***batch).collect();
         Sorted::of_some(&blocks, holds)
     }
 
-    /// Spans of all requests whose trace ids have this lower half. They stay in columns, so that a
-    /// shared value is held once.
+    /// Reads all spans whose trace ids have this lower half. They stay in columns, so that a shared
+    /// value is stored once.
     pub(crate) fn request(&self, low: u64) -> Result<Request<'_>, Error> {
         let batches = self.batches.iter().filter(|batch| batch.may_hold(low));
         let in_memory: Vec<&Block> = batches.map(|batch| &***batch).collect();
@@ -56,15 +56,15 @@ impl Snapshot {
             }
         }
         let request = Request { low, in_memory, read };
-        // What is left of a request is better than nothing, and the file is counted.
+        // A partial request is better than none; the unreadable file is counted.
         match unread {
             Some(error) if request.sorted().is_empty() => Err(error),
             _ => Ok(request),
         }
     }
 
-    /// Hands over the spans of all requests whose ids have this lower half, or those that have an id too. What was sent
-    /// twice may come twice.
+    /// Calls `each` with the spans whose trace ids have this lower half, restricted to a span id if
+    /// one is given. Duplicates are not removed.
     pub(crate) fn visit(
         &self,
         low: u64,
@@ -90,7 +90,7 @@ impl Snapshot {
         for file in self.files.iter().filter(|file| !is_cancelled() && file.may_hold(low)) {
             unread = file.visit(low, id, &mut each).err().or(unread);
         }
-        // What is left of a request is better than nothing, and the file is counted.
+        // A partial request is better than none; the unreadable file is counted.
         match unread {
             Some(error) if count == 0 => Err(error),
             _ => Ok(()),
@@ -98,7 +98,7 @@ impl Snapshot {
     }
 }
 
-/// Takes spans into a block, as long as the question is not cancelled.
+/// Collects spans in a block until the query is cancelled.
 struct BlockSink<'b>(&'b mut Block);
 
 impl SpanSink for BlockSink<'_> {
@@ -115,7 +115,7 @@ pub(crate) struct Request<'s> {
 }
 
 impl Request<'_> {
-    /// Their spans, each once, in order of id and start.
+    /// The distinct spans, in order of id and start.
     pub(crate) fn sorted(&self) -> Sorted<'_> {
         let blocks: Vec<&Block> = self.in_memory.iter().copied().chain(&self.read).collect();
         Sorted::of_some(&blocks, |low| low == self.low)

@@ -1,4 +1,4 @@
-//! The store's answers.
+//! The trait of span stores, implemented for [`Lake`].
 
 use crate::calls::window::{in_window, minutes_of};
 use crate::error::Error as LakeError;
@@ -19,7 +19,8 @@ use blkkin_store::{
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::ControlFlow;
 
-/// Values of a tag are looked for in so many files, the newest ones, if they are too many to be known.
+/// Number of files, from the newest on, that are scanned for values of a tag with too many values
+/// for the index.
 const FILES_FOR_VALUES: usize = 2;
 
 impl From<LakeError> for Error {
@@ -98,7 +99,7 @@ impl SpanStore for Lake {
     fn tag_keys(&self) -> Result<Vec<TagField>, Error> {
         let snapshot = self.shared.snapshot();
         let mut keys: BTreeMap<String, u64> = BTreeMap::new();
-        // What cannot be read of files is counted; the others answer.
+        // An unreadable file is counted as damaged; the others contribute.
         for loaded in snapshot.files.iter().filter_map(|file| file.load().ok()) {
             for tags in &loaded.index.directory.keys {
                 *keys.entry(tags.key.clone()).or_default() += tags.spans;
@@ -156,7 +157,7 @@ impl SpanStore for Lake {
                 break;
             }
             if entry.min_start_ns <= window.end_ns && window.start_ns <= entry.max_start_ns {
-                // What cannot be read is counted; the others answer.
+                // An unreadable file is counted as damaged; the others contribute.
                 let _ = sum.add_file(file, window, condition);
             }
         }
@@ -194,15 +195,15 @@ impl SpanStore for Lake {
     }
 }
 
-/// Most bytes of texts that an answer lists.
+/// Maximum size of a list of texts, in bytes.
 const TEXTS_BYTES_MAX: usize = 16 << 20;
 
-/// The first ones of texts, in order, each once. The others are not kept, however many there are.
+/// The smallest distinct texts, within limits of number and size.
 struct SmallestTexts {
     texts: BTreeSet<String>,
     count_max: usize,
     bytes: usize,
-    /// The first text that there was no room for; no text from it on is kept.
+    /// The smallest text that did not fit. No text from it on is kept.
     end: Option<String>,
 }
 
@@ -211,7 +212,7 @@ impl SmallestTexts {
         SmallestTexts { texts: BTreeSet::new(), count_max, bytes: 0, end: None }
     }
 
-    /// Adds a text, unless it is empty.
+    /// Adds a text unless it is empty.
     fn add(&mut self, text: &str) {
         let is_behind = self.end.as_deref().is_some_and(|end| text >= end);
         if text.is_empty() || is_behind || self.texts.contains(text) {
@@ -231,7 +232,7 @@ impl SmallestTexts {
     }
 }
 
-/// Calls `each` with services, names and other ends that spans have in common; with some of them often.
+/// Calls `each` with each combination of service, name and remote service, some of them repeatedly.
 fn for_each_triple(snapshot: &Snapshot, mut each: impl FnMut([&str; 3])) {
     for loaded in snapshot.files.iter().filter_map(|file| file.load().ok()) {
         let directory = &loaded.index.directory;
@@ -247,7 +248,7 @@ fn for_each_triple(snapshot: &Snapshot, mut each: impl FnMut([&str; 3])) {
     }
 }
 
-/// Adds the values that spans have of a tag.
+/// Adds the values of a tag in a block.
 fn add_values(block: &Block, key: &str, values: &mut SmallestTexts) {
     if block.text_id(key).is_some() {
         let rows = (0..block.len() as Row).take_while(|_| !is_cancelled());
@@ -255,7 +256,7 @@ fn add_values(block: &Block, key: &str, values: &mut SmallestTexts) {
     }
 }
 
-/// The same for a file.
+/// Adds the values of a tag in a file.
 fn add_values_of(
     file: &IndexedFile,
     loaded: &LoadedFile,

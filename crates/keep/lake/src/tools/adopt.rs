@@ -1,10 +1,10 @@
-//! Makes a directory of span files a store again: writes a manifest that names all files of spans
-//! that can be read, and makes indexes of those that it did not name. Start at [`adopt`].
+//! Turns a directory of span files into a store again: writes a manifest that names all readable
+//! files of spans, and rebuilds the indexes of those that it did not name. Start at [`adopt`].
 //!
-//! No file is removed. A file that only repeats what others have, or cannot be read, gets another
-//! name, which no store ever removes. The journal stays as it is; where no manifest says up to
-//! where files have it, all of it is read at the next start, and spans that files have are
-//! recognized.
+//! No file is removed. A file that only repeats spans of others, or cannot be read, is renamed to a
+//! name that no store ever removes. The journal is not changed. If no manifest gives the position
+//! up to which files contain it, the whole journal is read at the next start, and spans that files
+//! have already are recognized.
 
 use crate::calls::link_table::{LinkResult, LinkTable};
 use crate::files::cache::Cache;
@@ -29,40 +29,39 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The ending of a file whose spans are all in other files.
+/// File name extension of a file whose spans are all in other files.
 const DUPLICATE: &str = ".duplicate";
 /// File name extension of a file that is damaged or holds no spans.
 const UNREADABLE: &str = ".unreadable";
 
-/// Spans that are compared with other files together.
+/// Number of spans that are compared with other files at once.
 const GROUP: usize = 4096;
-/// Spans of another file that are read at once for a group.
+/// Maximum number of another file's spans that are read at once for such a comparison.
 const READ_AT_ONCE: usize = 32 << 10;
 
-/// What adoption a directory did.
+/// Result of adopting a directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Adopted {
-    /// Files of spans that the store has now.
+    /// Number of files of spans in the store.
     pub files: u64,
-    /// Spans in them.
+    /// Number of spans in those files.
     pub spans: u64,
-    /// Files that the manifest did not name.
+    /// Number of files that the manifest did not name.
     pub adopted_files: u64,
-    /// Spans of those that no other file has.
+    /// Number of spans in those files that no other file has.
     pub adopted_spans: u64,
-    /// Spans of those that another file has.
+    /// Number of spans in those files that another file has.
     pub duplicate_spans: u64,
-    /// Files that got another name, and their new names.
+    /// Files that were renamed: old and new names.
     pub set_aside: Vec<(String, String)>,
-    /// What the manifest names and cannot be read, and other Parquet files that are not of spans:
-    /// one line each.
+    /// Unreadable files that the manifest names, and Parquet files without spans: one line each.
     pub damage: Vec<String>,
-    /// Whether all spans are kept from now on, as nothing notes how long they were.
+    /// True if the retention is now unlimited because none was noted.
     pub keeps_all: bool,
 }
 
-/// Makes the directory of a store that no server holds a store again. `bytes_done` counts bytes of
-/// span files.
+/// Turns a directory that no server holds into a store again. `bytes_done` counts bytes of span
+/// files for a progress display.
 pub fn adopt(directory: &Path, bytes_done: &AtomicU64) -> Result<Adopted, Error> {
     let is_store = ["spans", "journal"].iter().any(|name| directory.join(name).is_dir());
     if !is_store {
@@ -72,13 +71,13 @@ pub fn adopt(directory: &Path, bytes_done: &AtomicU64) -> Result<Adopted, Error>
     adopt_on(Arc::new(root), bytes_done)
 }
 
-/// The same on another kind of disk.
+/// Adopts the root directory of a disk, see [`adopt`].
 pub fn adopt_on(root: Arc<dyn Disk>, bytes_done: &AtomicU64) -> Result<Adopted, Error> {
     bring_in(root, &[], bytes_done)
 }
 
-/// Adopts a directory and files that were brought in. `incoming` are files under unfinished names,
-/// which are removed if all of their spans are there already.
+/// Adopts a directory together with imported files. `incoming` are the numbers of files under
+/// unfinished names, which are removed if the store has all of their spans already.
 pub(crate) fn bring_in(
     root: Arc<dyn Disk>,
     incoming: &[u64],
@@ -95,7 +94,7 @@ pub(crate) fn bring_in(
     let names = DirectoryNames::list(&*spans)?;
     let keeps_all = manifest.as_ref().is_none_or(|manifest| manifest.retention.is_none());
     let mut manifest = manifest.unwrap_or_default();
-    // Records before the first one that is left are in files.
+    // Records before the first one of the journal are in files.
     let mut reader = Reader::beside_writer(journal, manifest.journal_sequence)?;
     if let Some(Item::Gone(range)) = reader.next()? {
         manifest.journal_sequence = range.end;
@@ -115,7 +114,7 @@ pub(crate) fn bring_in(
     }
     let mut candidates = names.unnamed(&manifest);
     if files.len() < named {
-        // Spans of a missing file may be in those that it was made of.
+        // The files that a missing file was merged from may have its spans.
         let removing = manifest.removing.drain(..).map(|file| file.number);
         candidates.extend(removing.filter(|number| names.spans.contains(number)));
         candidates.sort_unstable();
@@ -136,22 +135,22 @@ pub(crate) fn bring_in(
         let size = naming::open_either(&*spans, number).and_then(|file| file.size_bytes());
         bytes_done.fetch_add(size.unwrap_or(0), Ordering::Relaxed);
     }
-    // Only a name that the store gives is part of it.
+    // Only files with a name that the store gives can be part of it.
     for name in names.others.iter().filter(|name| name.ends_with(".parquet")) {
         adoption.foreign(&mut manifest, name)?;
     }
     adoption.commit(&*root, manifest, lost_before)
 }
 
-/// A directory that is being adopted.
+/// State of adopting a directory.
 struct Adoption {
     spans: Arc<dyn Disk>,
     cache: Arc<Cache>,
     now_ns: u64,
     files: Vec<Arc<IndexedFile>>,
-    /// Files that get their final name when the manifest names them.
+    /// Files that get their final name once the manifest names them.
     new: Vec<u64>,
-    /// Numbers of files that are set aside when the manifest is written, with the ending.
+    /// Files that are renamed once the manifest is written: number and extension.
     set_aside: Vec<(u64, &'static str)>,
     adopted: Adopted,
 }
@@ -200,7 +199,7 @@ impl Adoption {
         Ok(())
     }
 
-    /// Adopts a file of spans under any other name, by giving it one of the store's.
+    /// Adopts a file of spans under any other name, by renaming it.
     fn foreign(&mut self, manifest: &mut Manifest, name: &str) -> Result<(), Error> {
         let opened = self.spans.open(name).map_err(|error| error.to_string()).and_then(|file| {
             let file = column_file::ColumnFile::open(column_file::DiskInput(file));
@@ -218,7 +217,7 @@ impl Adoption {
         self.file(manifest, number)
     }
 
-    /// How many rows of a file other files have.
+    /// Counts the rows of a file that other files have.
     fn known(&self, file: &column_file::ColumnFile, number: u64) -> Result<u64, Error> {
         let mut count = 0;
         self.each_step(file, number, |sorted| {
@@ -256,7 +255,7 @@ impl Adoption {
         writer.finish(0, self.now_ns, &links.counts(), tags.keys())
     }
 
-    /// Reads a file in steps of some rows, in its order.
+    /// Reads a file in steps of [`ROWS_AT_ONCE`] rows.
     fn each_step(
         &self,
         file: &column_file::ColumnFile,
@@ -276,7 +275,7 @@ impl Adoption {
         Ok(())
     }
 
-    /// Which spans other files have: exactly, whatever it costs.
+    /// Indexes of the spans that other files have. The comparison is exact, at any cost.
     fn known_of(&self, sorted: &Sorted<'_>) -> Result<HashSet<usize>, Error> {
         let mut known = HashSet::new();
         let mut start = 0;
@@ -290,7 +289,7 @@ impl Adoption {
         Ok(known)
     }
 
-    /// Notes which spans of whole requests a file has.
+    /// Finds the spans of whole requests that a file has.
     fn known_in(
         &self,
         file: &IndexedFile,
@@ -306,7 +305,7 @@ impl Adoption {
                 self.compare(file, low..=low, usize::MAX, sorted, places.clone(), known).map(drop)
             });
         };
-        // Where the file has little else between, it is read once for all requests.
+        // If the file has little else between those requests, one read serves all of them.
         if self.compare(file, first..=last, READ_AT_ONCE, sorted, places.clone(), known)? {
             return Ok(());
         }
@@ -319,8 +318,8 @@ impl Adoption {
         Ok(())
     }
 
-    /// Compares spans with those that a file has in a range of requests; false if those are more
-    /// than some, and were not compared.
+    /// Compares spans with those of a file in a range of trace ids. Returns `false` without
+    /// comparing if the file has more than `spans_max` spans there.
     fn compare(
         &self,
         file: &IndexedFile,
@@ -335,7 +334,7 @@ impl Adoption {
             Ok(true) => {}
             Ok(false) => return Ok(false),
             Err(error) if error.may_pass() => return Err(error),
-            // A damaged file has nothing that could be compared.
+            // A damaged file has nothing to compare with.
             Err(_) => return Ok(true),
         }
         let there = there.block;
@@ -356,14 +355,14 @@ impl Adoption {
         Ok(true)
     }
 
-    /// Writes the manifest, and then gives files the names that they have by it.
+    /// Writes the manifest, then renames files accordingly.
     fn commit(
         mut self,
         root: &dyn Disk,
         mut manifest: Manifest,
         lost_before: u64,
     ) -> Result<Adopted, Error> {
-        // Spans of missing files may be among those that were adopted: they are not counted twice.
+        // Adopted spans may be spans of missing files, which must not be counted twice.
         let missing = manifest.totals.lost.saturating_sub(lost_before);
         let adopted = self.adopted.adopted_spans;
         manifest.totals.lost -= missing.min(adopted);
@@ -397,13 +396,13 @@ fn low_of(sorted: &Sorted<'_>, index: usize) -> u64 {
     block.trace_low(row)
 }
 
-/// The end of the request that a span is of.
+/// The end of a span's request.
 fn end_of_request(sorted: &Sorted<'_>, index: usize) -> usize {
     let low = low_of(sorted, index);
     index + (index..sorted.len()).take_while(|&at| low_of(sorted, at) == low).count()
 }
 
-/// Takes a number of spans, and breaks off at more.
+/// Collects up to `spans_max` spans, and breaks off at more.
 struct LimitedSink {
     block: Block,
     spans_max: usize,
@@ -422,7 +421,7 @@ fn has_final_name(spans: &dyn Disk, number: u64) -> bool {
     spans.open(&naming::spans_name(number)).is_ok()
 }
 
-/// A name that no file has, so that none is replaced.
+/// A name that no file has yet.
 fn free_name(spans: &dyn Disk, name: &str) -> String {
     let numbered = (1_u32..).map(|number| format!("{name}.{number}"));
     let mut names = std::iter::once(name.to_owned()).chain(numbered);

@@ -1,5 +1,4 @@
-//! What is in a store's directory, and what is wrong with it. Start at [`inspect`], which changes
-//! nothing.
+//! Inspection of a store's directory, without any changes. Start at [`inspect`].
 
 use crate::files::column_file::{self, ColumnFile};
 use crate::files::directory_names::DirectoryNames;
@@ -16,29 +15,29 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What is in a store's directory.
+/// Content and damage of a store's directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inspection {
-    /// The copies of the manifest by name: their commit, or what is wrong with them.
+    /// The copies of the manifest by name: their commit, or a description of their damage.
     pub manifest: Vec<(String, Result<u64, String>)>,
-    /// The retention that the store was last told.
+    /// The retention that the store has noted.
     pub retention: Option<Retention>,
-    /// The files of spans, and all other names beside them, in order.
+    /// The files of spans and all other names in the directory, in order.
     pub files: Vec<InspectedFile>,
-    /// Spans that the journal has, and no file by the manifest.
+    /// Number of spans that are only in the journal, according to the manifest.
     pub journal_spans: u64,
-    /// What is wrong with the journal: one line each.
+    /// Damage of the journal, one line each.
     pub journal_damage: Vec<String>,
 }
 
 /// A file in the directory of span files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InspectedFile {
-    /// Its name in `spans/`.
+    /// Name in `spans/`.
     pub name: String,
-    /// Its spans, by the manifest if that names it.
+    /// Number of spans, from the manifest if that names the file.
     pub spans: u64,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub bytes: u64,
     /// Result of the check.
     pub condition: Condition,
@@ -47,24 +46,24 @@ pub struct InspectedFile {
 /// Result of checking a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// All bytes are as they were written.
+    /// All bytes are intact.
     Good,
-    /// All is as it was written, but for the index, which is made again at the next start.
+    /// The file is intact; its index is not, and is rebuilt at the next start.
     NoIndex,
-    /// The manifest names it, and it is not there.
+    /// The manifest names the file, and it does not exist.
     Missing,
-    /// The manifest names it, and bytes of it are wrong.
+    /// The manifest names the file, and some of its bytes are wrong.
     Damaged(String),
     /// A Parquet file that the manifest does not name.
     Unnamed,
-    /// The next start removes it: it was merged or has expired, or was never finished.
+    /// The next start removes the file: it was merged, has expired, or was never finished.
     Removing,
-    /// It was set aside by the store, or is no file of the store.
+    /// The file was put aside by the store, or does not belong to it.
     Other,
 }
 
 impl Condition {
-    /// A word for it.
+    /// The condition as a word.
     pub fn word(&self) -> &'static str {
         match self {
             Condition::Good => "good",
@@ -77,21 +76,21 @@ impl Condition {
         }
     }
 
-    /// Whether the file is missing, damaged, or not named by the manifest.
+    /// Returns whether the file is missing, damaged, or not named by the manifest.
     pub fn is_wrong(&self) -> bool {
         matches!(self, Condition::Missing | Condition::Damaged(_) | Condition::Unnamed)
     }
 }
 
 impl Inspection {
-    /// Whether manifest, files and journal agree and can be read.
+    /// Returns whether manifest, files and journal are readable and consistent.
     pub fn is_good(&self) -> bool {
         self.manifest.iter().all(|(_, copy)| copy.is_ok())
             && self.files.iter().all(|file| !file.condition.is_wrong())
             && self.journal_damage.is_empty()
     }
 
-    /// Whether a server refuses the directory as it is.
+    /// Returns whether a server would refuse the directory as it is.
     pub fn needs_adopting(&self) -> bool {
         let is_missing = |file: &&InspectedFile| file.condition == Condition::Missing;
         let has = |condition| self.files.iter().any(|file| file.condition == condition);
@@ -109,8 +108,8 @@ impl Inspection {
     }
 }
 
-/// Looks at the store in a directory, which no server may hold, and reads all of its files.
-/// `bytes_done` counts bytes of span files.
+/// Inspects the store in a directory that no server holds, and reads all of its files. `bytes_done`
+/// counts bytes of span files for a progress display.
 pub fn inspect(directory: &Path, bytes_done: &AtomicU64) -> Result<Inspection, Error> {
     let open = |path: &Path| match Directory::open(path) {
         Ok(directory) => Ok(Some(directory)),

@@ -1,4 +1,5 @@
-//! What a store has at the moment, for those who only read it, beside whoever writes it. Start at [`Listing::of`].
+//! [`Listing`]: the files of a store at one moment, for readers in other processes than the
+//! writer's.
 
 use crate::files::file_entry::FileEntry;
 use crate::files::manifest::Manifest;
@@ -15,46 +16,47 @@ use std::sync::Arc;
 /// A file of spans.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpanFile {
-    /// Where it is, from the store's directory on.
+    /// Path relative to the store's directory.
     pub path: String,
-    /// How many spans it has.
+    /// Number of spans.
     pub spans: u64,
-    /// Its length.
+    /// Length in bytes.
     pub bytes: u64,
 }
 
-/// What a store consists of: files, and the rest of a journal.
+/// The files of a store, and the position up to which they contain the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
-    /// In order of what was received when. They may be merged with others at any moment, and be gone then: who does not
-    /// find one makes another listing.
+    /// In the order in which the spans were received. A file may be merged and removed at any
+    /// moment; a reader that does not find one takes a new listing.
     pub files: Vec<SpanFile>,
-    /// From where on the journal is in no file.
+    /// All records of the journal before this one are in files.
     journal_sequence: u64,
 }
 
-/// Spans that were only in the journal.
+/// Spans that were only in the journal, written to files.
 #[derive(Debug)]
 pub struct Rest<W> {
-    /// FileWriter like the others, each with its number of spans.
+    /// The files, each with its number of spans.
     pub files: Vec<(W, u64)>,
-    /// What could not be read: one line each.
+    /// Damage of the journal, one line each.
     pub damage: Vec<String>,
-    /// Whether some of them are not in the journal any more: in files, if another listing has those.
+    /// True if records have been removed from the journal since the listing. A new listing has them
+    /// in files.
     pub is_behind: bool,
 }
 
-/// What reading a journal found beside spans.
+/// Result of reading a journal.
 #[derive(Debug, Default)]
 pub(crate) struct JournalRead {
-    /// What could not be read: one line each.
+    /// Damage of the journal, one line each.
     pub(crate) damage: Vec<String>,
-    /// Whether the journal lacks records that are in no file of the listing.
+    /// True if the journal lacks records that are in no file of the listing.
     pub(crate) is_behind: bool,
 }
 
 impl Listing {
-    /// What the store in this directory consists of; `None` if it has never written a file.
+    /// Lists the store in a directory; `None` if it has never written a manifest.
     pub fn of(disk: &dyn Disk) -> Result<Option<Listing>, Error> {
         let read = Manifest::read(disk)?;
         Ok(read.map(|(manifest, _)| Listing::of_manifest(Some(&manifest))))
@@ -67,13 +69,13 @@ impl Listing {
         })
     }
 
-    /// That of a store that has only a journal.
+    /// The listing of a store that has only a journal.
     pub fn empty() -> Listing {
         Listing { files: Vec::new(), journal_sequence: 0 }
     }
 
-    /// Makes files of what the journal has and none of these files: as many as memory is bounded by, in what `create`
-    /// makes.
+    /// Writes the spans of the journal that are in no file to new files, which `create` provides.
+    /// Each is limited in size, as its spans are held in memory.
     pub fn rest<W: Write + Send>(
         &self,
         journal: Arc<dyn Disk>,
@@ -87,7 +89,7 @@ impl Listing {
         files.finish()
     }
 
-    /// Hands over the spans that the journal has and none of these files.
+    /// Calls `each` with the spans of the journal that are in no file.
     pub(crate) fn journal_blocks(
         &self,
         journal: Arc<dyn Disk>,
@@ -113,7 +115,8 @@ impl Listing {
                 },
                 Item::Damage(damage) => {
                     assembler.clear();
-                    // What is being written looks so, too; and of a segment's header there are two copies.
+                    // A record that is being written looks the same, and a segment's header exists
+                    // twice.
                     if !damage.may_be_torn && damage.records != Some(0) {
                         let (bytes, offset, file) = (damage.bytes, damage.offset, damage.file());
                         read.damage.push(format!("{bytes} bytes at {offset} of journal/{file}"));
@@ -134,7 +137,7 @@ fn span_file(entry: &FileEntry) -> SpanFile {
     SpanFile { path, spans: entry.spans, bytes: entry.bytes }
 }
 
-/// Makes files of what a head would, each of as many spans.
+/// Writes spans to files of the size that a head would flush.
 struct FileWriter<W, C> {
     create: C,
     options: Options,

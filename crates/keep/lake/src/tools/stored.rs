@@ -1,5 +1,4 @@
-//! The spans of a store that no server holds, for those who copy them elsewhere, and files that are
-//! brought in. Start at [`Stored::open`].
+//! [`Stored`]: reads and copies the spans of a store that no server holds, and imports files.
 
 use crate::files::column_file::{self, ColumnFile, DiskInput};
 use crate::files::directory_names::DirectoryNames;
@@ -16,12 +15,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// Rows that are read at once.
+/// Number of rows read at once.
 const ROWS: u64 = 4096;
 
 const COPY_BYTES: usize = 1 << 20;
 
-/// The spans of a store that no server holds, as long as this lives.
+/// Locked store, open for reading.
 pub struct Stored {
     spans: Arc<dyn Disk>,
     journal: Arc<dyn Disk>,
@@ -31,7 +30,7 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// Opens the store in a directory for reading. It must be as its manifest says.
+    /// Opens the store in a directory. The directory must fit its manifest.
     pub fn open(directory: &Path) -> Result<Stored, Error> {
         if !directory.join("spans").is_dir() {
             return Err(Error::NoStore);
@@ -49,17 +48,17 @@ impl Stored {
         Ok(Stored { spans, journal, listing, numbers, _lock: lock })
     }
 
-    /// How many files of spans there are.
+    /// Number of files of spans.
     pub fn files(&self) -> usize {
         self.numbers.len()
     }
 
-    /// The bytes of all files of spans.
+    /// Size of all files of spans, in bytes.
     pub fn bytes(&self) -> u64 {
         self.listing.files.iter().map(|file| file.bytes).sum()
     }
 
-    /// Copies a file, as it is, after all of it was verified. Gives the number of its spans.
+    /// Copies a file unchanged after verifying it. Returns its number of spans.
     pub fn copy(&self, file: usize, to: &mut dyn Write) -> Result<u64, Error> {
         let number = self.numbers[file];
         let name = naming::spans_name(number);
@@ -78,7 +77,7 @@ impl Stored {
         }
     }
 
-    /// Hands over the spans of a file, after all of it was verified.
+    /// Calls `each` with the spans of a file after verifying it.
     pub fn read(
         &self,
         file: usize,
@@ -104,8 +103,7 @@ impl Stored {
         Ok(file)
     }
 
-    /// Hands over the spans that only the journal has. Gives what of it could not be read: one line
-    /// each.
+    /// Calls `each` with the spans that are only in the journal. Returns its damage, one line each.
     pub fn read_journal(
         &self,
         each: &mut dyn FnMut(&Block) -> io::Result<()>,
@@ -121,7 +119,7 @@ impl Stored {
         Ok(damage)
     }
 
-    /// Makes files of the spans that only the journal has, as [`Listing::rest`] does.
+    /// Writes the spans that are only in the journal to files, as [`Listing::rest`] does.
     pub fn copy_journal<W: Write + Send>(
         &self,
         create: impl FnMut() -> io::Result<W>,
@@ -129,16 +127,16 @@ impl Stored {
         self.listing.rest(Arc::clone(&self.journal), create)
     }
 
-    /// Brings files of spans into the store in a directory, which is made if it is not there. Spans
-    /// that the store has are left out. `bytes_done` counts bytes of the store's files that were
-    /// read.
+    /// Imports files of spans into the store in a directory, which is created if it does not exist.
+    /// Spans that the store has already are skipped. `bytes_done` counts the bytes of the store's
+    /// files that were read.
     pub fn import(
         directory: &Path,
         sources: &mut [impl Read],
         bytes_done: &AtomicU64,
     ) -> Result<Adopted, Error> {
         let is_new = !directory.join("manifest").exists();
-        // Refuses what is no store, and makes one where there is nothing.
+        // Refuses a directory that is no store, and creates a store in an empty one.
         let retention = Retention::ALL;
         let options = Options { retention, notes_retention: is_new, ..Options::default() };
         drop(Lake::open(directory, options)?);
@@ -166,7 +164,7 @@ impl Stored {
     }
 }
 
-/// Copies a file of spans into the store, under the name of one that no manifest names yet.
+/// Copies a file of spans into the store under an unfinished name.
 fn bring(spans: &dyn Disk, source: &mut impl Read, number: u64) -> Result<(), Error> {
     let name = naming::unfinished_name(number);
     let file = spans.create(&name).map_err(Error::io(&name))?;

@@ -1,4 +1,4 @@
-//! Batches into the journal and the head: when they arrive, and again from the journal when a store is opened.
+//! Appends batches to the journal and the head, both when they arrive and when a store is opened.
 
 use crate::Error;
 use crate::lake::Opened;
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 impl Shared {
-    /// Takes a batch.
+    /// Accepts a batch. `done` is called once the batch is durable, or rejected.
     pub(crate) fn accept(&self, batch: &Batch<'_>, done: Done) {
         let memory = &self.memory;
         if let Err(refusal) = memory.wait_for_room() {
@@ -33,7 +33,8 @@ impl Shared {
         }
         let payloads = payloads(batch, memory.options.journal.payload_bytes_max);
         let records = payloads.len() as u64;
-        // Only one of two who could call it does: this one, if the journal does not take the batch.
+        // Holder of `done`, which is called exactly once: by the journal's callback, or here if the
+        // journal rejects the batch.
         let held = Arc::new(Mutex::new(Some((outcome, blocks, done))));
         let deadline = Instant::now() + WAIT_FOR_ROOM;
         loop {
@@ -66,7 +67,7 @@ impl Shared {
         }
     }
 
-    /// Reads what is only in the journal.
+    /// Reads the records of the journal that are in no file.
     pub(crate) fn recover(&self, opened: &mut Opened) -> Result<(), Error> {
         let memory = &self.memory;
         let from = memory.state().head.sequence;
@@ -78,7 +79,8 @@ impl Shared {
                 Item::Record(record) => {
                     let end = record.sequence + 1;
                     let (outcome, blocks) = match assembler.push(record.kind, record.payload) {
-                        // What is in files must end where a batch ends.
+                        // The position up to which files contain the journal must be the end of a
+                        // batch.
                         Assembly::Incomplete => continue,
                         Assembly::Batch(batch) => {
                             let (outcome, blocks) = memory.decode(&batch);
@@ -109,7 +111,7 @@ impl Shared {
                         .push(format!("records {first} to {behind} of the journal are gone"));
                 }
             }
-            // Memory is bounded here as it is when batches come.
+            // Memory is limited as for batches that arrive.
             memory.wait_until_written();
         }
         let next = reader.position();

@@ -1,4 +1,5 @@
-//! Reads a batch into blocks, as its policy wants it: the same whether it comes from the network or from the journal.
+//! Decodes a batch into blocks according to its policy, from the network and from the journal
+//! alike.
 
 use blkkin_columns::{Block, Refused};
 use blkkin_model::{SpanRef, SpanSink};
@@ -6,10 +7,10 @@ use blkkin_store::{Batch, Policy};
 use blkkin_wire::{Decoder, End, Fault, Outcome, Reason, Refusal};
 use std::ops::ControlFlow;
 
-/// The most that one span may take, whatever the limits of a batch are.
+/// Maximum size of one span in bytes, whatever the limits of a batch are.
 const SPAN_BYTES_MAX: u64 = 8 << 20;
 
-/// What became of a batch's spans, and the blocks that have them: empty ones are sink from `empty_block`.
+/// Decodes a batch. Returns its outcome and its spans in blocks, which `empty_block` provides.
 pub(crate) fn read(
     decoder: &mut Decoder,
     batch: &Batch<'_>,
@@ -31,18 +32,19 @@ pub(crate) fn read(
     (outcome, blocks)
 }
 
-/// What is wrong with a batch that the journal has: what was bad as a whole did not come there.
+/// Describes damage of a batch in the journal. Batches that were rejected as a whole were never
+/// appended to it.
 pub(crate) fn damage(batch: &Batch<'_>, outcome: &Outcome, sequence: u64) -> Option<String> {
     let refusal = outcome.first_refusal().filter(|_| batch.policy == Policy::Whole)?;
     Some(format!("the batch up to record {sequence} of the journal: {refusal}"))
 }
 
-/// Told of a record that is none of ours, or lacks what comes before it.
+/// Describes a record of unknown kind, or one whose predecessor is missing.
 pub(crate) fn unknown(sequence: u64) -> String {
     format!("record {sequence} of the journal")
 }
 
-/// Takes the spans of a batch.
+/// Collects the spans of a batch in blocks.
 struct BatchSink<'s> {
     empty_block: &'s dyn Fn() -> Block,
     blocks: Vec<Block>,

@@ -1,4 +1,4 @@
-//! Changes what the store consists of: writes the manifest, then replaces the list of files.
+//! Commits changes of the store: writes the manifest, then replaces the list of files.
 
 use crate::Error;
 use crate::files::disk::is_missing;
@@ -12,8 +12,8 @@ use blkkin_store::Interval;
 use std::sync::Arc;
 
 impl Shared {
-    /// Makes `next`, which has these new files, what the store consists of. If that fails, they are kept until it has
-    /// succeeded without them, as one copy may name them.
+    /// Writes the next manifest, which has the files `new`. If that fails, one copy of the manifest
+    /// may name them. They are then kept until a manifest without them was written.
     pub(crate) fn write_manifest(
         &self,
         next: &Manifest,
@@ -34,8 +34,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Before more files are made, those of manifests that could not be written go: tries that follow each other must
-    /// not fill the disk.
+    /// Writes a manifest without the files of failed writes, so that these are removed before more
+    /// files are made. Otherwise repeated attempts would fill the disk.
     pub(crate) fn settle(&self) -> Result<(), Error> {
         if self.doubtful.lock().is_empty() {
             return Ok(());
@@ -47,10 +47,11 @@ impl Shared {
         Ok(())
     }
 
-    /// The next manifest, which lists files as being removed as long as they are there.
+    /// The next manifest, without those entries of `removing` whose files no longer exist.
     pub(crate) fn next_manifest(&self, manifest: &Manifest) -> Manifest {
         let mut next = manifest.next();
-        // Without this a power failure could bring a file back that no manifest lists any more.
+        // The directory is synced first: otherwise a power failure could restore a file that the
+        // manifest no longer lists.
         if next.removing.is_empty() || self.spans.sync().is_err() {
             return next;
         }
@@ -61,8 +62,8 @@ impl Shared {
         next
     }
 
-    /// What the head held becomes a part, or parts become others, and is counted. What was there before is returned:
-    /// removing files takes long, and must not be waited for by who wants the state.
+    /// Replaces the list of files and updates the counters. Returns the old list, which must be
+    /// dropped without the lock of the state: dropping it may remove files, which takes long.
     #[must_use]
     pub(crate) fn replace_files(
         &self,

@@ -1,4 +1,4 @@
-//! The thread that makes files of what is in memory. Start at [`run`].
+//! The thread that flushes the head to files. Start at [`run`].
 
 use crate::Error;
 use crate::calls::link_table::{LinkResult, LinkTable};
@@ -15,10 +15,10 @@ use blkkin_columns::{Block, Sorted};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often to look whether something has waited long enough, and to try again what failed.
+/// Interval for checking the age of spans in memory, and for retries after a failure.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Makes files until the store ends.
+/// Flushes the head until the store closes.
 pub(crate) fn run(shared: &Shared) {
     while wait(shared) {
         let result = write(shared);
@@ -30,9 +30,9 @@ pub(crate) fn run(shared: &Shared) {
             }
             Err(error) => {
                 state.write_error = Some(error.to_string());
-                // What waits for files is told why there are none.
+                // Threads that wait for a flush get its error.
                 shared.memory.room.notify_all();
-                // Who ends the store may have said so while this was being written.
+                // The store may have been closed during the flush.
                 if !state.is_closing {
                     state = state.wait_timeout(&shared.memory.work, POLL_INTERVAL);
                 }
@@ -46,7 +46,7 @@ pub(crate) fn run(shared: &Shared) {
     }
 }
 
-/// Waits until there is something to write; `false` if there will be nothing any more.
+/// Waits until a flush is due. Returns `false` if the store closes first.
 fn wait(shared: &Shared) -> bool {
     let mut state = shared.memory.state();
     loop {
@@ -57,7 +57,7 @@ fn wait(shared: &Shared) -> bool {
             return true;
         }
         if state.is_closing {
-            // What is only in the journal is found there.
+            // Spans that are only in the journal are recovered from it at the next start.
             return false;
         }
         state = state.wait_timeout(&shared.memory.work, POLL_INTERVAL);
@@ -69,8 +69,8 @@ fn has_waited(shared: &Shared, state: &State) -> bool {
     state.unwritten_since.is_some_and(|then| since(then) >= shared.memory.options.file_after)
 }
 
-/// Makes a file of what has been in memory for longest. All records of the journal before the one that it returns are in
-/// files.
+/// Flushes the oldest spans in memory to a file. Returns the sequence number up to which the
+/// journal is in files.
 fn write(shared: &Shared) -> Result<u64, Error> {
     shared.settle()?;
     let (batches, sequence, accepted) = {
@@ -89,7 +89,7 @@ fn write(shared: &Shared) -> Result<u64, Error> {
     let (file, links, duplicates) = match batches.is_empty() {
         true => (None, Vec::new(), 0),
         false => {
-            // What was not finished takes no room.
+            // A failed file must not take room.
             let (file, links, duplicates) = write_file(shared, &batches, number)
                 .inspect_err(|_| naming::remove_unfinished(&*shared.spans, number))?;
             (Some(Arc::new(file)), links, duplicates)
@@ -107,7 +107,8 @@ fn write(shared: &Shared) -> Result<u64, Error> {
     shared.write_manifest(&next, file.as_ref().map(|file| file.entry.number))?;
     *manifest = next;
     if let Some(file) = &file {
-        // What cannot be renamed now is found under its other name, and renamed at the next start.
+        // A file that cannot be renamed is found under its unfinished name, and is renamed at the
+        // next start.
         let _ = naming::publish(&*shared.spans, file.entry.number);
     }
 
@@ -126,12 +127,12 @@ fn write(shared: &Shared) -> Result<u64, Error> {
             shared.memory.recycle_block(batch.into_block());
         }
     }
-    // What stays in the journal is read again at most.
+    // Records that cannot be trimmed are only read again.
     let _ = shared.journal.trim_before(sequence);
     Ok(sequence)
 }
 
-/// A part of all that is in memory, the calls that it shows, and how many spans were there already.
+/// Writes a file of the batches. Returns it with its calls and its number of duplicate spans.
 fn write_file(
     shared: &Shared,
     batches: &[Arc<Batch>],

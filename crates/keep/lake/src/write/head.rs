@@ -1,4 +1,4 @@
-//! Spans that are in no file yet, in memory, in the order in which the journal has them. Start at [`Head`].
+//! [`Head`]: spans in memory that are in no file yet, in the order of the journal.
 
 use crate::Options;
 use crate::files::bloom;
@@ -8,27 +8,27 @@ use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
-/// A batch that has so many spans is kept as it is; smaller ones are put together.
+/// Batches of at least this many spans are kept apart; smaller ones are combined.
 const BATCH_SPANS_MIN: usize = 1024;
 
-/// Small batches are put together up to here.
+/// Maximum number of spans of a combined batch.
 const COMBINED_SPANS_MAX: usize = 8 * BATCH_SPANS_MIN;
 
-/// A block that does not change any more, and which requests it may hold.
+/// Immutable block with a Bloom filter of its requests.
 pub(crate) struct Batch {
     block: Block,
     bloom: Vec<u8>,
-    /// When the first of its spans started, and the last, of those that say when they did; and whether all do.
+    /// The earliest and the latest start, and whether all spans have one.
     pub(crate) starts_ns: Option<(u64, u64)>,
     pub(crate) all_started: bool,
-    /// Once it was asked for.
+    /// Computed on first use.
     grouped: OnceLock<GroupedRows>,
 }
 
-/// The rows of a block, by the service, the name and the other end that they have in common.
+/// Rows of a block, grouped by service, name and remote service.
 #[derive(Default)]
 pub(crate) struct GroupedRows {
-    /// Their texts, and where their rows end.
+    /// The three texts of each group, and the end of its rows.
     groups: Vec<([u32; 3], usize)>,
     rows: Vec<Row>,
 }
@@ -63,7 +63,7 @@ impl GroupedRows {
         GroupedRows { groups, rows }
     }
 
-    /// The texts that rows have in common, and the rows, in order.
+    /// Iterates over the groups: their texts and their rows, in ascending order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = ([u32; 3], &[Row])> {
         let mut start = 0;
         self.groups.iter().map(move |&(texts, end)| {
@@ -77,7 +77,7 @@ impl GroupedRows {
 impl Batch {
     pub(crate) fn of(block: Block) -> Batch {
         let mut lows = block.trace_lows().to_vec();
-        // Most batches have the spans of a request beside each other.
+        // In most batches the spans of a request are adjacent.
         lows.dedup();
         let starts = (0..block.len() as Row).filter_map(|row| block.start_ns(row));
         let (mut starts_ns, mut started) = (None, 0);
@@ -90,12 +90,13 @@ impl Batch {
         Batch { bloom: bloom::make(&lows), block, starts_ns, all_started, grouped: OnceLock::new() }
     }
 
-    /// Whether spans of the request may be in it.
+    /// Returns whether the batch may contain the request.
     pub(crate) fn may_hold(&self, low: u64) -> bool {
         bloom::may_hold(&self.bloom, low)
     }
 
-    /// Whether they are. Of many batches, one may hold what none does.
+    /// Returns whether the batch contains the request. With many batches the false positives of
+    /// their Bloom filters add up, so the ids are compared too.
     pub(crate) fn holds(&self, low: u64) -> bool {
         self.may_hold(low) && self.trace_lows().contains(&low)
     }
@@ -120,34 +121,35 @@ impl Deref for Batch {
 /// Spans that are in no file yet.
 #[derive(Default)]
 pub(crate) struct Head {
-    /// Being written to files, and then those that are not yet.
+    /// Batches that are being flushed, followed by those that are not.
     batches: Vec<Arc<Batch>>,
-    /// For each of them, before which record of the journal all are in it or before it; if one ends there.
+    /// For each batch, the sequence number of the journal up to which all records are in this or
+    /// earlier batches. `None` if no batch of the journal ends there.
     ends: Vec<Option<u64>>,
-    /// How many of them are being written.
+    /// Number of batches that are being flushed.
     writing: usize,
-    /// Small batches, and the same of them.
+    /// Small batches, combined so far.
     combined: Option<Block>,
     combined_end: Option<u64>,
-    /// All records of the journal before this one are here, or in files.
+    /// All records of the journal before this one are in the head or in files.
     pub(crate) sequence: u64,
-    /// All that is not being written, of both kinds.
+    /// Spans of sealed and combined batches that are not being flushed.
     spans: usize,
     bytes: usize,
     writing_bytes: usize,
-    /// Another one whenever something was added.
+    /// Generation counter, incremented by each push.
     pub(crate) added: u64,
-    /// Another one whenever something was written.
+    /// Generation counter, incremented by each flush.
     pub(crate) written: u64,
 }
 
 impl Head {
-    /// An empty one; all records of the journal before `sequence` are in files.
+    /// An empty head. All records of the journal before `sequence` are in files.
     pub(crate) fn new(sequence: u64) -> Head {
         Head { sequence, ..Head::default() }
     }
 
-    /// All that records of the journal before `sequence` say was added.
+    /// Notes that all records of the journal before `sequence` were pushed.
     pub(crate) fn reach(&mut self, sequence: u64) {
         self.sequence = self.sequence.max(sequence);
         if self.combined.is_some() {
@@ -157,7 +159,7 @@ impl Head {
         }
     }
 
-    /// Adds what is behind all that was added before.
+    /// Appends a block.
     pub(crate) fn push(&mut self, block: Block) {
         self.spans += block.len();
         if block.is_empty() {
@@ -182,7 +184,7 @@ impl Head {
         }
     }
 
-    /// What was put together is added to, after a question that is answered by now.
+    /// Reopens the last small batch for appending, if no snapshot holds it any longer.
     fn reopen(&mut self) {
         let is_small = |batch: &Arc<Batch>| batch.len() < BATCH_SPANS_MIN;
         if self.combined.is_some() || self.batches.len() == self.writing {
@@ -206,7 +208,7 @@ impl Head {
         self.ends.push(end);
     }
 
-    /// What was put together so far does not change any more.
+    /// Turns the combined batch into an immutable one.
     fn seal(&mut self) {
         if let Some(block) = self.combined.take() {
             let end = self.combined_end.take();
@@ -214,39 +216,40 @@ impl Head {
         }
     }
 
-    /// All of it, for a question. What is asked for does not change.
+    /// Returns all batches for a query. They are immutable from now on.
     pub(crate) fn snapshot(&mut self) -> Vec<Arc<Batch>> {
         self.seal();
         self.batches.clone()
     }
 
-    /// Spans that are not being written.
+    /// Number of spans that are not being flushed.
     pub(crate) fn spans(&self) -> usize {
         self.spans
     }
 
-    /// What those take.
+    /// Memory of the spans that are not being flushed, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes + self.combined.as_ref().map_or(0, Block::memory_bytes)
     }
 
-    /// Whether that is enough for a file.
+    /// Returns whether the spans that are not being flushed suffice for a file.
     pub(crate) fn is_full(&self, options: &Options) -> bool {
         self.spans() >= options.file_spans || self.bytes() >= options.file_memory_bytes
     }
 
-    /// What all take.
+    /// Memory of all spans, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.bytes() + self.writing_bytes
     }
 
-    /// Whether a file is made of some of them.
+    /// Returns whether a flush is in progress.
     pub(crate) fn is_being_written(&self) -> bool {
         self.writing > 0
     }
 
-    /// What is to be written now, up to which record of the journal: enough for a file, up to the end of a batch, or all if
-    /// that is less. Asked again, it is as much or more.
+    /// Selects the oldest batches for a flush: enough for a file up to the end of a batch of the
+    /// journal, or all if they are fewer. Returns them with the sequence number up to which they
+    /// contain the journal. After a failed flush it selects at least the same batches again.
     pub(crate) fn start_writing(&mut self, options: &Options) -> (Vec<Arc<Batch>>, u64) {
         self.seal();
         let (mut spans, mut bytes) = (0, 0);
@@ -269,7 +272,7 @@ impl Head {
         (self.batches[..count].to_vec(), sequence)
     }
 
-    /// What was to be written is in a file, and what it took is given back.
+    /// Removes the flushed batches from the head.
     pub(crate) fn finish_writing(&mut self) -> Vec<Arc<Batch>> {
         self.writing_bytes = 0;
         self.written += 1;

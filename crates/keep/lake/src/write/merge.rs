@@ -1,4 +1,4 @@
-//! The thread that keeps the number of files small and removes what is too old. Start at [`run`].
+//! The thread that merges files and removes expired ones. Start at [`run`].
 
 use crate::calls::ledger::Ledger;
 use crate::calls::link_table::{EarlierSpans, LinkTable};
@@ -20,26 +20,27 @@ use std::time::{Duration, Instant};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// If there is room for so many bytes, a file has at most one such part of them.
+/// A merged file takes at most one part in this many of the retention's bytes.
 const FILES_OF_ALL: u64 = 16;
 
-/// The oldest of so many parts of those bytes goes soon.
+/// Files in the oldest part in this many of the retention's bytes are about to expire.
 const GOES_SOON_OF: u64 = 4;
 
-/// So many files are more than searches should have to look into.
+/// With this many files or more, merging takes precedence over new batches: searches would have to
+/// look into too many files.
 const FILES_MANY: usize = 96;
 
-/// Files are merged by steps of about so many spans, so that memory is bounded.
+/// Approximate number of spans of a merge step, which bounds the memory of merging.
 const STEP_SPANS: u64 = 128 << 10;
 
-/// A step waits no longer than this for others.
+/// Maximum time that a step waits while the store is busy.
 const STEP_WAITS_MAX: Duration = Duration::from_secs(2);
 
-/// DirectoryNames, tags and the like take a tenth less than at level 1, and writing a quarter to a half longer. Nobody waits for
-/// merging.
+/// zstd level of columns whose values recur. Names, tags and the like take a tenth less than at
+/// level 1, and writing takes a quarter to a half longer, which delays nobody.
 const LEVEL_OF_RECURRING: i32 = 6;
 
-/// Merges and removes files until the store ends.
+/// Merges files and removes expired ones until the store closes.
 pub(crate) fn run(shared: &Shared) {
     let mut expiry = Allowance::default();
     loop {
@@ -56,13 +57,13 @@ pub(crate) fn run(shared: &Shared) {
         let uptime = shared.memory.options.clock.uptime();
         files.iter().for_each(|file| file.examine(uptime));
         drop(files);
-        // All are tried again.
+        // Failed attempts are repeated in the next round.
         let _ = expire(shared, &mut expiry);
         let _ = merge(shared);
     }
 }
 
-/// Removes files that are too old or too many.
+/// Removes files beyond the retention.
 fn expire(shared: &Shared, expiry: &mut Allowance) -> Result<(), Error> {
     let Options { clock, retention, .. } = &shared.memory.options;
     let mut manifest = shared.manifest.lock();
@@ -81,7 +82,8 @@ fn expire(shared: &Shared, expiry: &mut Allowance) -> Result<(), Error> {
     next.totals.expired += expired;
     commit(shared, &mut manifest, next, gone, Vec::new(), |ledger, files| match links {
         Ok(links) => links.iter().for_each(|links| ledger.add(links, -1)),
-        // What a file counted that cannot be read is known by what is left.
+        // The counts of an unreadable file cannot be subtracted; the sums are rebuilt from the
+        // other files.
         Err(_) => {
             *ledger = Ledger::new(shared.memory.options.links_bytes_max);
             files.iter().for_each(|file| ledger.add(&file.links().unwrap_or_default(), 1));
@@ -89,8 +91,9 @@ fn expire(shared: &Shared, expiry: &mut Allowance) -> Result<(), Error> {
     })
 }
 
-/// What files take that cannot be read, as far as that counts: what a store cannot remove must not cost it all that
-/// comes. Where there is no room for all, those go first that were put aside as damaged.
+/// Bytes of files that cannot be read or were put aside, as far as they count for the retention.
+/// They count for at most half of it: files that cannot be removed must not displace all new spans.
+/// Files that were put aside are removed first if room is scarce.
 fn others_bytes(shared: &Shared, manifest: &Manifest, bytes_max: Option<u64>) -> u64 {
     let sum = |files: &[FileEntry]| files.iter().map(FileEntry::bytes_on_disk).sum::<u64>();
     let unread = sum(&manifest.unread);
@@ -100,7 +103,7 @@ fn others_bytes(shared: &Shared, manifest: &Manifest, bytes_max: Option<u64>) ->
     (unread + aside.bytes()).min(bytes_max.unwrap_or(u64::MAX) / 2)
 }
 
-/// Merges files of one size that follow each other, if there are enough of them.
+/// Merges adjacent files of one tier, if there are enough of them.
 fn merge(shared: &Shared) -> Result<(), Error> {
     shared.settle()?;
     if is_busy(shared) {
@@ -115,9 +118,9 @@ fn merge(shared: &Shared) -> Result<(), Error> {
         (files[range.clone()].to_vec(), files[..range.start].to_vec(), number)
     };
     let merging = &merging[..];
-    // What was taken for what came is of no use to merging.
+    // Returns memory that ingest has freed to the system; merging cannot reuse it.
     blkkin_sys::trim_heaps();
-    // What was not finished takes no room.
+    // A failed file must not take room.
     let (file, duplicates) = merged(shared, merging, &before, number)
         .inspect_err(|_| naming::remove_unfinished(&*shared.spans, number))?;
 
@@ -131,7 +134,7 @@ fn merge(shared: &Shared) -> Result<(), Error> {
     };
     let are_all = next.files.iter().filter(|file| is_merged(file)).count() == merging.len();
     if !are_all {
-        // Some have become too old meanwhile. The others are merged the next time.
+        // Some files have expired meanwhile. The others are merged in a later round.
         file.mark_removed();
         return Ok(());
     }
@@ -142,8 +145,9 @@ fn merge(shared: &Shared) -> Result<(), Error> {
     commit(shared, &mut manifest, next, gone, vec![Arc::new(file)], |_, _| {})
 }
 
-/// Which files are merged: those behind each other that were merged as often, and can all be read. Those that will soon
-/// go to make room are not worth it, nor are files so large that too much would go with them.
+/// Selects files to merge: adjacent ones of the same tier that can all be read. Files that are
+/// about to expire are not worth merging. Neither are files so large that too many spans would
+/// expire at once.
 fn to_merge(files: &[Arc<IndexedFile>], options: &Options) -> Option<Range<usize>> {
     let wanted = options.merge_files.max(2);
     let bytes_max = options.retention.bytes;
@@ -151,7 +155,7 @@ fn to_merge(files: &[Arc<IndexedFile>], options: &Options) -> Option<Range<usize
     let bytes = |files: &[Arc<IndexedFile>]| -> u64 {
         files.iter().map(|file| file.entry.bytes_on_disk()).sum()
     };
-    // What is older than the newest so many bytes goes soon.
+    // Files older than the newest bytes of this size are about to expire.
     let mut left = bytes_max.map_or(u64::MAX, |bytes| bytes / GOES_SOON_OF * (GOES_SOON_OF - 1));
     let stays = |file: &&Arc<IndexedFile>| {
         let fits = left >= file.entry.bytes_on_disk();
@@ -175,7 +179,7 @@ fn to_merge(files: &[Arc<IndexedFile>], options: &Options) -> Option<Range<usize
     None
 }
 
-/// One part of several. Each step takes the requests whose ids lie in a range, of all of them.
+/// Merges files into one. Each step merges the requests of one range of trace ids from all files.
 fn merged(
     shared: &Shared,
     files: &[Arc<IndexedFile>],
@@ -218,8 +222,9 @@ fn merged(
     Ok((file, duplicates))
 }
 
-/// Whether files are made of what has come, and there are few: while spans come as fast as they can be taken, that is
-/// nearly always so. Who sends is answered first, and searches look into some files more for that long.
+/// Returns whether merging should wait: ingest is behind and there are few files. Under full load
+/// that is nearly always so. Senders are answered first, and searches look into some more files
+/// meanwhile.
 fn is_busy(shared: &Shared) -> bool {
     let files = shared.files.get().len();
     files < FILES_MANY && is_behind(shared, &shared.memory.state())
@@ -230,8 +235,8 @@ fn is_behind(shared: &Shared, state: &State) -> bool {
     head.is_being_written() || head.memory_bytes() > most / 2
 }
 
-/// Waits a little while the store is busy. What merging holds takes room, so that it goes on even then, and ends where
-/// nothing can be written.
+/// Waits while the store is busy, at most [`STEP_WAITS_MAX`]. Merging goes on after that because
+/// its own memory is held meanwhile, and ends with an error if nothing can be written.
 fn give_way(shared: &Shared) -> Result<(), Error> {
     let start = Instant::now();
     while is_busy(shared) && start.elapsed() < STEP_WAITS_MAX {
@@ -242,7 +247,7 @@ fn give_way(shared: &Shared) -> Result<(), Error> {
         drop(state.wait_timeout(&shared.memory.room, POLL_INTERVAL));
     }
     if start.elapsed() >= POLL_INTERVAL {
-        // What was taken for what came is of no use to merging.
+        // Returns memory that ingest has freed to the system; merging cannot reuse it.
         blkkin_sys::trim_heaps();
     }
     let state = shared.memory.state();
@@ -253,7 +258,8 @@ fn give_way(shared: &Shared) -> Result<(), Error> {
     }
 }
 
-/// What files of before have of requests that parts know to be there, too.
+/// Reads spans of earlier files for those requests of which the merged files know to have some
+/// there.
 fn earlier(files: &[Arc<IndexedFile>], before: &[Arc<IndexedFile>]) -> Result<EarlierSpans, Error> {
     let mut earlier = EarlierSpans::of_files(files.len());
     let mut lows = BTreeSet::new();
@@ -269,7 +275,8 @@ fn earlier(files: &[Arc<IndexedFile>], before: &[Arc<IndexedFile>]) -> Result<Ea
     Ok(earlier)
 }
 
-/// Makes `next` the manifest, and its files what is asked. Those that it does without go.
+/// Commits `next` with the new files `new`, and removes files that it no longer names. `count`
+/// updates the sums of calls.
 fn commit(
     shared: &Shared,
     manifest: &mut Manifest,
@@ -299,7 +306,7 @@ fn commit(
     count(&mut shared.ledger.lock(), &files);
     let replaced = shared.replace_files(&mut state, files, gone);
     drop(state);
-    // Only now files may be removed.
+    // Dropping the last references removes the files; the lock of the state was released before.
     drop((replaced, before));
     Ok(())
 }

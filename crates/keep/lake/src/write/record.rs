@@ -1,17 +1,18 @@
-//! Batches as records of the journal: the bytes as they came, in pieces if they are large. Start at [`payloads`] and
-//! [`BatchAssembler`].
+//! Batches as records of the journal: the bytes as received, in pieces if they are large. Start at
+//! [`payloads`] and [`BatchAssembler`].
 
 use blkkin_journal::Payload;
 use blkkin_store::{Batch, Policy};
 use blkkin_wire::Format;
 
-/// A piece before this one has the beginning. Who was ended after a first piece never comes back with the rest.
+/// The record continues the previous one. A process that ended after a first piece never appends
+/// the rest.
 const FOLLOWS: u8 = 1 << 5;
 const EACH_SPAN: u8 = 1 << 6;
 /// Another piece follows.
 const MORE: u8 = 1 << 7;
 
-/// The formats by their number in records, which never changes.
+/// Formats by their number in records. The numbers never change.
 const FORMATS: [Format; 7] = [
     Format::ZipkinJson,
     Format::ZipkinProto,
@@ -22,7 +23,7 @@ const FORMATS: [Format; 7] = [
     Format::OtlpJson,
 ];
 
-/// A batch as records of at most so many bytes, of which the last one ends it.
+/// Splits a batch into records of at most `bytes_max` bytes.
 pub(crate) fn payloads<'a>(batch: &Batch<'a>, bytes_max: u32) -> Vec<Payload<'a>> {
     let format = FORMATS.iter().position(|format| *format == batch.format);
     let format = format.expect("all formats have a number") as u8;
@@ -41,24 +42,24 @@ pub(crate) fn payloads<'a>(batch: &Batch<'a>, bytes_max: u32) -> Vec<Payload<'a>
     payloads
 }
 
-/// Puts records together to batches again.
+/// Assembles batches from records.
 #[derive(Default)]
 pub(crate) struct BatchAssembler {
     bytes: Vec<u8>,
     kind: Option<u8>,
 }
 
-/// What a record is good for.
+/// Result of adding a record.
 pub(crate) enum Assembly<'g> {
-    /// More must come.
+    /// The batch has more pieces.
     Incomplete,
     Batch(Batch<'g>),
-    /// It is not a record of this store; or one before it is missing.
+    /// The record has an unknown kind, or its predecessor is missing.
     Unknown,
 }
 
 impl BatchAssembler {
-    /// Takes the next record.
+    /// Adds the next record.
     pub(crate) fn push<'g>(&'g mut self, kind: u8, payload: &'g [u8]) -> Assembly<'g> {
         let of = kind & !(MORE | FOLLOWS);
         let Some(&format) = FORMATS.get(usize::from(of & !EACH_SPAN)) else {
@@ -83,7 +84,7 @@ impl BatchAssembler {
         Assembly::Batch(Batch { format, bytes: &self.bytes, policy })
     }
 
-    /// What follows is not the rest of what came.
+    /// Discards an incomplete batch, as the records that follow do not continue it.
     pub(crate) fn clear(&mut self) {
         self.kind = None;
         self.bytes.clear();

@@ -1,4 +1,4 @@
-//! Makes an index of rows as they are written. Start at [`Builder`].
+//! [`Builder`]: builds an index while the rows of a file are written.
 
 use super::directory::{Directory, Group, KeyValues, LinkCount, Sample, Widths};
 use super::{ANY_TEXT, CODE_BITS, HEADER_BYTES, MAGIC, NO_DURATION};
@@ -9,15 +9,15 @@ use blkkin_store::Durations;
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
-/// So many groups have names of their own in a file, and as many again services of their own: names that are never the
-/// same twice must not make the directory as large as the file.
+/// Maximum number of groups with their own names, and of further groups with their own services.
+/// Names that never recur must not make the directory as large as the file.
 const GROUPS_MAX: usize = 16 << 10;
 
-/// So many spans of a group are kept to be looked at for each power of two of a duration, of those that failed and of
-/// the others.
+/// Number of sample spans of a group for each power of two of the duration, counted separately for
+/// failed and other spans.
 const SAMPLES_MAX: usize = 2;
 
-/// What the index keeps of a row.
+/// Fields of a row that the index uses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row<'a> {
     pub(crate) trace_low: u64,
@@ -32,7 +32,7 @@ pub(crate) struct Row<'a> {
     pub(crate) remote: &'a str,
 }
 
-/// Makes an index of rows as they are written.
+/// Builder of an index.
 pub(crate) struct Builder {
     rows: Vec<RowEntry>,
     requests: Vec<Request>,
@@ -40,12 +40,12 @@ pub(crate) struct Builder {
     groups: HashMap<GroupKey, u32, RandomState>,
     /// By group.
     samples: Vec<Samples>,
-    /// Spans of these requests that are in other files, and what those have in common.
+    /// Spans of the file's requests in other files, and their groups.
     elsewhere: Vec<Elsewhere>,
     elsewhere_groups: HashMap<GroupKey, u32, RandomState>,
-    /// Whether that is all that there is elsewhere.
+    /// True if `elsewhere` is complete.
     pub(crate) is_whole: bool,
-    /// The last row's, as spans of a request are often alike.
+    /// Trace id of the last row.
     last_id: Option<(u64, u64)>,
 }
 
@@ -67,27 +67,28 @@ impl Default for Builder {
 
 type GroupKey = [u32; 3];
 
-/// Code and error, below the ordinal.
+/// Bits of code and error flag, below the ordinal.
 const FLAG_BITS: u32 = CODE_BITS + 1;
 
 #[derive(Clone, Copy)]
 struct RowEntry {
     group: u32,
-    /// Code and error.
+    /// Code and error flag.
     flags: u16,
 }
 
-/// A span of a request, by its place, that is in another file.
+/// A span in another file, with the place of its request in this one.
 struct Elsewhere {
     place: u32,
     row: RowEntry,
 }
 
-/// Spans of a group, to be looked at. Their requests' places stand for the ordinals, which are not known yet.
+/// Sample spans of a group. Their `ordinal` fields hold places of requests until ordinals are
+/// known.
 #[derive(Clone, Default)]
 struct Samples {
     samples: Vec<Sample>,
-    /// A bit for each power of two of which there are enough, of spans that did not fail and of those that did.
+    /// For spans without and with an error: a bit for each power of two that has enough samples.
     enough: [u64; 2],
 }
 
@@ -121,7 +122,7 @@ struct Request {
     low: u64,
     high: u64,
     first_row: u32,
-    /// The earliest of spans without a parent.
+    /// Earliest start of spans without a parent.
     root_ns: Option<u64>,
     first_ns: Option<u64>,
     end_ns: u64,
@@ -138,12 +139,12 @@ impl Request {
         self.end_ns = self.end_ns.max(start.saturating_add(row.duration_ns.unwrap_or_default()));
     }
 
-    /// When it began.
+    /// The start of the request.
     fn start_ns(&self) -> Option<u64> {
         self.root_ns.or(self.first_ns)
     }
 
-    /// From the start of its first span to the end of its last.
+    /// The code of the time from the start of the first span to the end of the last one.
     fn duration_code(&self) -> u16 {
         let length = self.first_ns.map(|first| self.end_ns.saturating_sub(first));
         length.map_or(NO_DURATION, Durations::code)
@@ -151,7 +152,7 @@ impl Request {
 }
 
 impl Builder {
-    /// The next row of the file.
+    /// Adds the next row of the file.
     pub(crate) fn push(&mut self, row: &Row<'_>) {
         let id = (row.trace_low, row.trace_high);
         if self.last_id != Some(id) {
@@ -174,7 +175,7 @@ impl Builder {
         self.rows.push(RowEntry::of(row, group));
     }
 
-    /// A span of a request of which there are rows, that is in another file: the request is found by it here, too.
+    /// Adds a span in another file, if its request is in this one as well.
     pub(crate) fn push_elsewhere(&mut self, row: &Row<'_>) {
         let id = (row.trace_low, row.trace_high);
         let place = self.requests.binary_search_by_key(&id, |of| (of.low, of.high));
@@ -215,7 +216,7 @@ impl Builder {
         next
     }
 
-    /// The bytes of the index, and what is kept in memory of it.
+    /// Returns the directory and the bytes of the index.
     pub(crate) fn finish(
         mut self,
         links: &[LinkCount],
@@ -346,7 +347,7 @@ fn count(group: &mut Group, entries: &[u64]) {
     group.errors = entries.iter().filter(has_failed).count() as u32;
 }
 
-/// How many entries took how long.
+/// Counts entries by the code of their duration.
 fn counts<'e>(entries: impl Iterator<Item = &'e u64>) -> Vec<(u16, u32)> {
     let mut codes: Vec<u16> = entries.map(|&entry| entry as u16 & NO_DURATION).collect();
     codes.sort_unstable();

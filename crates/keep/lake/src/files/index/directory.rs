@@ -1,80 +1,80 @@
-//! What is known of a file in memory. Start at [`Directory`].
+//! [`Directory`]: the part of an index that is in memory while the file is in use.
 
 use super::NO_DURATION;
 use crate::files::ascending::Shape;
 use crate::files::packed::width_of;
 use serde::{Deserialize, Serialize};
 
-/// What is known of a file in memory.
+/// Directory of an index.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Directory {
-    /// Rows of the file.
+    /// Number of rows of the file.
     pub(crate) rows: u32,
-    /// Requests.
+    /// Number of requests.
     pub(crate) requests: u32,
-    /// Requests that have a time, and so an ordinal.
+    /// Number of requests that have a time, and thus an ordinal.
     pub(crate) timed: u32,
-    /// When the first request began.
+    /// Earliest start of a request.
     pub(crate) min_start_ns: u64,
-    /// When the last one began.
+    /// Latest start of a request.
     pub(crate) max_start_ns: u64,
-    /// When requests began, since the first one.
+    /// List of the starts of requests, relative to the first one.
     pub(crate) starts: Shape,
-    /// What rows and numbers of spans take.
+    /// Widths of first rows and numbers of spans.
     pub(crate) widths: Widths,
-    /// What the filter of the lower halves of ids takes.
+    /// Size of the Bloom filter.
     pub(crate) bloom_bytes: u64,
-    /// What calls take.
+    /// Size of the calls.
     pub(crate) links_bytes: u64,
-    /// The first and the last minute that calls are of.
+    /// The first and the last minute with calls.
     pub(crate) link_minutes: Option<(u64, u64)>,
-    /// Services and names.
+    /// Services, names and remote services.
     pub(crate) texts: Vec<String>,
-    /// In the order of their entries.
+    /// In the order of their entries in the body.
     pub(crate) groups: Vec<Group>,
-    /// The groups of spans of these requests that are in other files, whose entries are behind those of the others.
+    /// Groups of the requests' spans in other files. Their entries follow those of `groups`.
     pub(crate) elsewhere: Vec<Group>,
-    /// The lower halves of the ids of those requests, in order.
+    /// Lower halves of the trace ids of requests with spans in other files, ascending.
     pub(crate) lows_elsewhere: Vec<u64>,
-    /// Whether that is all that files of before have of requests in this one.
+    /// True if `elsewhere` covers all spans that earlier files have of these requests.
     pub(crate) is_whole: bool,
-    /// Tags, in order of key.
+    /// Tags in order of key.
     pub(crate) keys: Vec<KeyValues>,
 }
 
-/// Bits of packed numbers.
+/// Widths of packed numbers, in bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Widths {
     pub(crate) rows: u32,
     pub(crate) spans: u32,
 }
 
-/// Spans that have these three in common.
+/// Spans with the same service, name and remote service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Group {
-    /// Index into the texts.
+    /// Index into `texts`.
     pub(crate) service: u32,
-    /// Index into the texts.
+    /// Index into `texts`.
     pub(crate) name: u32,
-    /// Index into the texts.
+    /// Index into `texts`.
     pub(crate) remote: u32,
-    /// All of them.
+    /// Number of spans.
     pub(crate) spans: u32,
-    /// Of requests that have a time.
+    /// List of entries: the spans of requests that have a time.
     pub(crate) entries: Shape,
-    /// Those that failed, among the entries.
+    /// Number of entries that failed.
     pub(crate) errors: u32,
-    /// How many entries took how long, by code and in its order.
+    /// Number of entries by the code of their duration, ascending.
     #[serde(with = "counts")]
     pub(crate) durations: Vec<(u16, u32)>,
-    /// How many of them failed.
+    /// Number of failed entries by the code of their duration.
     #[serde(with = "counts")]
     pub(crate) failed: Vec<(u16, u32)>,
-    /// Some spans, to look at.
+    /// Sample spans.
     pub(crate) samples: Vec<Sample>,
 }
 
-/// A span, to be looked at without reading it.
+/// Copy of a span's fields, so that an example needs no read of the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Sample {
     pub(crate) trace_high: u64,
@@ -85,28 +85,28 @@ pub(crate) struct Sample {
     pub(crate) is_error: bool,
 }
 
-/// Calls in a minute.
+/// Number of calls in a minute.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct LinkCount {
     /// Minutes since 1970.
     pub(crate) minute: u64,
     pub(crate) parent: String,
     pub(crate) child: String,
-    /// Negative where what was counted for another file turned out to be otherwise.
+    /// May be negative: it corrects the count of an earlier file.
     pub(crate) calls: i64,
     pub(crate) errors: i64,
-    /// By code and in its order.
+    /// Number of calls by the code of their duration, ascending.
     pub(crate) durations: Vec<(u16, i64)>,
 }
 
-/// There is no minute behind it in the time that starts have.
+/// The last minute of the range of start times.
 pub(crate) const LAST_MINUTE: u64 = u64::MAX / 60_000_000_000;
 
-/// No file has so many calls; and those of all files together are far from where numbers end.
+/// Upper bound of the calls of a file, so that sums over files cannot overflow.
 const CALLS_MAX: u64 = 1 << 48;
 
 impl LinkCount {
-    /// Whether a file may have it.
+    /// Returns whether the numbers are plausible for a file.
     pub(crate) fn is_possible(&self) -> bool {
         let numbers = self.durations.iter().map(|&(_, times)| times);
         self.minute <= LAST_MINUTE
@@ -114,22 +114,23 @@ impl LinkCount {
     }
 }
 
-/// The tags with a key.
+/// A tag key with its values.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct KeyValues {
     pub(crate) key: String,
     pub(crate) spans: u64,
-    /// All of their texts, in order; empty if there are too many.
+    /// All values as text, in order; empty if there are too many.
     pub(crate) values: Vec<String>,
 }
 
 impl Group {
-    /// Bits of a symbol: those that did not fail come first, and of each kind last those without a duration.
+    /// Width of a symbol in bits. Symbols of spans without an error come first. In both halves the
+    /// last symbol stands for spans without a duration.
     pub(crate) fn symbol_width(&self) -> u32 {
         width_of((self.durations.len() + self.failed.len() + 1) as u64)
     }
 
-    /// Stands for a duration of the group, or for none, and for whether the span failed.
+    /// The symbol of a duration code and an error flag.
     pub(crate) fn symbol(&self, code: u16, is_error: bool) -> u64 {
         let (counts, first) = match is_error {
             true => (&self.failed, self.durations.len() + 1),
@@ -139,7 +140,7 @@ impl Group {
         (first + place.unwrap_or(counts.len())) as u64
     }
 
-    /// What symbols stand for, in order.
+    /// The duration code and error flag of each symbol.
     pub(crate) fn symbols(&self) -> Vec<(u16, bool)> {
         let of = |counts: &[(u16, u32)], is_error| -> Vec<(u16, bool)> {
             let codes = counts.iter().map(|(code, _)| (*code).min(NO_DURATION));
@@ -149,7 +150,8 @@ impl Group {
     }
 }
 
-/// Counts by code, of which each code is written as the difference to the one before: mostly a byte.
+/// Serialization of counts by code: each code as the difference to the previous one, mostly one
+/// byte.
 mod counts {
     use serde::{Deserialize, Deserializer, Serializer};
 
@@ -183,18 +185,18 @@ impl Directory {
         self.texts.get(index as usize).map(String::as_str)
     }
 
-    /// The groups of the file's spans, and then those of spans that are elsewhere.
+    /// The groups of the file's spans, followed by those of spans that are elsewhere.
     pub(crate) fn all_groups(&self) -> impl Iterator<Item = &Group> {
         self.groups.iter().chain(&self.elsewhere)
     }
 
-    /// One of them all.
+    /// A group, numbered as in [`Directory::all_groups`].
     pub(crate) fn group(&self, place: usize) -> Option<&Group> {
         let elsewhere = || self.elsewhere.get(place - self.groups.len());
         self.groups.get(place).or_else(elsewhere)
     }
 
-    /// What it takes in memory, about.
+    /// Approximate memory in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         let texts = |texts: &[String]| texts.iter().map(|text| text.len() + 24).sum::<usize>();
         let groups = self.all_groups().map(|group| {

@@ -1,4 +1,4 @@
-//! Finds in an index. Start at [`Index`].
+//! [`Index`]: reads an index.
 
 use super::directory::{Directory, Group, LinkCount, Widths};
 use super::{CODE_BITS, HEADER_BYTES, MAGIC, NO_DURATION};
@@ -12,10 +12,10 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// More than any directory takes that was written here.
+/// Maximum size of a directory in bytes, more than any that is written.
 const DIRECTORY_BYTES_MAX: u64 = 256 << 20;
 
-/// A file's index: its directory in memory, and the rest where it lies.
+/// An open index: the directory and the Bloom filter in memory, the rest on disk.
 pub(crate) struct Index {
     pub(crate) directory: Directory,
     bloom: Vec<u8>,
@@ -23,7 +23,7 @@ pub(crate) struct Index {
     pub(crate) sections: Sections,
 }
 
-/// Where in the file what lies.
+/// Byte ranges of the index's parts in its file.
 pub(crate) struct Sections {
     body: Range<u64>,
     pub(crate) starts: Range<u64>,
@@ -35,16 +35,16 @@ pub(crate) struct Sections {
     pub(crate) links: Range<u64>,
 }
 
-/// A span of a request, as its group has it.
+/// A span in the list of its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) ordinal: u32,
     pub(crate) is_error: bool,
-    /// Of its duration, or [`NO_DURATION`].
+    /// Code of its duration, or [`NO_DURATION`].
     pub(crate) code: u16,
 }
 
-/// The rows of requests.
+/// Rows of a range of requests.
 pub(crate) struct Requests {
     rows: Vec<u8>,
     spans: Vec<u8>,
@@ -55,7 +55,7 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    /// The ordinals and rows of each.
+    /// Iterates over the ordinals and the rows of the requests.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, Range<u32>)> + '_ {
         let len = self.timed as usize;
         let rows = Packed::new(&self.rows, self.widths.rows, len);
@@ -70,10 +70,10 @@ impl Requests {
     }
 }
 
-/// Why an index cannot be used; it can be made again.
+/// Reason why an index cannot be used. It can be rebuilt.
 #[derive(Debug)]
 pub(crate) enum OpenError {
-    /// It is not what was written, at this offset.
+    /// The bytes at this offset are wrong.
     Damaged(u64),
     Io(io::Error),
 }
@@ -85,7 +85,7 @@ impl From<io::Error> for OpenError {
 }
 
 impl Index {
-    /// Reads what is kept in memory, and looks whether the rest is as it was written.
+    /// Opens an index and verifies all of it.
     pub(crate) fn open(file: Arc<dyn File>) -> Result<Index, OpenError> {
         let (index, body_crc) = Index::read(file)?;
         if crc_of(&*index.file, &index.sections.body)? != body_crc {
@@ -94,7 +94,7 @@ impl Index {
         Ok(index)
     }
 
-    /// Reads what is kept in memory of one that was opened before.
+    /// Opens an index that was verified before.
     pub(crate) fn load(file: Arc<dyn File>) -> Result<Index, OpenError> {
         Index::read(file).map(|(index, _)| index)
     }
@@ -123,12 +123,12 @@ impl Index {
         Ok((Index { directory, bloom, file, sections }, number(20)))
     }
 
-    /// Whether the request may be here.
+    /// Returns whether the file may contain the request.
     pub(crate) fn may_hold(&self, low: u64) -> bool {
         bloom::may_hold(&self.bloom, low)
     }
 
-    /// What it takes in memory, about.
+    /// Approximate memory in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.directory.memory_bytes() + self.bloom.len() + 16 * self.sections.groups.len()
     }
@@ -147,13 +147,13 @@ impl Index {
         Ok(first..end.max(first))
     }
 
-    /// The first ordinal that began at this time or later.
+    /// The first ordinal whose request began at this time or later.
     fn lower_bound(&self, time_ns: u64) -> io::Result<u32> {
         let since = time_ns.saturating_sub(self.directory.min_start_ns);
         self.starts()?.before(since)
     }
 
-    /// When a request began.
+    /// The start of a request.
     pub(crate) fn start_ns(&self, ordinal: u32) -> io::Result<u64> {
         let since = self.starts()?.get(ordinal)?;
         Ok(self.directory.min_start_ns.saturating_add(since))
@@ -172,7 +172,7 @@ impl Index {
         Ok(first.min(rows)..first.saturating_add(spans).min(rows))
     }
 
-    /// The rows of requests.
+    /// The rows of a range of requests.
     pub(crate) fn requests(&self, of: Range<u32>) -> io::Result<Requests> {
         let rows = read(&*self.file, self.sections.rows.clone())?;
         let spans = read(&*self.file, self.sections.spans.clone())?;
@@ -188,7 +188,7 @@ impl Index {
         Ok(packed.into_iter().flat_map(|packed| packed.iter().map(|code| code as u16)).collect())
     }
 
-    /// The entries of a group, in order of time, whose requests are among these.
+    /// The entries of a group whose ordinals are in a range, in order of time.
     pub(crate) fn entries(&self, group: usize, of: &Range<u32>) -> io::Result<Vec<Entry>> {
         let section = self.sections.groups[group].clone();
         let Some(group) = self.directory.group(group) else { return Ok(Vec::new()) };
@@ -202,7 +202,7 @@ impl Index {
         Ok(entries)
     }
 
-    /// Requests some of whose spans are in other files, in order.
+    /// The ordinals of requests with spans in other files, ascending.
     pub(crate) fn ordinals_elsewhere(&self) -> io::Result<Vec<u32>> {
         let mut ordinals = Vec::new();
         for group in self.directory.groups.len()..self.sections.groups.len() {
@@ -214,7 +214,7 @@ impl Index {
         Ok(ordinals)
     }
 
-    /// One packed number, from its own bytes alone.
+    /// Reads one packed number from its own bytes.
     fn one(&self, section: &Range<u64>, width: u32, index: u32) -> io::Result<u64> {
         let bit = u64::from(index) * u64::from(width);
         let start = section.start + bit / 8;
@@ -224,14 +224,14 @@ impl Index {
     }
 }
 
-/// Whether the request may be in the file of an index that is not in memory, whose filter lies there.
+/// Returns whether a file may contain the request, by the Bloom filter on disk.
 pub(crate) fn may_hold(file: &dyn File, bloom: &Range<u64>, low: u64) -> io::Result<bool> {
     let Some((at, bits)) = bloom::block_of(bloom.end - bloom.start, low) else { return Ok(true) };
     let block = read(file, bloom.start + at.start..bloom.start + at.end)?;
     Ok(bits.into_iter().all(|bit| block[bit / 8] & (1 << (bit % 8)) != 0))
 }
 
-/// The calls that an index has, in order of minute, parent and child.
+/// Reads the calls of an index, in order of minute, caller and callee.
 pub(crate) fn links(file: &dyn File, section: &Range<u64>) -> Result<Vec<LinkCount>, OpenError> {
     let bytes = read(file, section.clone())?;
     let links: Vec<LinkCount> =
@@ -240,7 +240,7 @@ pub(crate) fn links(file: &dyn File, section: &Range<u64>) -> Result<Vec<LinkCou
     are_possible.then_some(links).ok_or(OpenError::Damaged(section.start))
 }
 
-/// The checksum of some bytes.
+/// CRC-32C of a range of the file.
 fn crc_of(file: &dyn File, range: &Range<u64>) -> io::Result<u32> {
     let mut crc = 0;
     let mut at = range.start;
@@ -253,7 +253,7 @@ fn crc_of(file: &dyn File, range: &Range<u64>) -> io::Result<u32> {
 }
 
 impl Sections {
-    /// `None` if the body is not as large as they are together.
+    /// Computes the ranges; `None` if their sum is not the size of the body.
     fn of(directory: &Directory, body: &Range<u64>) -> Option<Sections> {
         let Directory { widths, timed, starts, .. } = directory;
         let mut at = body.start;

@@ -126,8 +126,8 @@ fn what_is_put_in_is_found() {
     }
 }
 
-/// A request is found by its spans that are elsewhere, and is there when all of them say; what is counted of the file is
-/// not changed by them.
+/// A request is found by its spans that are elsewhere, and is there when all of them say; what is
+/// counted of the file is not changed by them.
 #[test]
 fn what_is_elsewhere_is_found_and_not_counted() {
     let row =
@@ -252,7 +252,7 @@ fn names_that_never_recur_share_a_group() {
     assert_eq!(directory.groups.iter().filter(web).map(|group| group.spans).sum::<u32>(), 40_000);
 }
 
-/// What is known of a span of requests as they are made up for all measurements.
+/// Fields of made-up requests' spans, for all measurements.
 struct Made {
     ids: (u64, u64, u64),
     times: (Option<u64>, Option<u64>),
@@ -275,7 +275,7 @@ impl SpanSink for AllMade {
     }
 }
 
-/// Of half a megabyte and more that a file's index has, most is entries.
+/// Most of the half megabyte or more of a file's index are entries.
 #[test]
 fn an_index_takes_few_bytes_a_span() {
     let spans = env::var("SPANS").map_or(200_000, |it| it.parse().expect("a number"));
@@ -354,7 +354,7 @@ fn calls_that_cannot_be_are_damage() {
     assert!(read(LinkCount { durations: vec![(7, i64::MIN)], ..one() }).is_err());
 }
 
-/// What the fuzzer begins with is of the form that is written today. With WRITE_SEEDS set it is written anew.
+/// The seeds of the fuzzer have today's format. With WRITE_SEEDS set they are written anew.
 #[test]
 fn seeds_are_what_is_written() {
     let link = |minute| LinkCount {
