@@ -1,54 +1,54 @@
-//! Whether two spans say the same, and an order of all spans in which those of a request are shown. Start at [`compare`].
+//! Equality and total order of spans. Start at [`compare`].
 
 use blkkin_model::{EndpointRef, Kind, Origin, SpanRef, Status, TagRef, ValueRef};
 use std::cmp::Ordering;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// The order of a request's spans: by start, those without one first, then by all else that they say. Equal are
-/// spans that say the same, numbers that are none included.
+/// Order of the spans of a request: by start, those without one first, then by all other fields.
+/// Only spans that are equal in all fields compare as equal; a NaN equals itself.
 pub fn compare(one: &SpanRef<'_>, other: &SpanRef<'_>) -> Ordering {
     one.start_ns
         .cmp(&other.start_ns)
-        .then_with(|| rest_of(one).cmp(&rest_of(other)))
-        .then_with(|| ends_of(one).cmp(&ends_of(other)))
+        .then_with(|| core_fields(one).cmp(&core_fields(other)))
+        .then_with(|| endpoint_keys(one).cmp(&endpoint_keys(other)))
         .then_with(|| one.annotations.cmp(other.annotations))
         .then_with(|| one.tags.iter().map(tag_key).cmp(other.tags.iter().map(tag_key)))
 }
 
-/// A number that spans share if they say the same, and hardly ever else.
+/// Hash of a span. Equal spans have equal hashes.
 pub fn fingerprint(span: &SpanRef<'_>) -> u64 {
     let mut hasher = DefaultHasher::new();
-    (span.start_ns, rest_of(span), ends_of(span), span.annotations).hash(&mut hasher);
+    (span.start_ns, core_fields(span), endpoint_keys(span), span.annotations).hash(&mut hasher);
     span.tags.iter().map(tag_key).for_each(|tag| tag.hash(&mut hasher));
     hasher.finish()
 }
 
-/// Flags, ids, names and durations.
-type Rest<'a> = (u128, u64, bool, Option<u64>, Kind, Status, bool, &'a str, Option<u64>);
+/// Ids, flags, name and duration.
+type CoreFields<'a> = (u128, u64, bool, Option<u64>, Kind, Status, bool, &'a str, Option<u64>);
 
-fn rest_of<'a>(span: &SpanRef<'a>) -> Rest<'a> {
+fn core_fields<'a>(span: &SpanRef<'a>) -> CoreFields<'a> {
     let parent = span.parent_id.map(|id| id.number());
     let (trace, id) = (span.trace_id.number(), span.id.number());
     let SpanRef { shared, kind, status, debug, name, duration_ns, .. } = *span;
     (trace, id, shared, parent, kind, status, debug, name, duration_ns)
 }
 
-type End<'a> = (&'a str, Option<[u8; 4]>, Option<[u8; 16]>, u16);
+type EndpointKey<'a> = (&'a str, Option<[u8; 4]>, Option<[u8; 16]>, u16);
 
-fn ends_of<'a>(span: &SpanRef<'a>) -> (End<'a>, End<'a>) {
+fn endpoint_keys<'a>(span: &SpanRef<'a>) -> (EndpointKey<'a>, EndpointKey<'a>) {
     let end = |end: EndpointRef<'a>| {
         (end.service, end.ipv4.map(|ip| ip.octets()), end.ipv6.map(|ip| ip.octets()), end.port)
     };
     (end(span.local), end(span.remote))
 }
 
-/// A value's type and what it is.
+/// A tag value with its type.
 #[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum ValueKey<'a> {
     Str(&'a str),
     Int(i64),
     Bool(bool),
-    /// Its bits.
+    /// The bits of the number.
     Double(u64),
     Bytes(&'a [u8]),
 }
@@ -70,7 +70,8 @@ mod tests {
     use blkkin_model::{AnnotationRef, SpanId, TraceId};
     use std::net::{Ipv4Addr, Ipv6Addr};
 
-    /// Each thing that a span says makes it another one, and that it starts puts it behind those that do not.
+    /// Each thing that a span says makes it another one, and that it starts puts it behind those
+    /// that do not.
     #[test]
     fn spans_that_differ_are_told_apart() {
         let trace = |number| TraceId::from_number(number).expect("not 0");
