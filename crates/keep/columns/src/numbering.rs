@@ -69,10 +69,12 @@ impl<'b> NumberedBlock<'b> {
 }
 
 impl NumberedBlock<'_> {
+    #[inline]
     pub(crate) fn local(&self, row: Row) -> &NumberedEndpoint {
         &self.endpoints[self.block.local_id(row) as usize]
     }
 
+    #[inline]
     pub(crate) fn remote(&self, row: Row) -> &NumberedEndpoint {
         &self.endpoints[self.block.remote_id(row) as usize]
     }

@@ -123,7 +123,7 @@ impl Lake {
         manifest.write(&*root)?;
         names.remove_unfinished(&*spans, &manifest);
         let mut damaged_files = DamagedFiles::find(Arc::clone(&spans));
-        damaged_files.keep_to(options.aside_bytes_max);
+        damaged_files.trim(options.aside_bytes_max);
         opened.files = files.len();
         opened.spans = files.iter().map(|file| file.entry.spans).sum();
         let totals = manifest.totals;
@@ -207,7 +207,7 @@ pub(crate) fn open_files(
                 files.push(Arc::new(file));
                 manifest.files.push(entry);
             }
-            Err(error) if error.may_pass() || !damaged_files::put(&**spans, entry.number) => {
+            Err(error) if error.may_pass() || !damaged_files::put_aside(&**spans, entry.number) => {
                 manifest.totals.lost += lost;
                 manifest.unread.push(entry);
                 opened.damage.push(format!(

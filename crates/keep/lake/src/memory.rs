@@ -156,7 +156,7 @@ impl Memory {
             state.unwritten_since.get_or_insert(uptime);
         }
         blocks.into_iter().for_each(|block| state.head.push(block));
-        state.head.reach(sequence);
+        state.head.advance(sequence);
         let (is_full, bytes) = (state.head.is_full(&self.options), state.head.memory_bytes());
         drop(state);
         self.shrink_cache(bytes);
@@ -167,7 +167,7 @@ impl Memory {
 
     /// Shrinks the cache by the memory of the head beyond half of the head's own limit.
     fn shrink_cache(&self, head_bytes: usize) {
-        self.cache.give_way_to(head_bytes.saturating_sub(self.options.memory_bytes_max / 2));
+        self.cache.make_way_for(head_bytes.saturating_sub(self.options.memory_bytes_max / 2));
     }
 
     /// Notifies waiters that the head may have become smaller.

@@ -62,7 +62,11 @@ impl Retention {
             };
             let goes = is_too_much
                 || is_too_old()
-                    && allowance.take(file.bytes_on_disk(), self.a_minute(bytes), uptime);
+                    && allowance.try_spend(
+                        file.bytes_on_disk(),
+                        self.bytes_a_minute(bytes),
+                        uptime,
+                    );
             if !goes {
                 break;
             }
@@ -74,7 +78,7 @@ impl Retention {
 
     /// Bytes that may expire by age in a minute. With a short maximum age it is twice the necessary
     /// rate.
-    fn a_minute(&self, bytes: u64) -> u64 {
+    fn bytes_a_minute(&self, bytes: u64) -> u64 {
         let age = self.age.unwrap_or(Duration::MAX).max(Duration::from_secs(1));
         let must = (bytes as f64 * (MINUTE.as_secs_f64() / age.as_secs_f64()).min(1.0)) as u64;
         (bytes / PART_A_MINUTE).max(must.saturating_mul(2))
@@ -101,12 +105,12 @@ fn received(files: &[FileEntry], now_ns: u64) -> Vec<u64> {
 
 impl Allowance {
     /// Returns whether a file may expire. Each minute at least one may, however large it is.
-    fn take(&mut self, bytes: u64, a_minute: u64, uptime: Duration) -> bool {
+    fn try_spend(&mut self, bytes: u64, bytes_a_minute: u64, uptime: Duration) -> bool {
         let begins = self.minute.is_none_or(|minute| uptime.saturating_sub(minute) >= MINUTE);
         if begins {
             *self = Allowance { minute: Some(uptime), bytes: 0 };
         }
-        let may = begins || self.bytes.saturating_add(bytes) <= a_minute;
+        let may = begins || self.bytes.saturating_add(bytes) <= bytes_a_minute;
         if may {
             self.bytes += bytes;
         }

@@ -56,7 +56,7 @@ struct State {
 struct Request {
     spans: Vec<Span>,
     /// Indexes of spans by fingerprint.
-    prints: HashMap<u64, Vec<usize>>,
+    fingerprints: HashMap<u64, Vec<usize>>,
     bytes: u64,
 }
 
@@ -96,7 +96,7 @@ impl MemoryStore {
     }
 
     /// Calls `look` with the spans that meet a condition and have a start and a duration.
-    fn visit_like(&self, condition: &Condition, mut look: impl FnMut(&SpanRef<'_>, u64, u64)) {
+    fn visit_matching(&self, condition: &Condition, mut look: impl FnMut(&SpanRef<'_>, u64, u64)) {
         for (_, request) in self.requests().into_iter().take_while(|_| !is_cancelled()) {
             request.visit(|span| {
                 if let (Some(start), Some(duration)) = (span.start_ns, span.duration_ns)
@@ -133,7 +133,7 @@ impl SpanStore for MemoryStore {
         let mut spans: Vec<Span> = Vec::new();
         let mut decoder = Decoder::new(self.limits).strict(batch.policy == Policy::Whole);
         let outcome = decoder.decode(batch.format, batch.bytes, &mut spans);
-        self.write().take(spans, &outcome, &self.room);
+        self.write().add_batch(spans, &outcome, &self.room);
         done(Ok(Accepted { outcome }));
     }
 
@@ -270,7 +270,7 @@ impl SpanStore for MemoryStore {
     }
 
     fn heat(&self, condition: &Condition, cells: &mut Heat) -> Result<(), Error> {
-        self.visit_like(condition, |_, start, duration| cells.add(start, duration));
+        self.visit_matching(condition, |_, start, duration| cells.add(start, duration));
         Ok(())
     }
 
@@ -282,7 +282,7 @@ impl SpanStore for MemoryStore {
     ) -> Result<Difference, Error> {
         let mut tally = Tally::default();
         for side in [true, false] {
-            self.visit_like(condition, |span, start, duration| {
+            self.visit_matching(condition, |span, start, duration| {
                 if window.holds(start) && area.holds(start, duration) == side {
                     tally.add_span(side, span);
                 }
@@ -302,7 +302,7 @@ impl SpanStore for MemoryStore {
 
 impl State {
     /// Adds the spans of a decoded batch.
-    fn take(&mut self, spans: Vec<Span>, outcome: &Outcome, room: &Room) {
+    fn add_batch(&mut self, spans: Vec<Span>, outcome: &Outcome, room: &Room) {
         let broken = u64::from(matches!(outcome.end, End::Broken(_)));
         self.counters.batches += u64::from(outcome.is_good() || outcome.given > 0);
         let refused = outcome.refused + broken;
@@ -349,7 +349,7 @@ impl Request {
     /// Adds a span unless it is a duplicate. Returns its size in bytes.
     fn add(&mut self, span: Span) -> Option<u64> {
         let held = span.hold();
-        let alike = self.prints.entry(fingerprint(&held.as_ref())).or_default();
+        let alike = self.fingerprints.entry(fingerprint(&held.as_ref())).or_default();
         let is_same = |at: &usize| {
             self.spans
                 .get(*at)

@@ -183,7 +183,7 @@ impl Ledger {
                 self.gather((last, slot, node), true, minutes, &mut nodes, &mut calls.missing);
             }
         }
-        calls.links = self.added_up(&nodes);
+        calls.links = self.sum_nodes(&nodes);
         calls
     }
 
@@ -256,7 +256,7 @@ impl Ledger {
         }
     }
 
-    fn added_up(&self, nodes: &[Signed<'_>]) -> Vec<LinkCount> {
+    fn sum_nodes(&self, nodes: &[Signed<'_>]) -> Vec<LinkCount> {
         let mut by_pair: Vec<Vec<(&CallSum, bool)>> = vec![Vec::new(); self.pairs.len()];
         for &(node, is_added) in nodes {
             for (&pair, sum) in &node.sums {

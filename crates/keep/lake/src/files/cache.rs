@@ -12,13 +12,13 @@ use std::sync::{Arc, Mutex};
 /// Cache of the loaded parts of files.
 pub(crate) struct Cache {
     /// Limit as long as nothing else needs the memory.
-    bytes_most: usize,
+    bytes_limit: usize,
     bytes_max: AtomicUsize,
     state: Mutex<CacheState>,
 }
 
 /// The cache keeps at least one part in this many of its limit.
-const KEEPS_OF: usize = 4;
+const MIN_PART: usize = 4;
 
 #[derive(Default)]
 struct CacheState {
@@ -39,12 +39,12 @@ struct Entry {
 impl Cache {
     pub(crate) fn new(bytes_max: usize) -> Cache {
         let limit = AtomicUsize::new(bytes_max);
-        Cache { bytes_most: bytes_max, bytes_max: limit, state: Mutex::default() }
+        Cache { bytes_limit: bytes_max, bytes_max: limit, state: Mutex::default() }
     }
 
     /// Lowers the limit by the bytes that something else needs now, and evicts down to it.
-    pub(crate) fn give_way_to(&self, bytes: usize) {
-        let left = self.bytes_most.saturating_sub(bytes).max(self.bytes_most / KEEPS_OF);
+    pub(crate) fn make_way_for(&self, bytes: usize) {
+        let left = self.bytes_limit.saturating_sub(bytes).max(self.bytes_limit / MIN_PART);
         if self.bytes_max.swap(left, Ordering::Relaxed) > left {
             lock(&self.state).make_room(left);
         }
@@ -145,7 +145,7 @@ mod tests {
     fn what_came_last_has_the_memory_as_long_as_it_needs_it() {
         let cache = Cache::new(64);
         let left = |bytes| {
-            cache.give_way_to(bytes);
+            cache.make_way_for(bytes);
             cache.bytes_max()
         };
         assert_eq!([0, 24, 48, 60, usize::MAX, 10, 0].map(left), [64, 40, 16, 16, 16, 54, 64]);

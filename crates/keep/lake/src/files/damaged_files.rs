@@ -23,7 +23,7 @@ pub(crate) struct DamagedFiles {
 
 /// Puts a damaged file aside. Returns `false` if the file still has its name because the system
 /// refused.
-pub(crate) fn put(spans: &dyn Disk, number: u64) -> bool {
+pub(crate) fn put_aside(spans: &dyn Disk, number: u64) -> bool {
     match spans.rename(&naming::spans_name(number), &name(number)) {
         // Without the sync, a power failure could bring the old name back, and the next start would
         // refuse a file that no manifest names.
@@ -63,7 +63,7 @@ impl DamagedFiles {
     }
 
     /// Removes the oldest files until the others fit into `bytes_max` and [`FILES_MAX`].
-    pub(crate) fn keep_to(&mut self, bytes_max: u64) {
+    pub(crate) fn trim(&mut self, bytes_max: u64) {
         while self.files.len() > FILES_MAX || self.bytes() > bytes_max {
             let Some((number, _)) = self.files.first().copied() else { return };
             if let Err(error) = self.spans.remove(&name(number))

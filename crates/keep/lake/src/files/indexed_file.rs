@@ -213,7 +213,7 @@ impl IndexedFile {
 
     /// Verifies the whole file after an error. The file is damaged only if its bytes are wrong; if
     /// the system refuses to read it, it is verified again later.
-    pub(crate) fn examine(&self, uptime: Duration) {
+    pub(crate) fn verify_if_due(&self, uptime: Duration) {
         let mut retry = lock(&self.retry);
         let is_due = match self.health.load(Ordering::Relaxed) {
             SUSPECT => true,

@@ -117,7 +117,7 @@ impl<'p> LatencySum<'p> {
     ) -> Result<(), Error> {
         let loaded = file.load()?;
         let groups: Vec<_> = groups(&loaded, condition).collect();
-        if groups.iter().any(|(_, residual, _)| residual.asks_the_span()) {
+        if groups.iter().any(|(_, residual, _)| residual.needs_span()) {
             return self.add_rows(file, &loaded, window, condition);
         }
         let ordinals = loaded.index.ordinals(window).map_err(Error::io("an index"));

@@ -18,7 +18,7 @@ const PARTIAL_USES_MAX: u32 = 12;
 #[derive(Default)]
 pub(crate) struct PageCache {
     /// Whole pages, and row ranges of others.
-    kept: HashMap<Key, PageColumns>,
+    pages: HashMap<Key, PageColumns>,
     /// Number of uses of a page, by the file's number and the page's first row.
     uses: HashMap<(u64, u64), u32>,
     bytes: usize,
@@ -38,7 +38,7 @@ impl PageCache {
         columns: &[Column],
     ) -> Result<Vec<(&PageColumns, Range<usize>)>, Error> {
         if self.bytes > BYTES_MAX {
-            self.kept.clear();
+            self.pages.clear();
             self.bytes = 0;
         }
         let rows = u64::from(rows.start)..u64::from(rows.end);
@@ -51,7 +51,7 @@ impl PageCache {
             let wanted = if *uses > PARTIAL_USES_MAX { page } else { page.only(&rows) };
             let key = (number, wanted.first_row(), wanted.rows());
             let bytes = &mut self.bytes;
-            let page = self.kept.entry(key).or_insert_with(|| {
+            let page = self.pages.entry(key).or_insert_with(|| {
                 *bytes += wanted.memory_bytes();
                 wanted
             });
@@ -61,7 +61,7 @@ impl PageCache {
             keys.push(key);
         }
         let of_page = |key: &Key| {
-            let page = self.kept.get(key)?;
+            let page = self.pages.get(key)?;
             let within = |row: u64| row.saturating_sub(page.first_row()).min(page.rows() as u64);
             Some((page, within(rows.start) as usize..within(rows.end) as usize))
         };

@@ -191,7 +191,7 @@ struct TagFilter<'c> {
     /// Dictionary number of the key.
     key: u32,
     /// For each value by its dictionary number, whether it may match; `None` without a dictionary.
-    may_be: Option<Vec<bool>>,
+    may_match: Option<Vec<bool>>,
     test: &'c TagTest,
 }
 
@@ -211,11 +211,11 @@ impl<'c> TagSieve<'c> {
                 for (keys, values) in TAGS {
                     let Some(known) = texts(keys)? else { return Ok(TagSieve::Open) };
                     let Some(key) = known.iter().position(|text| text == key) else { continue };
-                    let may_be = texts(values)?
-                        .map(|texts| texts.iter().map(|text| may_be(test, text)).collect());
-                    let is_possible = |may_be: &Vec<bool>| may_be.contains(&true);
-                    if may_be.as_ref().is_none_or(is_possible) {
-                        wanted.push(TagFilter { keys, values, key: key as u32, may_be, test });
+                    let may_match = texts(values)?
+                        .map(|texts| texts.iter().map(|text| may_match(test, text)).collect());
+                    let is_possible = |may_match: &Vec<bool>| may_match.contains(&true);
+                    if may_match.as_ref().is_none_or(is_possible) {
+                        wanted.push(TagFilter { keys, values, key: key as u32, may_match, test });
                     }
                 }
                 TagSieve::Tag(wanted)
@@ -252,7 +252,7 @@ impl<'c> TagSieve<'c> {
                 let mut marks = vec![false; page.rows()];
                 for wanted in wanted {
                     for (row, mark) in marks.iter_mut().enumerate() {
-                        *mark |= wanted.may_be_of(page, row);
+                        *mark |= wanted.row_may_match(page, row);
                     }
                 }
                 Some(marks)
@@ -276,21 +276,21 @@ impl<'c> TagSieve<'c> {
 
 impl TagFilter<'_> {
     /// Returns whether a row may have a matching tag.
-    fn may_be_of(&self, page: &PageColumns, row: usize) -> bool {
+    fn row_may_match(&self, page: &PageColumns, row: usize) -> bool {
         let (keys, values) = (page.values(self.keys, row), page.values(self.values, row));
         let mut pairs = keys.zip(values);
         pairs.any(|(key, value)| {
             page.code(self.keys, key) == Some(self.key)
-                && match (&self.may_be, page.code(self.values, value)) {
-                    (Some(may_be), Some(code)) => may_be.get(code as usize) != Some(&false),
-                    _ => may_be(self.test, page.value_text(self.values, value)),
+                && match (&self.may_match, page.code(self.values, value)) {
+                    (Some(may_match), Some(code)) => may_match.get(code as usize) != Some(&false),
+                    _ => may_match(self.test, page.value_text(self.values, value)),
                 }
         })
     }
 }
 
 /// Returns whether a value with this text may match, whatever its type is.
-fn may_be(test: &TagTest, text: &str) -> bool {
+fn may_match(test: &TagTest, text: &str) -> bool {
     b"sibdx"
         .iter()
         .any(|&letter| value_of(letter, text).is_ok_and(|value| test.holds_of(value.borrow())))

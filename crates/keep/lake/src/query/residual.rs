@@ -116,12 +116,10 @@ impl Residual {
     }
 
     /// Returns whether the span itself is needed, rather than its exact duration.
-    pub(crate) fn asks_the_span(&self) -> bool {
+    pub(crate) fn needs_span(&self) -> bool {
         match self {
-            Residual::All(parts) | Residual::Any(parts) => {
-                parts.iter().any(Residual::asks_the_span)
-            }
-            Residual::Not(part) => part.asks_the_span(),
+            Residual::All(parts) | Residual::Any(parts) => parts.iter().any(Residual::needs_span),
+            Residual::Not(part) => part.needs_span(),
             Residual::Unknown => true,
             Residual::Known(_) | Residual::Duration(..) | Residual::Error => false,
         }
@@ -181,7 +179,7 @@ mod tests {
         assert_eq!(of(Condition::Any(vec![service("nbd"), Condition::Error])), Residual::Error);
         let named = Condition::Text(TextField::Name, TextTest::Present);
         assert_eq!(of(named), Residual::Unknown);
-        assert!(of(Condition::Tag("a".to_owned(), TagTest::Present)).asks_the_span());
+        assert!(of(Condition::Tag("a".to_owned(), TagTest::Present)).needs_span());
         assert_eq!(of(Condition::All(vec![])), Residual::Known(true));
         assert_eq!(of(Condition::Any(vec![])), Residual::Known(false));
     }

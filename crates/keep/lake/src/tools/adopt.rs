@@ -73,12 +73,12 @@ pub fn adopt(directory: &Path, bytes_done: &AtomicU64) -> Result<Adopted, Error>
 
 /// Adopts the root directory of a disk, see [`adopt`].
 pub fn adopt_on(root: Arc<dyn Disk>, bytes_done: &AtomicU64) -> Result<Adopted, Error> {
-    bring_in(root, &[], bytes_done)
+    adopt_with(root, &[], bytes_done)
 }
 
 /// Adopts a directory together with imported files. `incoming` are the numbers of files under
 /// unfinished names, which are removed if the store has all of their spans already.
-pub(crate) fn bring_in(
+pub(crate) fn adopt_with(
     root: Arc<dyn Disk>,
     incoming: &[u64],
     bytes_done: &AtomicU64,
@@ -131,13 +131,13 @@ pub(crate) fn bring_in(
         adopted: Adopted { keeps_all, damage: opened.damage, ..Adopted::default() },
     };
     for number in candidates {
-        adoption.file(&mut manifest, number)?;
+        adoption.adopt_number(&mut manifest, number)?;
         let size = naming::open_either(&*spans, number).and_then(|file| file.size_bytes());
         bytes_done.fetch_add(size.unwrap_or(0), Ordering::Relaxed);
     }
     // Only files with a name that the store gives can be part of it.
     for name in names.others.iter().filter(|name| name.ends_with(".parquet")) {
-        adoption.foreign(&mut manifest, name)?;
+        adoption.adopt_foreign(&mut manifest, name)?;
     }
     adoption.commit(&*root, manifest, lost_before)
 }
@@ -157,7 +157,7 @@ struct Adoption {
 
 impl Adoption {
     /// Adopts a file under the name that the store would give.
-    fn file(&mut self, manifest: &mut Manifest, number: u64) -> Result<(), Error> {
+    fn adopt_number(&mut self, manifest: &mut Manifest, number: u64) -> Result<(), Error> {
         let opened = column_file::open_spans(&*self.spans, number);
         let verified = opened.and_then(|file| {
             file.verify().map_err(|error| column_file::read_error(number, error))?;
@@ -175,7 +175,7 @@ impl Adoption {
                 return Ok(());
             }
         };
-        let known = self.known(&file, number)?;
+        let known = self.count_known(&file, number)?;
         self.adopted.adopted_files += 1;
         self.adopted.adopted_spans += file.len() - known;
         self.adopted.duplicate_spans += known;
@@ -191,7 +191,7 @@ impl Adoption {
             let next = manifest.next_file;
             manifest.next_file += 1;
             self.new.push(next);
-            self.rest(&file, number, next)
+            self.write_new_spans(&file, number, next)
                 .inspect_err(|_| naming::remove_unfinished(&*self.spans, next))?
         };
         manifest.files.push(file.entry.clone());
@@ -200,7 +200,7 @@ impl Adoption {
     }
 
     /// Adopts a file of spans under any other name, by renaming it.
-    fn foreign(&mut self, manifest: &mut Manifest, name: &str) -> Result<(), Error> {
+    fn adopt_foreign(&mut self, manifest: &mut Manifest, name: &str) -> Result<(), Error> {
         let opened = self.spans.open(name).map_err(|error| error.to_string()).and_then(|file| {
             let file = column_file::ColumnFile::open(column_file::DiskInput(file));
             file.map(drop).map_err(|error| error.to_string())
@@ -214,21 +214,21 @@ impl Adoption {
         let to = naming::spans_name(number);
         self.spans.rename(name, &to).map_err(Error::io(name))?;
         self.adopted.set_aside.push((name.to_owned(), to));
-        self.file(manifest, number)
+        self.adopt_number(manifest, number)
     }
 
     /// Counts the rows of a file that other files have.
-    fn known(&self, file: &column_file::ColumnFile, number: u64) -> Result<u64, Error> {
+    fn count_known(&self, file: &column_file::ColumnFile, number: u64) -> Result<u64, Error> {
         let mut count = 0;
         self.each_step(file, number, |sorted| {
-            count += self.known_of(sorted)?.len() as u64 + sorted.duplicates() as u64;
+            count += self.find_known(sorted)?.len() as u64 + sorted.duplicates() as u64;
             Ok(())
         })?;
         Ok(count)
     }
 
     /// Writes a file of those rows that no other file has.
-    fn rest(
+    fn write_new_spans(
         &self,
         file: &column_file::ColumnFile,
         number: u64,
@@ -240,7 +240,7 @@ impl Adoption {
         let (mut links, mut tags) = (LinkTable::default(), TagTable::default());
         let mut all_earlier = Vec::new();
         self.each_step(file, number, |sorted| {
-            let known = self.known_of(sorted)?;
+            let known = self.find_known(sorted)?;
             sorted.retain(|index| !known.contains(&index));
             if !sorted.is_empty() {
                 let LinkResult { table, earlier, .. } = LinkTable::of(sorted, &self.files);
@@ -276,13 +276,13 @@ impl Adoption {
     }
 
     /// Indexes of the spans that other files have. The comparison is exact, at any cost.
-    fn known_of(&self, sorted: &Sorted<'_>) -> Result<HashSet<usize>, Error> {
+    fn find_known(&self, sorted: &Sorted<'_>) -> Result<HashSet<usize>, Error> {
         let mut known = HashSet::new();
         let mut start = 0;
         while start < sorted.len() {
             let end = end_of_request(sorted, sorted.len().min(start + GROUP) - 1);
             for file in &self.files {
-                self.known_in(file, sorted, start..end, &mut known)?;
+                self.find_known_in(file, sorted, start..end, &mut known)?;
             }
             start = end;
         }
@@ -290,7 +290,7 @@ impl Adoption {
     }
 
     /// Finds the spans of whole requests that a file has.
-    fn known_in(
+    fn find_known_in(
         &self,
         file: &IndexedFile,
         sorted: &Sorted<'_>,

@@ -5,7 +5,7 @@ use crate::files::directory_names::DirectoryNames;
 use crate::files::disk::lock_store;
 use crate::files::manifest::Manifest;
 use crate::files::naming;
-use crate::tools::adopt::bring_in;
+use crate::tools::adopt::adopt_with;
 use crate::tools::listing::Listing;
 use crate::{Adopted, Error, Lake, Options, Retention};
 use blkkin_columns::Block;
@@ -150,13 +150,13 @@ impl Stored {
         let mut incoming = Vec::new();
         for (source, number) in sources.iter_mut().zip(first..) {
             incoming.push(number);
-            if let Err(error) = bring(&*spans, source, number) {
+            if let Err(error) = import_file(&*spans, source, number) {
                 incoming.iter().for_each(|&number| naming::remove_unfinished(&*spans, number));
                 return Err(error);
             }
         }
         drop(lock);
-        let adopted = bring_in(Arc::new(root), &incoming, bytes_done);
+        let adopted = adopt_with(Arc::new(root), &incoming, bytes_done);
         if adopted.is_err() {
             incoming.iter().for_each(|&number| naming::remove_unfinished(&*spans, number));
         }
@@ -165,7 +165,7 @@ impl Stored {
 }
 
 /// Copies a file of spans into the store under an unfinished name.
-fn bring(spans: &dyn Disk, source: &mut impl Read, number: u64) -> Result<(), Error> {
+fn import_file(spans: &dyn Disk, source: &mut impl Read, number: u64) -> Result<(), Error> {
     let name = naming::unfinished_name(number);
     let file = spans.create(&name).map_err(Error::io(&name))?;
     let mut bytes = vec![0; COPY_BYTES];

@@ -52,7 +52,7 @@ fn wait(shared: &Shared) -> bool {
     loop {
         if state.flush_target > state.written
             || state.head.is_full(&shared.memory.options)
-            || has_waited(shared, &state)
+            || is_age_due(shared, &state)
         {
             return true;
         }
@@ -64,7 +64,7 @@ fn wait(shared: &Shared) -> bool {
     }
 }
 
-fn has_waited(shared: &Shared, state: &State) -> bool {
+fn is_age_due(shared: &Shared, state: &State) -> bool {
     let since = |since: Duration| shared.memory.options.clock.uptime().saturating_sub(since);
     state.unwritten_since.is_some_and(|then| since(then) >= shared.memory.options.file_after)
 }

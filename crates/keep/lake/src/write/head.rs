@@ -150,7 +150,7 @@ impl Head {
     }
 
     /// Notes that all records of the journal before `sequence` were pushed.
-    pub(crate) fn reach(&mut self, sequence: u64) {
+    pub(crate) fn advance(&mut self, sequence: u64) {
         self.sequence = self.sequence.max(sequence);
         if self.combined.is_some() {
             self.combined_end = Some(self.sequence);

@@ -55,7 +55,7 @@ pub(crate) fn run(shared: &Shared) {
         }
         let files = shared.files.get();
         let uptime = shared.memory.options.clock.uptime();
-        files.iter().for_each(|file| file.examine(uptime));
+        files.iter().for_each(|file| file.verify_if_due(uptime));
         drop(files);
         // Failed attempts are repeated in the next round.
         let _ = expire(shared, &mut expiry);
@@ -67,7 +67,7 @@ pub(crate) fn run(shared: &Shared) {
 fn expire(shared: &Shared, expiry: &mut Allowance) -> Result<(), Error> {
     let Options { clock, retention, .. } = &shared.memory.options;
     let mut manifest = shared.manifest.lock();
-    let others = others_bytes(shared, &manifest, retention.bytes);
+    let others = unremovable_bytes(shared, &manifest, retention.bytes);
     let count = retention.expired(&manifest.files, others, clock.now_ns(), clock.uptime(), expiry);
     if count == 0 {
         return Ok(());
@@ -94,12 +94,12 @@ fn expire(shared: &Shared, expiry: &mut Allowance) -> Result<(), Error> {
 /// Bytes of files that cannot be read or were put aside, as far as they count for the retention.
 /// They count for at most half of it: files that cannot be removed must not displace all new spans.
 /// Files that were put aside are removed first if room is scarce.
-fn others_bytes(shared: &Shared, manifest: &Manifest, bytes_max: Option<u64>) -> u64 {
+fn unremovable_bytes(shared: &Shared, manifest: &Manifest, bytes_max: Option<u64>) -> u64 {
     let sum = |files: &[FileEntry]| files.iter().map(FileEntry::bytes_on_disk).sum::<u64>();
     let unread = sum(&manifest.unread);
     let mut aside = shared.damaged_files.lock();
     let left = bytes_max.map(|bytes| bytes.saturating_sub(sum(&manifest.files) + unread));
-    aside.keep_to(left.unwrap_or(u64::MAX).min(shared.memory.options.aside_bytes_max));
+    aside.trim(left.unwrap_or(u64::MAX).min(shared.memory.options.aside_bytes_max));
     (unread + aside.bytes()).min(bytes_max.unwrap_or(u64::MAX) / 2)
 }
 
@@ -112,7 +112,7 @@ fn merge(shared: &Shared) -> Result<(), Error> {
     let (merging, before, number) = {
         let mut manifest = shared.manifest.lock();
         let files = shared.files.get();
-        let Some(range) = to_merge(&files, &shared.memory.options) else { return Ok(()) };
+        let Some(range) = select_files(&files, &shared.memory.options) else { return Ok(()) };
         let number = manifest.next_file;
         manifest.next_file += 1;
         (files[range.clone()].to_vec(), files[..range.start].to_vec(), number)
@@ -121,7 +121,7 @@ fn merge(shared: &Shared) -> Result<(), Error> {
     // Returns memory that ingest has freed to the system; merging cannot reuse it.
     blkkin_sys::trim_heaps();
     // A failed file must not take room.
-    let (file, duplicates) = merged(shared, merging, &before, number)
+    let (file, duplicates) = merge_files(shared, merging, &before, number)
         .inspect_err(|_| naming::remove_unfinished(&*shared.spans, number))?;
 
     let mut manifest = shared.manifest.lock();
@@ -148,7 +148,7 @@ fn merge(shared: &Shared) -> Result<(), Error> {
 /// Selects files to merge: adjacent ones of the same tier that can all be read. Files that are
 /// about to expire are not worth merging. Neither are files so large that too many spans would
 /// expire at once.
-fn to_merge(files: &[Arc<IndexedFile>], options: &Options) -> Option<Range<usize>> {
+fn select_files(files: &[Arc<IndexedFile>], options: &Options) -> Option<Range<usize>> {
     let wanted = options.merge_files.max(2);
     let bytes_max = options.retention.bytes;
     let merged_bytes_max = bytes_max.map_or(u64::MAX, |bytes| bytes / FILES_OF_ALL);
@@ -180,7 +180,7 @@ fn to_merge(files: &[Arc<IndexedFile>], options: &Options) -> Option<Range<usize
 }
 
 /// Merges files into one. Each step merges the requests of one range of trace ids from all files.
-fn merged(
+fn merge_files(
     shared: &Shared,
     files: &[Arc<IndexedFile>],
     before: &[Arc<IndexedFile>],
@@ -197,7 +197,7 @@ fn merged(
     let mut duplicates = 0;
     let mut blocks: Vec<Block> = files.iter().map(|_| Block::new()).collect();
     for step in 0..steps {
-        give_way(shared)?;
+        wait_while_busy(shared)?;
         let bound = |step: u64| ((u128::from(step) << u64::BITS) / u128::from(steps)) as u64;
         let last = if step + 1 == steps { u64::MAX } else { bound(step + 1) - 1 };
         for (file, block) in files.iter().zip(&mut blocks) {
@@ -215,7 +215,7 @@ fn merged(
         links.merge(&file.links()?);
         keys.merge(&file.load()?.index.directory.keys);
     }
-    writer.append_elsewhere(&earlier(files, before)?);
+    writer.append_elsewhere(&read_earlier(files, before)?);
     let tier = files.iter().map(|file| file.entry.tier).max().unwrap_or(0) + 1;
     let received = files.iter().map(|file| file.entry.received_ns).max().unwrap_or(0);
     let file = writer.finish(tier, received, &links.counts(), keys.keys())?;
@@ -237,7 +237,7 @@ fn is_behind(shared: &Shared, state: &State) -> bool {
 
 /// Waits while the store is busy, at most [`STEP_WAITS_MAX`]. Merging goes on after that because
 /// its own memory is held meanwhile, and ends with an error if nothing can be written.
-fn give_way(shared: &Shared) -> Result<(), Error> {
+fn wait_while_busy(shared: &Shared) -> Result<(), Error> {
     let start = Instant::now();
     while is_busy(shared) && start.elapsed() < STEP_WAITS_MAX {
         let state = shared.memory.state();
@@ -260,7 +260,10 @@ fn give_way(shared: &Shared) -> Result<(), Error> {
 
 /// Reads spans of earlier files for those requests of which the merged files know to have some
 /// there.
-fn earlier(files: &[Arc<IndexedFile>], before: &[Arc<IndexedFile>]) -> Result<EarlierSpans, Error> {
+fn read_earlier(
+    files: &[Arc<IndexedFile>],
+    before: &[Arc<IndexedFile>],
+) -> Result<EarlierSpans, Error> {
     let mut earlier = EarlierSpans::of_files(files.len());
     let mut lows = BTreeSet::new();
     for file in files {

@@ -128,7 +128,7 @@ impl Requests {
             true => ValueRef::Int(number as i64),
             false => ValueRef::Str(text),
         };
-        let about = About {
+        let context = RequestContext {
             trace_id,
             volume: self.numbers.index(VOLUMES),
             offset: number(offset, texts.0),
@@ -138,7 +138,7 @@ impl Requests {
             failed: (self.numbers.below(100) == 0).then(|| self.numbers.index(self.steps.len())),
         };
         for at in (0..self.steps.len()).rev() {
-            self.give(at, &about, sink)?;
+            self.send(at, &context, sink)?;
         }
         ControlFlow::Continue(())
     }
@@ -262,7 +262,12 @@ impl Requests {
         EndpointRef { service, ipv4, ipv6: None, port }
     }
 
-    fn give(&mut self, at: usize, about: &About<'_>, sink: &mut dyn SpanSink) -> ControlFlow<()> {
+    fn send(
+        &mut self,
+        at: usize,
+        context: &RequestContext<'_>,
+        sink: &mut dyn SpanSink,
+    ) -> ControlFlow<()> {
         let step = self.steps[at];
         let count = match self.numbers.below(10) {
             0..3 => 1 + self.numbers.index(4),
@@ -279,24 +284,24 @@ impl Requests {
             tags[tag_count] = TagRef { key, value, origin: Origin::Span };
             tag_count += 1;
         };
-        if about.failed == Some(at) {
+        if context.failed == Some(at) {
             tag("error", ValueRef::Str(ERRORS[at % ERRORS.len()]));
         }
         if step.local == Service::Middle(1) {
             let method = if step.name == "read" { "GET" } else { "PUT" };
             tag("http.method", ValueRef::Str(method));
-            tag("http.path", ValueRef::Str(about.path));
-            tag("http.status_code", about.status);
+            tag("http.path", ValueRef::Str(context.path));
+            tag("http.status_code", context.status);
         }
         if step.name != "flush" {
-            tag("length", about.length);
-            tag("offset", about.offset);
+            tag("length", context.length);
+            tag("offset", context.offset);
         }
         if step.kind != Kind::Internal {
-            tag("volume", ValueRef::Str(&self.volumes[about.volume]));
+            tag("volume", ValueRef::Str(&self.volumes[context.volume]));
         }
         sink.span(&SpanRef {
-            trace_id: about.trace_id,
+            trace_id: context.trace_id,
             id: step.id,
             parent_id: step.parent_id,
             kind: if self.options.typed || step.kind != Kind::Internal {
@@ -319,7 +324,7 @@ impl Requests {
 }
 
 /// Properties that all spans of a request share.
-struct About<'a> {
+struct RequestContext<'a> {
     trace_id: TraceId,
     volume: usize,
     offset: ValueRef<'a>,

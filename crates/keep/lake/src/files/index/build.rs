@@ -41,7 +41,7 @@ pub(crate) struct Builder {
     /// By group.
     samples: Vec<Samples>,
     /// Spans of the file's requests in other files, and their groups.
-    elsewhere: Vec<Elsewhere>,
+    elsewhere: Vec<ElsewhereSpan>,
     elsewhere_groups: HashMap<GroupKey, u32, RandomState>,
     /// True if `elsewhere` is complete.
     pub(crate) is_whole: bool,
@@ -78,7 +78,7 @@ struct RowEntry {
 }
 
 /// A span in another file, with the place of its request in this one.
-struct Elsewhere {
+struct ElsewhereSpan {
     place: u32,
     row: RowEntry,
 }
@@ -184,7 +184,7 @@ impl Builder {
         let key = self.group_key(row, self.elsewhere_groups.len());
         let next = self.elsewhere_groups.len() as u32;
         let group = *self.elsewhere_groups.entry(key).or_insert(next);
-        self.elsewhere.push(Elsewhere { place: place as u32, row: RowEntry::of(row, group) });
+        self.elsewhere.push(ElsewhereSpan { place: place as u32, row: RowEntry::of(row, group) });
     }
 
     pub(crate) fn rows(&self) -> usize {
@@ -272,7 +272,7 @@ impl Builder {
         }
         let mut elsewhere = empty_groups(&self.elsewhere_groups);
         let mut entries_elsewhere: Vec<Vec<u64>> = vec![Vec::new(); elsewhere.len()];
-        for Elsewhere { place, row } in &self.elsewhere {
+        for ElsewhereSpan { place, row } in &self.elsewhere {
             if let Some(ordinal) = ordinals[*place as usize] {
                 let entry = u64::from(ordinal) << FLAG_BITS | u64::from(row.flags);
                 entries_elsewhere[row.group as usize].push(entry);
