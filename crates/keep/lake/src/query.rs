@@ -1,7 +1,9 @@
 //! Queries. [`span_store`] implements the trait of stores, [`snapshot`] is the state that a query
 //! reads, [`search`] finds requests.
 
+mod column_scan;
 mod latency;
+mod matching;
 mod measure;
 mod page_cache;
 mod projection;

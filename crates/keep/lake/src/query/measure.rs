@@ -7,9 +7,9 @@
 
 use crate::Error;
 use crate::files::indexed_file::IndexedFile;
+use crate::query::matching::for_each_match;
 use crate::query::projection::{Fault, WORDS, Word, scan_group, words_of};
 use crate::query::row_evaluator::RowEvaluator;
-use crate::query::search::for_each_match;
 use crate::query::snapshot::Snapshot;
 use blkkin_columns::{Block, Column, PageColumns, Row, Scratch};
 use blkkin_store::{Area, Cancel, Condition, Difference, Heat, Tally, Window, is_cancelled};

@@ -3,9 +3,9 @@
 
 use crate::files::index::NO_DURATION;
 use crate::files::loaded_file::LoadedFile;
+use crate::query::matching::groups;
 use crate::query::projection::{Fault, Projection};
 use crate::query::residual::{GroupTexts, Residual, Truth};
-use crate::query::search::groups;
 use blkkin_columns::{Column, PageColumns};
 use blkkin_store::{Condition, Durations};
 use std::collections::HashMap;

@@ -11,12 +11,13 @@
 //! was sent twice must count once, and only a comparison of all fields recognizes it.
 
 use crate::Error;
-use crate::files::index::{Directory, Entry, Group, NO_DURATION};
+use crate::files::index::{Entry, NO_DURATION};
 use crate::files::indexed_file::IndexedFile;
 use crate::files::loaded_file::LoadedFile;
+use crate::query::column_scan::{SELECTED_MAX, first_places, io_error, matches_of, scan_file};
+use crate::query::matching::{estimate, for_each_entry, for_each_match};
 use crate::query::page_cache::PageCache;
-use crate::query::projection::{Projection, fault_of, for_each_holding, span, trace_id};
-use crate::query::residual::{GroupTexts, Residual, Truth};
+use crate::query::projection::{Projection, fault_of, span, trace_id};
 use crate::query::snapshot::Snapshot;
 use crate::write::head::GroupedRows;
 use blkkin_columns::{Block, Column, PageColumns, Row, Scratch, Sorted};
@@ -26,7 +27,7 @@ use blkkin_store::{
 };
 use foldhash::fast::RandomState;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::ops::{ControlFlow, Range};
 
 /// Columns of a request's summary, apart from the trace id.
@@ -42,21 +43,12 @@ const SUMMARY: [Column; 6] = [
 /// Columns that decide which of two spans with the same start is the root.
 const TIES: [Column; 3] = [Column::SpanId, Column::Shared, Column::Kind];
 
-/// Columns of a request's id and duration.
-const TIMES: [Column; 3] = [Column::TraceId, Column::StartTime, Column::Duration];
-
 /// After one fruitless read per this many rows, scan the file's columns instead; a scan costs about
 /// as much as those reads.
 const ROWS_PER_FRUITLESS_READ: u32 = 8192;
 
 /// Maximum number of conditions of a column scan.
 const CONDITIONS_MAX: usize = 32;
-
-/// Maximum number of requests whose column-scan result is cached, per file and in total.
-const SELECTED_MAX: usize = 4 << 20;
-
-/// Number of files, from the newest on, that are used to estimate selectivity.
-const FILES_TO_ESTIMATE: usize = 16;
 
 /// Number of a file's requests that are tried at first; it grows fourfold each time that was not
 /// enough.
@@ -146,16 +138,6 @@ struct FileCursor<'q> {
     has_read_columns: bool,
     /// The ordinals that the column scan selected, ascending, once it was made.
     selected: Option<Vec<u32>>,
-}
-
-/// Column-scan result of a request. A request has at least one for each condition that it meets.
-#[derive(Clone, Copy)]
-struct ScanMatch {
-    /// One of its rows.
-    row: u32,
-    /// A bit for each of the query's conditions that a span of it in this file meets.
-    met: u32,
-    low: u64,
 }
 
 impl<'q> FileCursor<'q> {
@@ -656,73 +638,6 @@ fn greatest_first<T: Copy, K: Ord>(
     }
 }
 
-/// The first requests of a file behind the place `after`, ordered by their exact durations.
-fn first_places(
-    file: &IndexedFile,
-    ordinals: &[u32],
-    after: Option<Place>,
-    count_max: usize,
-) -> Result<Vec<(Place, u32)>, Error> {
-    let loaded = file.load()?;
-    let requests = loaded.index.requests(0..loaded.index.directory.timed);
-    let requests = file.note(requests.map_err(io_error))?;
-    let mut wanted = ordinals.iter().copied().peekable();
-    let mut rows: Vec<(Range<u32>, u32)> = requests
-        .iter()
-        .filter(|(ordinal, _)| wanted.next_if_eq(ordinal).is_some())
-        .map(|(ordinal, rows)| (rows, ordinal))
-        .collect();
-    rows.sort_unstable_by_key(|(rows, _)| rows.start);
-    let key = |place: &Place| (Reverse(place.rank_ns), place.trace_id);
-    // The last of the kept requests is on top.
-    let mut first: BinaryHeap<((Reverse<u64>, TraceId), u32)> = BinaryHeap::new();
-    let mut left = rows.into_iter().peekable();
-    // Earliest start and latest end of a request, which may continue on the next page.
-    let mut times: Option<(u64, u64)> = None;
-    for group in 0..loaded.columns().groups() {
-        for mut page in loaded.columns().pages_of_group(group) {
-            if is_cancelled() {
-                return Ok(Vec::new());
-            }
-            let start = page.first_row() as u32;
-            let end = start.saturating_add(page.rows() as u32);
-            if left.peek().is_none_or(|(rows, _)| rows.start >= end) {
-                continue;
-            }
-            file.read_columns(&loaded, &mut page, &TIMES)?;
-            while let Some((rows, ordinal)) = left.peek().filter(|(rows, _)| rows.start < end) {
-                for row in rows.start.max(start)..rows.end.min(end) {
-                    let row = (row - start) as usize;
-                    if let Some(start) = page.number(Column::StartTime, row) {
-                        let lasted = page.number(Column::Duration, row).unwrap_or(0);
-                        let end = start.saturating_add(lasted);
-                        let (first, last) = times.unwrap_or((start, end));
-                        times = Some((first.min(start), last.max(end)));
-                    }
-                }
-                if rows.end > end {
-                    break;
-                }
-                let last_row = rows.end.saturating_sub(1).max(start) - start;
-                if let Some((earliest, latest)) = times.take() {
-                    let id = trace_id(&page, last_row as usize);
-                    let id = file.note(id.map_err(|fault| fault_of(file, &page, fault)))?;
-                    let place = (Reverse(latest - earliest), id);
-                    if after.is_none_or(|after| key(&after) < place) {
-                        first.push((place, *ordinal));
-                        if first.len() > count_max {
-                            first.pop();
-                        }
-                    }
-                }
-                left.next();
-            }
-        }
-    }
-    let place = |((Reverse(rank_ns), trace_id), ordinal)| (Place { rank_ns, trace_id }, ordinal);
-    Ok(first.into_sorted_vec().into_iter().map(place).collect())
-}
-
 /// The requests of sorted spans, as ranges.
 fn requests_of(sorted: &Sorted<'_>) -> impl Iterator<Item = Range<usize>> {
     let mut start = 0;
@@ -784,147 +699,4 @@ fn has_ties(spans: &[SpanRef<'_>]) -> bool {
         };
         spans.iter().any(|span| place(span) == place(root) && said(span))
     })
-}
-
-/// The scan results of the request with these rows.
-fn matches_of<'k>(
-    known: &'k [ScanMatch],
-    rows: &Range<u32>,
-) -> impl Iterator<Item = &'k ScanMatch> + use<'k> {
-    let first = known.partition_point(|request| request.row < rows.start);
-    let end = rows.end;
-    known[first..].iter().take_while(move |request| request.row < end)
-}
-
-fn io_error(error: std::io::Error) -> Error {
-    Error::io("an index")(error)
-}
-
-/// Estimates the number of spans that meet a condition, by the directories of some files.
-fn estimate(files: &[&IndexedFile], condition: &Condition) -> u64 {
-    let some = files.iter().rev().take(FILES_TO_ESTIMATE);
-    let of_file =
-        |file: &&IndexedFile| file.load().map_or(0, |loaded| estimate_of(&loaded, condition));
-    some.map(of_file).sum()
-}
-
-fn estimate_of(loaded: &LoadedFile, condition: &Condition) -> u64 {
-    let of_group = |(_, residual, group): (usize, Residual, &Group)| {
-        let known = group.durations.iter();
-        let may = known.filter(|&&(code, _)| {
-            residual.truth(code, true).max(residual.truth(code, false)) != Truth::No
-        });
-        let of_durations: u64 = may.map(|&(_, count)| u64::from(count)).sum();
-        let without: u32 = group.durations.iter().map(|&(_, count)| count).sum();
-        let without = u64::from(group.entries.len.saturating_sub(without));
-        let may_without = residual.truth(NO_DURATION, true).max(residual.truth(NO_DURATION, false));
-        of_durations + if may_without == Truth::No { 0 } else { without }
-    };
-    all_groups(loaded, condition).map(of_group).sum()
-}
-
-/// The groups of a file that may have spans that meet a condition, with the residual for each.
-pub(crate) fn groups<'p>(
-    loaded: &'p LoadedFile,
-    condition: &'p Condition,
-) -> impl Iterator<Item = (usize, Residual, &'p Group)> {
-    residuals(&loaded.index.directory, &loaded.index.directory.groups, condition)
-}
-
-/// Like [`groups`], including groups of spans that are elsewhere.
-fn all_groups<'p>(
-    loaded: &'p LoadedFile,
-    condition: &'p Condition,
-) -> impl Iterator<Item = (usize, Residual, &'p Group)> {
-    residuals(&loaded.index.directory, loaded.index.directory.all_groups(), condition)
-}
-
-fn residuals<'p>(
-    directory: &'p Directory,
-    groups: impl IntoIterator<Item = &'p Group>,
-    condition: &'p Condition,
-) -> impl Iterator<Item = (usize, Residual, &'p Group)> {
-    groups.into_iter().enumerate().filter_map(move |(place, group)| {
-        let common = GroupTexts {
-            service: directory.text(group.service),
-            name: directory.text(group.name),
-            remote: directory.text(group.remote),
-        };
-        let residual = Residual::of(condition, common);
-        (residual != Residual::Known(false)).then_some((place, residual, group))
-    })
-}
-
-/// Calls `each` with the entries of an ordinal range that meet a condition or may meet it.
-fn for_each_entry(
-    loaded: &LoadedFile,
-    condition: &Condition,
-    among: &Range<u32>,
-    mut each: impl FnMut(usize, Entry, Truth),
-) -> std::io::Result<()> {
-    for (place, residual, _) in all_groups(loaded, condition) {
-        for entry in loaded.index.entries(place, among)? {
-            let truth = residual.truth(entry.code, entry.is_error);
-            if truth != Truth::No {
-                each(place, entry, truth);
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Scans the columns of a file for each condition. `None` if too many requests match.
-fn scan_file(
-    file: &IndexedFile,
-    projections: &[Projection<'_>],
-) -> Result<Option<Vec<ScanMatch>>, Error> {
-    let mut is_too_much = false;
-    let loaded = file.load()?;
-    let mut requests: Vec<ScanMatch> = Vec::new();
-    for (projection, bit) in projections.iter().zip(0..) {
-        let mut id = None;
-        for_each_holding(file, &loaded, projection, &[Column::TraceId], |page, row| {
-            let this = trace_id(page, row)?;
-            if id.replace(this) != Some(this) {
-                if requests.len() == SELECTED_MAX {
-                    is_too_much = true;
-                    return Ok(());
-                }
-                let row = page.first_row() as u32 + row as u32;
-                requests.push(ScanMatch { row, met: 1 << bit, low: this.low() });
-            }
-            Ok(())
-        })?;
-    }
-    requests.sort_by_key(|request| request.row);
-    Ok((!is_too_much).then_some(requests))
-}
-
-/// Calls `each` with the rows of a block that meet a condition.
-pub(crate) fn for_each_match(
-    block: &Block,
-    grouped: &GroupedRows,
-    condition: &Condition,
-    mut each: impl FnMut(Row),
-) {
-    for (texts, rows) in grouped.iter() {
-        let [service, name, remote] = texts.map(|id| Some(block.text(id)));
-        let residual = Residual::of(condition, GroupTexts { service, name, remote });
-        if residual == Residual::Known(false) {
-            continue;
-        }
-        for &row in rows {
-            let code = block.duration_ns(row).map_or(NO_DURATION, Durations::code);
-            let holds = match residual.truth(code, block.is_error(row)) {
-                Truth::No => false,
-                Truth::Yes => true,
-                Truth::Maybe => {
-                    !is_cancelled() && condition.holds(&block.span(row, &mut Scratch::default()))
-                }
-            };
-            if holds {
-                each(row);
-            }
-        }
-    }
 }
