@@ -47,7 +47,8 @@ pub(crate) struct Shared {
     pub(crate) root: Arc<dyn Disk>,
     pub(crate) spans: Arc<dyn Disk>,
     pub(crate) journal: Journal,
-    /// The manifest as it was last written. Locked throughout each change.
+    /// The manifest in force; its `next_file` may be ahead of the copies on disk. Locked throughout
+    /// each change.
     pub(crate) manifest: RankedMutex<Manifest, { rank::MANIFEST }>,
     pub(crate) files: RankedCell<FileList, { rank::FILES }>,
     /// Cache of the files' indexes and dictionaries.

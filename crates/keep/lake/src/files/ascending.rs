@@ -1,5 +1,5 @@
 //! Nondecreasing integers, each with a few bits of payload, in blocks. A block has a first number
-//! and differences, whose width fits its greatest one. Start at [`write`] and [`Ascending`].
+//! and differences, whose width fits its greatest one. Start at [`write()`] and [`Ascending`].
 //!
 //! ```text
 //! list   = first numbers of blocks, sums of widths before each block, blocks, padding
