@@ -44,7 +44,7 @@ const EARLIER_SPANS_MAX: usize = 32 << 10;
 const EARLIER_BYTES_MAX: usize = 16 << 20;
 
 /// Up to this many spans are linked by one thread.
-const ALONE_MAX: usize = 4096;
+const ONE_THREAD_SPANS_MAX: usize = 4096;
 
 /// Spans of some requests in earlier files.
 pub(crate) struct EarlierSpans {
@@ -138,7 +138,8 @@ impl LinkTable {
     pub(crate) fn of(sorted: &Sorted<'_>, before: &[Arc<IndexedFile>]) -> LinkResult {
         let low = |index: usize| low_of(sorted, index);
         // The spans of a request stay in one half.
-        let half = if sorted.len() <= ALONE_MAX { sorted.len() } else { sorted.len() / 2 };
+        let half =
+            if sorted.len() <= ONE_THREAD_SPANS_MAX { sorted.len() } else { sorted.len() / 2 };
         let middle = half + (half..sorted.len()).take_while(|&at| low(at) == low(half)).count();
         if middle == sorted.len() {
             return LinkResult::of(sorted, 0..middle, before);

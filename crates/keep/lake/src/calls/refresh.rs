@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Refreshing takes at most about one part in this many of the time.
-const LOOKS_PART: u32 = 10;
+const REFRESH_FRACTION: u32 = 10;
 
 /// Refreshes the calls of spans in memory until the store closes.
 pub(crate) fn run(shared: &Shared) {
@@ -27,7 +27,7 @@ pub(crate) fn run(shared: &Shared) {
         if Instant::now() >= next {
             let started = Instant::now();
             shared.refresh_head_links();
-            next = Instant::now() + started.elapsed() * LOOKS_PART;
+            next = Instant::now() + started.elapsed() * REFRESH_FRACTION;
         }
     }
 }

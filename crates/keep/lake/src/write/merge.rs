@@ -21,20 +21,20 @@ use std::time::{Duration, Instant};
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// A merged file takes at most one part in this many of the retention's bytes.
-const FILES_OF_ALL: u64 = 16;
+const MERGED_FRACTION: u64 = 16;
 
 /// Files in the oldest part in this many of the retention's bytes are about to expire.
-const GOES_SOON_OF: u64 = 4;
+const EXPIRING_FRACTION: u64 = 4;
 
 /// With this many files or more, merging takes precedence over new batches: searches would have to
 /// look into too many files.
-const FILES_MANY: usize = 96;
+const FILES_URGENT: usize = 96;
 
 /// Approximate number of spans of a merge step, which bounds the memory of merging.
 const STEP_SPANS: u64 = 128 << 10;
 
 /// Maximum time that a step waits while the store is busy.
-const STEP_WAITS_MAX: Duration = Duration::from_secs(2);
+const STEP_WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// zstd level of columns whose values recur. Names, tags and the like take a tenth less than at
 /// level 1, and writing takes a quarter to a half longer, which delays nobody.
@@ -151,12 +151,13 @@ fn merge(shared: &Shared) -> Result<(), Error> {
 fn select_files(files: &[Arc<IndexedFile>], options: &Options) -> Option<Range<usize>> {
     let wanted = options.merge_files.max(2);
     let bytes_max = options.retention.bytes;
-    let merged_bytes_max = bytes_max.map_or(u64::MAX, |bytes| bytes / FILES_OF_ALL);
+    let merged_bytes_max = bytes_max.map_or(u64::MAX, |bytes| bytes / MERGED_FRACTION);
     let bytes = |files: &[Arc<IndexedFile>]| -> u64 {
         files.iter().map(|file| file.entry.bytes_on_disk()).sum()
     };
     // Files older than the newest bytes of this size are about to expire.
-    let mut left = bytes_max.map_or(u64::MAX, |bytes| bytes / GOES_SOON_OF * (GOES_SOON_OF - 1));
+    let mut left =
+        bytes_max.map_or(u64::MAX, |bytes| bytes / EXPIRING_FRACTION * (EXPIRING_FRACTION - 1));
     let stays = |file: &&Arc<IndexedFile>| {
         let fits = left >= file.entry.bytes_on_disk();
         left = left.saturating_sub(file.entry.bytes_on_disk());
@@ -227,7 +228,7 @@ fn merge_files(
 /// meanwhile.
 fn is_busy(shared: &Shared) -> bool {
     let files = shared.files.get().len();
-    files < FILES_MANY && is_behind(shared, &shared.memory.state())
+    files < FILES_URGENT && is_behind(shared, &shared.memory.state())
 }
 
 fn is_behind(shared: &Shared, state: &State) -> bool {
@@ -235,11 +236,11 @@ fn is_behind(shared: &Shared, state: &State) -> bool {
     head.is_being_written() || head.memory_bytes() > most / 2
 }
 
-/// Waits while the store is busy, at most [`STEP_WAITS_MAX`]. Merging goes on after that because
+/// Waits while the store is busy, at most [`STEP_WAIT_MAX`]. Merging goes on after that because
 /// its own memory is held meanwhile, and ends with an error if nothing can be written.
 fn wait_while_busy(shared: &Shared) -> Result<(), Error> {
     let start = Instant::now();
-    while is_busy(shared) && start.elapsed() < STEP_WAITS_MAX {
+    while is_busy(shared) && start.elapsed() < STEP_WAIT_MAX {
         let state = shared.memory.state();
         if state.is_closing || state.write_error.is_some() {
             break;
