@@ -1,8 +1,10 @@
-//! How long it takes to keep spans in columns, to sort, write and find them, and how many bytes they take, in memory and
-//! in a file. `cargo run --release -p blkkin-columns --example bytes [SPANS [FILE [LEVEL]]]`; single-threaded. The level is
-//! that of what recurs, as in merged files.
+//! Benchmark of spans in columns: time to push, sort, write and find them, and their size in memory
+//! and in a file. Run it by `cargo run --release -p blkkin-columns --example bytes [SPANS [FILE
+//! [LEVEL]]]`. It is single-threaded. LEVEL is the zstd level of columns whose values recur, as in
+//! merged files.
 //!
-//! The spans are those of `blkkin_store::testing::requests`, as OpenTelemetry's senders have them and over a day.
+//! The spans are those of `blkkin_store::testing::requests`, in the form of OpenTelemetry senders
+//! and spread over a day.
 #![allow(clippy::print_stdout, reason = "a program")]
 
 use blkkin_columns::{Block, File, Options, Sorted, Writer};
@@ -12,7 +14,7 @@ use std::io::BufWriter;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// A moment, by the time that this thread has had a processor: others use this machine too.
+/// CPU time of this thread, since other processes use the machine too.
 struct Instant(u64);
 
 impl Instant {
@@ -26,7 +28,7 @@ impl Instant {
     }
 }
 
-/// Numbers that look random, always the same.
+/// Deterministic pseudo-random numbers.
 struct Random(u64);
 
 impl Random {
@@ -46,7 +48,7 @@ impl Random {
 const DAY_NS: u64 = 86_400_000_000_000;
 const SPANS_OF_REQUEST: u64 = 8;
 
-/// Hands over the spans of requests, at least so many. It is the same at each call.
+/// Passes whole requests with at least `spans` spans to `each`, the same ones in each call.
 fn each(spans: usize, mut each: impl FnMut(&SpanRef<'_>)) {
     let mut sink = Each(&mut each);
     let options = requests::Options {

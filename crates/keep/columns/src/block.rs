@@ -1,12 +1,14 @@
-//! A batch of spans in columns, to which spans are added and from which none is taken. Start at [`Block::push`].
+//! [`Block`]: an append-only batch of spans in columns. Start at [`Block::push`].
 //!
-//! A row has 66 bytes and four for each tag, eight more for each number among its tags, and twelve
-//! for each annotation; upper halves of request ids take eight bytes a row from the first one on
-//! that has one. Texts, byte strings, endpoints and the layouts of tags are kept once.
+//! A row takes 66 bytes, four more for each tag, eight more for each numeric tag value, and twelve
+//! for each annotation. Upper halves of trace ids take eight bytes a row, from the first row on
+//! that has a nonzero one. Texts, byte strings, endpoints and tag layouts are stored once per
+//! block.
 
 use crate::dictionary::{Blobs, Texts};
 use crate::endpoint::{EndpointId, Endpoints, Entry};
 use crate::layout::{Layout, LayoutId, Layouts, ValueType};
+use crate::schema::{KINDS, STATUSES};
 use blkkin_model::{
     AnnotationRef, EndpointRef, Kind, SpanId, SpanRef, SpanSink, Status, TagRef, TraceId, ValueRef,
 };
@@ -16,25 +18,26 @@ use std::ops::{ControlFlow, Range};
 /// The number of a span in its block.
 pub type Row = u32;
 
-/// Most bytes that the texts of one span may have, and most tags and annotations, so that a page of a file stays small.
+/// Maximum weight of one span, so that pages of files stay small: bytes of its texts, plus
+/// [`ITEM_WEIGHT`] for each tag and annotation.
 const WEIGHT_MAX: usize = 8 << 20;
 
-/// What a tag or an annotation weighs beside its texts.
+/// Weight of a tag or an annotation in addition to its texts.
 const ITEM_WEIGHT: usize = 16;
 
-/// Most bytes of texts, and most tags and annotations, that a block takes: its offsets have 32 bits.
+/// Maximum size of each column of a block, since offsets have 32 bits.
 const ROOM: usize = 1 << 31;
 
-/// A batch of spans in columns.
+/// Batch of spans in columns.
 pub struct Block {
     texts: Texts,
     endpoints: Endpoints,
     layouts: Layouts,
     trace_low: Vec<u64>,
-    /// Empty as long as all are 0.
+    /// Upper halves of trace ids. Empty as long as all of them are 0.
     trace_high: Vec<u64>,
     id: Vec<u64>,
-    /// 0 is none.
+    /// Parent's span id; 0 if the span has no parent.
     parent: Vec<u64>,
     start: Vec<u64>,
     duration: Vec<u64>,
@@ -43,40 +46,36 @@ pub struct Block {
     local: Vec<EndpointId>,
     remote: Vec<EndpointId>,
     layout: Vec<LayoutId>,
-    /// Where a row's values end.
+    /// End of each row's range in `values`.
     values_end: Vec<u32>,
-    /// The number of a text or a byte string, a flag, or the place in `numbers`.
+    /// Tag values: the number of a text or byte string, a flag, or an index into `numbers`.
     values: Vec<u32>,
-    /// Whole numbers and others, as bits.
+    /// Integer and floating-point tag values, as bits.
     numbers: Vec<u64>,
     blobs: Blobs,
-    /// Where a row's annotations end.
+    /// End of each row's range of annotations.
     annotations_end: Vec<u32>,
     annotation_time: Vec<u64>,
     annotation_value: Vec<u32>,
-    /// The weight of the heaviest span.
+    /// Weight of the heaviest span.
     heaviest: usize,
 }
 
-/// Why a block did not take a span.
+/// Reason why a block rejected a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// There is no room for it; an empty block has.
+    /// The block is full; an empty block would accept the span.
     Full,
-    /// No block has room for it.
+    /// The span exceeds the limit of any block.
     TooLarge,
 }
 
-/// The lists that a [`SpanRef`] of a row needs. Use one for many rows.
+/// Buffers for the lists of a [`SpanRef`]. Reuse one for many rows.
 #[derive(Default)]
 pub struct Scratch<'b> {
     annotations: Vec<AnnotationRef<'b>>,
     tags: Vec<TagRef<'b>>,
 }
-
-const KINDS: [Kind; 6] =
-    [Kind::Unspecified, Kind::Internal, Kind::Client, Kind::Server, Kind::Producer, Kind::Consumer];
-const STATUSES: [Status; 3] = [Status::Unset, Status::Ok, Status::Error];
 
 const STATUS_SHIFT: u16 = 3;
 const DEBUG: u16 = 1 << 5;
@@ -92,7 +91,7 @@ impl Default for Block {
 }
 
 impl Block {
-    /// An empty one.
+    /// Creates an empty block.
     pub fn new() -> Block {
         Block {
             texts: Texts::new(),
@@ -120,7 +119,7 @@ impl Block {
         }
     }
 
-    /// Takes a span, wholly or not at all.
+    /// Appends a span, as a whole or not at all.
     pub fn push(&mut self, span: &SpanRef<'_>) -> Result<Row, Refused> {
         let weight = weight(span);
         if weight > WEIGHT_MAX {
@@ -190,7 +189,7 @@ impl Block {
         self.values_end.push(self.values.len() as u32);
     }
 
-    /// Takes all spans of another block, wholly or not at all.
+    /// Appends all spans of another block, as a whole or not at all.
     pub fn append(&mut self, other: &Block) -> Result<(), Refused> {
         let sizes = [
             (self.texts.bytes(), other.texts.bytes()),
@@ -220,7 +219,7 @@ impl Block {
             .map(|id| self.blobs.intern(other.blobs.get(id as u32)))
             .collect();
         self.append_values(other, &texts, &blobs);
-        // The writer relies on it when it divides spans into pages.
+        // The writer divides spans into pages by this bound.
         self.heaviest = self.heaviest.max(other.heaviest);
         if !(self.trace_high.is_empty() && other.trace_high.is_empty()) {
             self.trace_high.resize(self.trace_low.len(), 0);
@@ -263,17 +262,17 @@ impl Block {
         self.numbers.extend(&other.numbers);
     }
 
-    /// How many spans there are.
+    /// Number of spans.
     pub fn len(&self) -> usize {
         self.trace_low.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether the block has no spans.
     pub fn is_empty(&self) -> bool {
         self.trace_low.is_empty()
     }
 
-    /// How much memory it takes.
+    /// Approximate memory in bytes.
     pub fn memory_bytes(&self) -> usize {
         let of_8 = [
             &self.trace_low,
@@ -304,7 +303,7 @@ impl Block {
             + self.layouts.memory()
     }
 
-    /// Forgets all spans, and keeps the memory.
+    /// Removes all spans, and keeps the allocated memory.
     pub fn clear(&mut self) {
         self.texts.clear();
         self.endpoints.clear();
@@ -338,7 +337,7 @@ impl Block {
         self.heaviest = 0;
     }
 
-    /// A span, borrowed.
+    /// Borrows a span.
     pub fn span<'s, 'b: 's>(&'b self, row: Row, scratch: &'s mut Scratch<'b>) -> SpanRef<'s> {
         scratch.annotations.clear();
         scratch.annotations.extend(self.annotations(row));
@@ -351,7 +350,7 @@ impl Block {
         }
     }
 
-    /// A span without its annotations and tags, so that many can be held at once.
+    /// Borrows a span without its annotations and tags, so that many spans can be borrowed at once.
     pub fn span_without_lists(&self, row: Row) -> SpanRef<'_> {
         SpanRef {
             parent_id: self.parent_id(row),
@@ -368,26 +367,26 @@ impl Block {
         }
     }
 
-    /// The request of a span.
+    /// The trace id of a span.
     #[inline]
     pub fn trace_id(&self, row: Row) -> TraceId {
         let number = u128::from(self.trace_high(row)) << 64 | u128::from(self.trace_low(row));
         TraceId::from_number(number).expect("came from one that was not 0")
     }
 
-    /// The lower half of the request's id.
+    /// The lower half of the trace id.
     #[inline]
     pub fn trace_low(&self, row: Row) -> u64 {
         self.trace_low[row as usize]
     }
 
-    /// The upper half of the request's id.
+    /// The upper half of the trace id.
     #[inline]
     pub fn trace_high(&self, row: Row) -> u64 {
         self.trace_high.get(row as usize).copied().unwrap_or(0)
     }
 
-    /// The lower halves of all request ids.
+    /// The lower halves of the trace ids of all rows.
     #[inline]
     pub fn trace_lows(&self) -> &[u64] {
         &self.trace_low
@@ -399,73 +398,73 @@ impl Block {
         SpanId::from_number(self.id[row as usize]).expect("came from one that was not 0")
     }
 
-    /// The span that caused it.
+    /// The id of the parent span.
     #[inline]
     pub fn parent_id(&self, row: Row) -> Option<SpanId> {
         SpanId::from_number(self.parent[row as usize])
     }
 
-    /// When it started.
+    /// The start time, in nanoseconds since 1970.
     #[inline]
     pub fn start_ns(&self, row: Row) -> Option<u64> {
         (self.flags[row as usize] & STARTS != 0).then(|| self.start[row as usize])
     }
 
-    /// How long it took.
+    /// The duration in nanoseconds.
     #[inline]
     pub fn duration_ns(&self, row: Row) -> Option<u64> {
         (self.flags[row as usize] & LASTS != 0).then(|| self.duration[row as usize])
     }
 
-    /// What it is to its parent.
+    /// The role of the span relative to its parent.
     #[inline]
     pub fn kind(&self, row: Row) -> Kind {
         KINDS[usize::from(self.flags[row as usize] & 7)]
     }
 
-    /// How it ended.
+    /// The status that the span ended with.
     #[inline]
     pub fn status(&self, row: Row) -> Status {
         STATUSES[usize::from(self.flags[row as usize] >> STATUS_SHIFT & 3)]
     }
 
-    /// Whether it is to be kept, whatever sampling says.
+    /// Returns whether the span must be stored regardless of sampling.
     #[inline]
     pub fn is_debug(&self, row: Row) -> bool {
         self.flags[row as usize] & DEBUG != 0
     }
 
-    /// Whether another service has a span of this id too.
+    /// Returns whether the span shares its id with a span of another service.
     #[inline]
     pub fn is_shared(&self, row: Row) -> bool {
         self.flags[row as usize] & SHARED != 0
     }
 
-    /// Whether it failed ([`SpanRef::is_error`]).
+    /// Returns whether the span failed ([`SpanRef::is_error`]).
     #[inline]
     pub fn is_error(&self, row: Row) -> bool {
         self.flags[row as usize] & ERROR != 0
     }
 
-    /// The number of its name.
+    /// The number of the name's text.
     #[inline]
     pub fn name_id(&self, row: Row) -> u32 {
         self.name[row as usize]
     }
 
-    /// The number of who recorded it.
+    /// The number of the endpoint that recorded the span.
     #[inline]
     pub fn local_id(&self, row: Row) -> EndpointId {
         self.local[row as usize]
     }
 
-    /// The number of who is at the other end.
+    /// The number of the endpoint at the other end.
     #[inline]
     pub fn remote_id(&self, row: Row) -> EndpointId {
         self.remote[row as usize]
     }
 
-    /// The number of the name of the service that recorded it.
+    /// The number of the recording service's name.
     #[inline]
     pub fn service_id(&self, row: Row) -> u32 {
         self.endpoints.entry(self.local_id(row)).service
@@ -477,61 +476,62 @@ impl Block {
         self.endpoints.entry(self.remote_id(row)).service
     }
 
-    /// The number of its tags' layout.
+    /// The number of the tags' layout.
     #[inline]
     pub fn layout_id(&self, row: Row) -> LayoutId {
         self.layout[row as usize]
     }
 
-    /// A layout of tags.
+    /// The tag layout of a number.
     #[inline]
     pub fn layout(&self, id: LayoutId) -> Layout<'_> {
         self.layouts.get(id)
     }
 
-    /// How many layouts of tags there are. Their numbers go from 0 on.
+    /// Number of tag layouts. They are numbered from 0.
     pub fn layouts(&self) -> usize {
         self.layouts.len()
     }
 
-    /// The text with this number.
+    /// The text of a number.
     #[inline]
     pub fn text(&self, id: u32) -> &str {
         self.texts.get(id)
     }
 
-    /// How many texts there are. Their numbers go from 0 on, which is the empty one.
+    /// Number of texts. They are numbered from 0, the empty text.
     pub fn texts(&self) -> usize {
         self.texts.len()
     }
 
-    /// The number of a text; `None` if nothing here says it.
+    /// The number of a text; `None` if the block does not contain it.
     pub fn text_id(&self, text: &str) -> Option<u32> {
         self.texts.find(text)
     }
 
-    /// The endpoint with this number.
+    /// The endpoint of a number.
     #[inline]
     pub fn endpoint(&self, id: EndpointId) -> EndpointRef<'_> {
         self.endpoints.get(id, &self.texts)
     }
 
-    /// How many endpoints there are. Their numbers go from 0 on, which is the one of which nothing is known.
+    /// Number of endpoints. They are numbered from 0, the endpoint without any information.
     pub fn endpoints(&self) -> usize {
         self.endpoints.entries().len()
     }
 
-    /// How many places there are for numbers.
+    /// Length of the column of numeric tag values.
     pub(crate) fn numbers(&self) -> usize {
         self.numbers.len()
     }
 
-    /// No span of this block weighs more.
+    /// Upper bound of the weights of all spans.
     pub(crate) fn heaviest(&self) -> usize {
         self.heaviest
     }
 
-    /// What a span weighs: about as much as its texts, and more for each tag and annotation.
+    /// The weight of a span: approximately the bytes of its texts, plus a constant for each tag and
+    /// annotation.
     pub(crate) fn weight(&self, row: Row) -> usize {
         weight(&self.span(row, &mut Scratch::default()))
     }
@@ -540,7 +540,7 @@ impl Block {
         self.endpoints.entry(id)
     }
 
-    /// What happened during a span.
+    /// The annotations of a span.
     pub fn annotations(
         &self,
         row: Row,
@@ -552,7 +552,7 @@ impl Block {
             .map(|(time_ns, value)| AnnotationRef { time_ns: *time_ns, value: self.text(*value) })
     }
 
-    /// When something happened during a span, and the numbers of the texts that say what.
+    /// The times of a span's annotations, and the numbers of their texts.
     #[inline]
     pub fn annotation_ids(&self, row: Row) -> (&[u64], &[u32]) {
         let range = range(&self.annotations_end, row);
@@ -569,14 +569,14 @@ impl Block {
         })
     }
 
-    /// What stands for the values of a span's tags, one for each [`Shape`](crate::Shape) of its layout. That of a text
-    /// is the text's number; all others mean something only to [`Block::value`].
+    /// The encoded values of a span's tags, one for each [`Shape`](crate::Shape) of its layout. A
+    /// text is encoded as its number; other types must be decoded by [`Block::value`].
     #[inline]
     pub fn values(&self, row: Row) -> &[u32] {
         &self.values[range(&self.values_end, row)]
     }
 
-    /// A value.
+    /// Decodes a tag value.
     #[inline]
     pub fn value(&self, kind: ValueType, value: u32) -> ValueRef<'_> {
         let number = || self.numbers[value as usize];
@@ -590,7 +590,7 @@ impl Block {
     }
 }
 
-/// Takes spans until there is no more room. One that no block has room for is not taken either.
+/// Appends spans until the block is full or a span exceeds the limit of any block.
 impl SpanSink for Block {
     fn span(&mut self, span: &SpanRef<'_>) -> ControlFlow<()> {
         match self.push(span) {
@@ -629,7 +629,8 @@ fn range(ends: &[u32], row: Row) -> Range<usize> {
     start..ends[row] as usize
 }
 
-/// The place of a number, which is that of the last one in the same place of a layout if they are the same.
+/// Returns the index of a number. A number equal to the previous one in the same place of the
+/// layout is not stored again.
 fn push_number(numbers: &mut Vec<u64>, last: &mut u32, number: u64) -> u32 {
     if numbers.get(*last as usize) != Some(&number) {
         *last = numbers.len() as u32;
@@ -649,7 +650,7 @@ fn flags(span: &SpanRef<'_>) -> u16 {
         | flag(span.is_error(), ERROR)
 }
 
-/// At least as much as a span adds to any of the columns.
+/// The weight of a span: an upper bound of the growth of any column.
 fn weight(span: &SpanRef<'_>) -> usize {
     1 + span.text_bytes() + (span.tags.len() + span.annotations.len()) * ITEM_WEIGHT
 }

@@ -1,18 +1,19 @@
-//! A page, decoded: what a column says of each of its rows. Start at [`Cells::decode`].
+//! [`Cells`]: a decoded page of a column.
 
-use crate::decode::{self, Bytes, Ids, Result, TextList};
+use crate::decode::{self, ByteReader, Ids, Result, TextList};
 use crate::index::Page;
-use crate::schema::{Column, Shape, Values};
+use crate::schema::{Column, Repetition, Values};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What a column says of the rows of a page.
+/// Decoded page of a column.
 #[derive(Debug)]
 pub(crate) struct Cells {
-    /// Where the values of each row begin, and where they end at last; empty if each row has one.
+    /// For each row the index of its first value, and the end of the last row's values. Empty if
+    /// each row has exactly one value.
     starts: Vec<u32>,
     content: Content,
-    /// The only row is all of them.
+    /// The page has one row, which stands for all rows of the group.
     is_same: bool,
 }
 
@@ -23,12 +24,12 @@ enum Content {
     Numbers(Vec<i64>),
     Flags(Vec<u32>),
     Ids(Ids),
-    /// Not read.
+    /// Only `starts` was decoded.
     Unread,
 }
 
 impl Cells {
-    /// Decodes a page of so many rows, which is not compressed any more.
+    /// Decodes the decompressed body of a page with `rows` rows.
     pub(crate) fn decode(
         column: Column,
         page: &Page,
@@ -36,13 +37,13 @@ impl Cells {
         body: &[u8],
         dictionary: Option<&Arc<TextList>>,
     ) -> Result<Cells> {
-        let mut bytes = Bytes(body);
+        let mut bytes = ByteReader(body);
         let levels = page.values as usize;
-        let (starts, count) = match column.shape() {
-            Shape::One if levels == rows => (Vec::new(), rows),
-            Shape::One => return Err("it does not have a value for each row"),
-            Shape::AtMostOne => at_most_one(&mut bytes, levels, rows)?,
-            Shape::Many => many(&mut bytes, levels, rows)?,
+        let (starts, count) = match column.repetition() {
+            Repetition::Required if levels == rows => (Vec::new(), rows),
+            Repetition::Required => return Err("it does not have a value for each row"),
+            Repetition::Optional => at_most_one(&mut bytes, levels, rows)?,
+            Repetition::Repeated => many(&mut bytes, levels, rows)?,
         };
         let mut numbers = Vec::new();
         let mut texts = TextList::default();
@@ -78,7 +79,7 @@ impl Cells {
         Ok(Cells { starts, content, is_same: false })
     }
 
-    /// Decodes the first row of a page, to stand for all.
+    /// Decodes the only row of a page that stands for all rows of its group.
     pub(crate) fn same(
         column: Column,
         page: &Page,
@@ -90,7 +91,8 @@ impl Cells {
         Ok(Cells { is_same: true, ..cells })
     }
 
-    /// Decodes which rows of a page have a value, of its first levels alone. A column has one value for a row at most.
+    /// Decodes which rows have a value from the first list of levels of a page. The column must
+    /// have at most one value for each row.
     pub(crate) fn presence(
         column: Column,
         page: &Page,
@@ -98,20 +100,20 @@ impl Cells {
         is_same: bool,
         levels: &[u8],
     ) -> Result<Cells> {
-        if column.shape() != Shape::AtMostOne {
+        if column.repetition() != Repetition::Optional {
             return Err("it has not one value for a row at most");
         }
         let (levels_of, rows) = if is_same { (1, 1) } else { (page.values as usize, rows) };
-        let (starts, _) = at_most_one(&mut Bytes(levels), levels_of, rows)?;
+        let (starts, _) = at_most_one(&mut ByteReader(levels), levels_of, rows)?;
         Ok(Cells { starts, content: Content::Unread, is_same })
     }
 
-    /// Whether values were not read.
+    /// Returns whether the values were not decoded.
     pub(crate) fn has_presence_alone(&self) -> bool {
         matches!(self.content, Content::Unread)
     }
 
-    /// About how much memory it takes, beside a dictionary.
+    /// Approximate memory in bytes, without the shared dictionary.
     pub(crate) fn memory(&self) -> usize {
         let content = match &self.content {
             Content::Texts(texts) => texts.memory(),
@@ -124,7 +126,7 @@ impl Cells {
         self.starts.capacity() * 4 + content
     }
 
-    /// Which values are those of a row.
+    /// The range of values that belong to a row.
     #[inline]
     pub(crate) fn range(&self, row: usize) -> Range<usize> {
         let row = if self.is_same { 0 } else { row };
@@ -134,7 +136,7 @@ impl Cells {
         }
     }
 
-    /// The ids of rows, by the first row that has them, if that is what they say.
+    /// The trace ids by runs of rows; `None` for other columns.
     pub(crate) fn ids(&self) -> Option<&Ids> {
         match &self.content {
             Content::Ids(ids) => Some(ids),
@@ -142,7 +144,7 @@ impl Cells {
         }
     }
 
-    /// What it says of some rows alone.
+    /// Restricts the page to a range of its rows.
     pub(crate) fn of_rows(self, rows: Range<usize>, all_rows: usize) -> Cells {
         let Cells { starts, content, is_same } = self;
         if is_same || rows.len() == all_rows {
@@ -183,7 +185,8 @@ impl Cells {
         }
     }
 
-    /// The texts that values are numbers of, and the numbers, where the page has them.
+    /// The dictionary numbers of the values, and the dictionary; `None` if the page is not
+    /// dictionary-encoded.
     pub(crate) fn coded(&self) -> Option<(&[u32], &TextList)> {
         match &self.content {
             Content::Coded(ids, dictionary) => Some((ids, dictionary)),
@@ -191,30 +194,30 @@ impl Cells {
         }
     }
 
-    /// The text of a row; empty if there is none.
+    /// The text of a row; empty if the row has no value.
     #[inline]
     pub(crate) fn row_text(&self, row: usize) -> &str {
         self.range(row).next().map_or("", |value| self.text(value))
     }
 
-    /// The number of a row.
+    /// The number of a row; `None` if the row has no value.
     #[inline]
     pub(crate) fn row_number(&self, row: usize) -> Option<i64> {
         self.range(row).next().map(|value| self.number(value))
     }
 }
 
-fn levels(bytes: &mut Bytes<'_>, count: usize) -> Result<Vec<u32>> {
+fn levels(bytes: &mut ByteReader<'_>, count: usize) -> Result<Vec<u32>> {
     let length = bytes.u32()? as usize;
     let mut out = Vec::new();
-    decode::runs(&mut Bytes(bytes.take(length)?), 1, count, &mut out)?;
+    decode::runs(&mut ByteReader(bytes.take(length)?), 1, count, &mut out)?;
     if out.iter().any(|level| *level > 1) {
         return Err("a level is greater than 1");
     }
     Ok(out)
 }
 
-fn at_most_one(bytes: &mut Bytes<'_>, count: usize, rows: usize) -> Result<(Vec<u32>, usize)> {
+fn at_most_one(bytes: &mut ByteReader<'_>, count: usize, rows: usize) -> Result<(Vec<u32>, usize)> {
     if count != rows {
         return Err("it does not have as many rows as it should");
     }
@@ -229,7 +232,7 @@ fn at_most_one(bytes: &mut Bytes<'_>, count: usize, rows: usize) -> Result<(Vec<
     Ok((starts, values as usize))
 }
 
-fn many(bytes: &mut Bytes<'_>, count: usize, rows: usize) -> Result<(Vec<u32>, usize)> {
+fn many(bytes: &mut ByteReader<'_>, count: usize, rows: usize) -> Result<(Vec<u32>, usize)> {
     let repeats = levels(bytes, count)?;
     let present = levels(bytes, count)?;
     let mut starts = Vec::with_capacity(rows.min(count) + 1);

@@ -1,17 +1,17 @@
-//! The encodings of Parquet that our files use, read; whatever the bytes say, nothing panics, and nothing is allocated
-//! but for values that are there. Their other direction is `encode`.
+//! Parquet encodings of BlkKin's files, read direction. No input causes a panic, and memory is
+//! allocated only for values that the input contains. `encode` is the other direction.
 
-use crate::encode::{BLOCK, PART};
+use crate::encode::{BLOCK, MINIBLOCK};
 use std::ops::Range;
 
-/// What is wrong with a page's bytes.
+/// Result of decoding; the error describes the damage.
 pub(crate) type Result<T> = std::result::Result<T, &'static str>;
 
-/// What is left of a page.
+/// Cursor over the bytes of a page.
 #[derive(Clone, Copy)]
-pub(crate) struct Bytes<'a>(pub(crate) &'a [u8]);
+pub(crate) struct ByteReader<'a>(pub(crate) &'a [u8]);
 
-impl<'a> Bytes<'a> {
+impl<'a> ByteReader<'a> {
     pub(crate) fn take(&mut self, count: usize) -> Result<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(count).ok_or("it ends early")?;
         self.0 = rest;
@@ -50,16 +50,16 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// Bits behind each other, the lowest first. Behind the end there are zeros.
-struct Bits<'a> {
+/// Unpacks numbers from bits, lowest bit first. Behind the end it returns zeros.
+struct BitReader<'a> {
     bytes: &'a [u8],
     held: u128,
     count: u32,
 }
 
-impl<'a> Bits<'a> {
-    fn new(bytes: &'a [u8]) -> Bits<'a> {
-        Bits { bytes, held: 0, count: 0 }
+impl<'a> BitReader<'a> {
+    fn new(bytes: &'a [u8]) -> BitReader<'a> {
+        BitReader { bytes, held: 0, count: 0 }
     }
 
     #[inline]
@@ -91,9 +91,9 @@ fn mask(width: u32) -> u64 {
     if width == 64 { u64::MAX } else { (1 << width) - 1 }
 }
 
-/// So many numbers of so many bits, in runs or packed.
+/// Decodes `count` numbers of `width` bits in the hybrid run-length and bit-packed encoding.
 pub(crate) fn runs(
-    bytes: &mut Bytes<'_>,
+    bytes: &mut ByteReader<'_>,
     width: u32,
     count: usize,
     out: &mut Vec<u32>,
@@ -124,7 +124,7 @@ pub(crate) fn runs(
     Ok(())
 }
 
-/// So many numbers of up to 32 bits each, eight of which have as many bytes as a number has bits.
+/// Unpacks `count` numbers of up to 32 bits. A group of eight numbers takes `width` bytes.
 fn unpack(bytes: &[u8], width: u32, count: usize, out: &mut Vec<u32>) {
     let eights = count / 8;
     let (whole, rest) = bytes.split_at(eights * width as usize);
@@ -143,15 +143,15 @@ fn unpack(bytes: &[u8], width: u32, count: usize, out: &mut Vec<u32>) {
             }
         }
     }
-    let mut bits = Bits::new(rest);
+    let mut bits = BitReader::new(rest);
     out.extend((eights * 8..count).map(|_| bits.next(width) as u32));
 }
 
 const SHIFTS: [u32; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
 
-/// So many numbers of so many bytes, eight at most.
+/// Decodes `count` integers of `size` bytes, at most eight.
 pub(crate) fn numbers(
-    bytes: &mut Bytes<'_>,
+    bytes: &mut ByteReader<'_>,
     size: usize,
     count: usize,
     out: &mut Vec<i64>,
@@ -171,18 +171,22 @@ pub(crate) fn numbers(
     Ok(())
 }
 
-/// So many flags, a bit each.
-pub(crate) fn flags(bytes: &mut Bytes<'_>, count: usize, out: &mut Vec<u32>) -> Result<()> {
-    let mut bits = Bits::new(bytes.take(count.div_ceil(8))?);
+/// Decodes `count` flags of one bit each.
+pub(crate) fn flags(bytes: &mut ByteReader<'_>, count: usize, out: &mut Vec<u32>) -> Result<()> {
+    let mut bits = BitReader::new(bytes.take(count.div_ceil(8))?);
     out.clear();
     out.extend((0..count).map(|_| bits.next(1) as u32));
     Ok(())
 }
 
-/// So many numbers, as packed differences.
-pub(crate) fn differences(bytes: &mut Bytes<'_>, count: usize, out: &mut Vec<i64>) -> Result<()> {
+/// Decodes `count` numbers in the `DELTA_BINARY_PACKED` encoding.
+pub(crate) fn differences(
+    bytes: &mut ByteReader<'_>,
+    count: usize,
+    out: &mut Vec<i64>,
+) -> Result<()> {
     out.clear();
-    if bytes.varint()? != BLOCK as u64 || bytes.varint()? != (BLOCK / PART) as u64 {
+    if bytes.varint()? != BLOCK as u64 || bytes.varint()? != (BLOCK / MINIBLOCK) as u64 {
         return Err("its blocks are not of the size that we write");
     }
     if bytes.varint()? != count as u64 {
@@ -196,7 +200,7 @@ pub(crate) fn differences(bytes: &mut Bytes<'_>, count: usize, out: &mut Vec<i64
     out.push(number);
     while out.len() < count {
         let least = bytes.zigzag()?;
-        let widths = bytes.take(BLOCK / PART)?;
+        let widths = bytes.take(BLOCK / MINIBLOCK)?;
         for width in widths {
             let left = count - out.len();
             if left == 0 {
@@ -205,8 +209,8 @@ pub(crate) fn differences(bytes: &mut Bytes<'_>, count: usize, out: &mut Vec<i64
             if *width > 64 {
                 return Err("numbers of more than 64 bits");
             }
-            let mut bits = Bits::new(bytes.take(usize::from(*width) * PART / 8)?);
-            for _ in 0..left.min(PART) {
+            let mut bits = BitReader::new(bytes.take(usize::from(*width) * MINIBLOCK / 8)?);
+            for _ in 0..left.min(MINIBLOCK) {
                 let delta = bits.next(u32::from(*width)) as i64;
                 number = number.wrapping_add(least).wrapping_add(delta);
                 out.push(number);
@@ -216,7 +220,7 @@ pub(crate) fn differences(bytes: &mut Bytes<'_>, count: usize, out: &mut Vec<i64
     Ok(())
 }
 
-/// Texts behind each other, and where each ends.
+/// Contiguous texts, with the end of each.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TextList {
     pub(crate) texts: String,
@@ -238,7 +242,7 @@ impl TextList {
         self.texts.capacity() + self.ends.capacity() * 4
     }
 
-    /// Some of them.
+    /// Copies a range of the texts.
     pub(crate) fn of(&self, which: Range<usize>) -> TextList {
         let mut some = TextList::default();
         for index in which {
@@ -248,7 +252,7 @@ impl TextList {
         some
     }
 
-    /// Takes over bytes that are to be texts that end there.
+    /// Sets the bytes of all texts, whose ends were set before. Each text must be valid UTF-8.
     fn set(&mut self, bytes: &[u8]) -> Result<()> {
         self.texts.clear();
         self.texts.push_str(std::str::from_utf8(bytes).map_err(|_| "a text is not UTF-8")?);
@@ -260,9 +264,9 @@ impl TextList {
     }
 }
 
-/// So many texts: their lengths as packed differences, then all of them.
+/// Decodes `count` texts: their lengths as packed differences, followed by their bytes.
 pub(crate) fn lengths(
-    bytes: &mut Bytes<'_>,
+    bytes: &mut ByteReader<'_>,
     count: usize,
     numbers: &mut Vec<i64>,
     out: &mut TextList,
@@ -281,24 +285,24 @@ pub(crate) fn lengths(
     out.set(bytes.take(end)?)
 }
 
-/// Ids of requests, of which those of rows behind each other are the same.
+/// Trace ids as runs of equal ids.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ids {
-    /// The row from which on it is the next one.
+    /// The first row of each run.
     pub(crate) starts: Vec<u32>,
-    /// Not 0.
+    /// The id of each run; never 0.
     pub(crate) ids: Vec<u128>,
 }
 
 impl Ids {
-    /// That of a row.
+    /// The id of a row.
     #[inline]
     pub(crate) fn get(&self, row: usize) -> u128 {
         let place = self.starts.partition_point(|start| *start as usize <= row);
         self.ids.get(place.wrapping_sub(1)).copied().unwrap_or(0)
     }
 
-    /// Those of some rows alone.
+    /// Copies a range of rows.
     pub(crate) fn of(&self, rows: Range<usize>) -> Ids {
         let first = self.starts.partition_point(|start| *start as usize <= rows.start);
         let behind = self.starts.partition_point(|start| (*start as usize) < rows.end);
@@ -309,12 +313,12 @@ impl Ids {
     }
 }
 
-/// Most digits of an id.
+/// Maximum number of digits of a trace id.
 const DIGITS_MAX: usize = 32;
 
-/// So many ids in hexadecimal digits, of each of which only what follows the beginning that it shares with the one
-/// before is there.
-pub(crate) fn ids(bytes: &mut Bytes<'_>, count: usize) -> Result<Ids> {
+/// Decodes `count` hexadecimal trace ids in the `DELTA_BYTE_ARRAY` encoding: each id consists of a
+/// prefix of the previous one and a suffix.
+pub(crate) fn ids(bytes: &mut ByteReader<'_>, count: usize) -> Result<Ids> {
     let (mut shared, mut lengths) = (Vec::new(), Vec::new());
     differences(bytes, count, &mut shared)?;
     differences(bytes, count, &mut lengths)?;
@@ -340,7 +344,7 @@ pub(crate) fn ids(bytes: &mut Bytes<'_>, count: usize) -> Result<Ids> {
     Ok(ids)
 }
 
-/// The number of an id, in 16 or 32 hexadecimal digits, which is not 0.
+/// Parses a trace id of 16 or 32 hexadecimal digits, which must not be 0.
 fn id_of(digits: &[u8]) -> Result<u128> {
     let (high, low) = digits.split_at(digits.len().saturating_sub(16));
     let high = if high.is_empty() { 0 } else { hex(high)? };
@@ -348,8 +352,12 @@ fn id_of(digits: &[u8]) -> Result<u128> {
     if id == 0 { Err("an id is 0") } else { Ok(id) }
 }
 
-/// So many texts, each with its length before it: how dictionaries are written.
-pub(crate) fn plain_texts(bytes: &mut Bytes<'_>, count: usize, out: &mut TextList) -> Result<()> {
+/// Decodes `count` texts, each with its length before it, as in dictionary pages.
+pub(crate) fn plain_texts(
+    bytes: &mut ByteReader<'_>,
+    count: usize,
+    out: &mut TextList,
+) -> Result<()> {
     let mut all = Vec::new();
     out.ends.clear();
     for _ in 0..count {
@@ -360,7 +368,7 @@ pub(crate) fn plain_texts(bytes: &mut Bytes<'_>, count: usize, out: &mut TextLis
     out.set(&all)
 }
 
-/// What each byte says as a hexadecimal digit; [`NO_DIGIT`] if it is none.
+/// The value of each byte as a hexadecimal digit, or [`NO_DIGIT`].
 const DIGITS: [u8; 256] = {
     let mut digits = [NO_DIGIT; 256];
     let mut digit = 0;
@@ -372,7 +380,7 @@ const DIGITS: [u8; 256] = {
 };
 const NO_DIGIT: u8 = 0x10;
 
-/// The number that 16 hexadecimal digits say.
+/// Parses a number of 16 hexadecimal digits.
 pub(crate) fn hex(text: &[u8]) -> Result<u64> {
     if text.len() != 16 {
         return Err("an id does not have 16 digits");
@@ -392,7 +400,7 @@ pub(crate) fn hex(text: &[u8]) -> Result<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Bits, unpack};
+    use super::{BitReader, unpack};
 
     #[test]
     fn eight_at_once_are_what_one_after_the_other_are() {
@@ -400,7 +408,7 @@ mod tests {
             (0..200u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 9) as u8).collect();
         for width in 0..=32 {
             for count in [0, 1, 7, 8, 9, 16, 41, 48] {
-                let mut bits = Bits::new(&bytes);
+                let mut bits = BitReader::new(&bytes);
                 let expected: Vec<u32> = (0..count).map(|_| bits.next(width) as u32).collect();
                 let mut numbers = vec![7];
                 unpack(&bytes[..6 * width as usize], width, count, &mut numbers);

@@ -1,7 +1,7 @@
-//! Texts and byte strings, each kept once, and known by a number from then on. Start at
+//! Interning of texts and byte strings: each value is stored once and has a number. Start at
 //! [`Dictionary`].
 //!
-//! Hashes are seeded for each process, so that nobody can send texts that meet in one place of the table.
+//! Hashes are seeded for each process, so that senders cannot choose texts that collide.
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
@@ -11,7 +11,8 @@ use std::ops::Range;
 /// The number of a text in its block. 0 is the empty text.
 pub(crate) type TextId = u32;
 
-/// A place in a table: part of the hash, which spares most comparisons and all rehashing, and what is there.
+/// Entry of a hash table: the number of a value, and part of its hash. The hash avoids most
+/// comparisons and all rehashing.
 #[derive(Clone, Copy)]
 pub(crate) struct Slot {
     hash: u32,
@@ -36,13 +37,13 @@ impl Slot {
     }
 }
 
-/// Texts, each kept once.
+/// Interned texts.
 pub(crate) type Texts = Dictionary<String>;
 
-/// Byte strings, each kept once.
+/// Interned byte strings.
 pub(crate) type Blobs = Dictionary<Vec<u8>>;
 
-/// Values of one type, each kept once.
+/// Interned values of one type.
 pub(crate) struct Dictionary<A> {
     arena: A,
     ends: Vec<u32>,
@@ -50,7 +51,7 @@ pub(crate) struct Dictionary<A> {
     state: RandomState,
 }
 
-/// The memory in which the values of a dictionary lie behind each other.
+/// Contiguous memory of the values of a dictionary.
 pub(crate) trait Arena: Default {
     type Value: AsRef<[u8]> + Eq + ?Sized;
 
@@ -117,7 +118,8 @@ impl<A: Arena> Dictionary<A> {
         Dictionary { arena: A::default(), ends: vec![0], table: HashTable::new(), state }
     }
 
-    /// The number of a value, which is new or not. The caller has seen to it that there is room.
+    /// Returns the number of a value, which is added if it is new. The caller ensures that there is
+    /// room.
     #[inline]
     pub(crate) fn intern(&mut self, text: &A::Value) -> TextId {
         if text.as_ref().is_empty() {
@@ -159,7 +161,7 @@ impl<A: Arena> Dictionary<A> {
         get(&self.arena, &self.ends, id)
     }
 
-    /// How many there are, the empty one among them.
+    /// Number of values, including the empty one.
     pub(crate) fn len(&self) -> usize {
         self.ends.len()
     }
@@ -186,7 +188,8 @@ fn get<'a, A: Arena>(arena: &'a A, ends: &[u32], id: TextId) -> &'a A::Value {
     arena.get(start..ends[id] as usize)
 }
 
-/// A slot and a byte of control for each bucket, of which an eighth stays empty.
+/// Approximate memory of a table: a slot and a control byte for each bucket, with one bucket in
+/// eight empty.
 pub(crate) fn table_memory(table: &HashTable<Slot>) -> usize {
     table.capacity() * 9 * 8 / 7
 }

@@ -1,7 +1,7 @@
-//! The encodings of Parquet that our files use, written: runs and packed bits, packed differences, lengths before
-//! bytes, and the headers of pages. Their other direction is `decode`.
+//! Parquet encodings of BlkKin's files, write direction: hybrid run-length and bit packing, delta
+//! encodings, and page headers. `decode` is the other direction.
 
-/// A number of seven bits a byte.
+/// Writes a LEB128 variable-length integer.
 pub(crate) fn varint(mut number: u64, out: &mut Vec<u8>) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
@@ -14,21 +14,21 @@ fn zigzag(number: i64) -> u64 {
     (number << 1 ^ number >> 63) as u64
 }
 
-/// How many bits the numbers up to this one need.
+/// Number of bits of `most`.
 pub(crate) fn width(most: u64) -> u32 {
     64 - most.leading_zeros()
 }
 
-/// Bits behind each other, the lowest first.
-struct Bits<'a> {
+/// Packs numbers into bits, lowest bit first.
+struct BitWriter<'a> {
     out: &'a mut Vec<u8>,
     held: u128,
     count: u32,
 }
 
-impl<'a> Bits<'a> {
-    fn new(out: &'a mut Vec<u8>) -> Bits<'a> {
-        Bits { out, held: 0, count: 0 }
+impl<'a> BitWriter<'a> {
+    fn new(out: &'a mut Vec<u8>) -> BitWriter<'a> {
+        BitWriter { out, held: 0, count: 0 }
     }
 
     #[inline]
@@ -42,14 +42,15 @@ impl<'a> Bits<'a> {
         }
     }
 
-    /// What is left, with zeros up to a whole byte.
+    /// Writes the remaining bits, padded with zeros to a byte.
     fn finish(self) {
         let bytes = (self.held as u64).to_le_bytes();
         self.out.extend_from_slice(&bytes[..self.count.div_ceil(8) as usize]);
     }
 }
 
-/// Numbers of so many bits: those that come eight times and more as a count and one of them, others packed.
+/// Writes numbers of `width` bits in the hybrid encoding: runs of eight and more equal numbers as a
+/// count and a value, other numbers bit-packed.
 pub(crate) fn runs(numbers: &[u32], width: u32, out: &mut Vec<u8>) {
     let (mut packed_from, mut at) = (0, 0);
     while at < numbers.len() {
@@ -83,7 +84,7 @@ fn packed(numbers: &[u32], width: u32, out: &mut Vec<u8>) {
         out.resize(out.len() + (groups * 8 - numbers.len()) * bytes, 0);
         return;
     }
-    let mut bits = Bits::new(out);
+    let mut bits = BitWriter::new(out);
     for number in numbers {
         bits.push(u64::from(*number), width);
     }
@@ -93,7 +94,7 @@ fn packed(numbers: &[u32], width: u32, out: &mut Vec<u8>) {
     bits.finish();
 }
 
-/// The low bytes of each number, the lowest first.
+/// Writes the low `SIZE` bytes of each number, little-endian.
 pub(crate) fn numbers<const SIZE: usize>(numbers: &[i64], out: &mut Vec<u8>) {
     out.reserve(numbers.len() * SIZE);
     for number in numbers {
@@ -101,23 +102,24 @@ pub(crate) fn numbers<const SIZE: usize>(numbers: &[i64], out: &mut Vec<u8>) {
     }
 }
 
-/// Whether there is something, a bit for each.
+/// Writes one bit for each flag.
 pub(crate) fn flags(flags: &[bool], out: &mut Vec<u8>) {
-    let mut bits = Bits::new(out);
+    let mut bits = BitWriter::new(out);
     for flag in flags {
         bits.push((*flag).into(), 1);
     }
     bits.finish();
 }
 
-/// Numbers in a block of packed differences, and in a part of it that has a width of its own.
+/// Numbers in a block of the delta encoding, and in a miniblock, which has its own bit width.
 pub(crate) const BLOCK: usize = 128;
-pub(crate) const PART: usize = 32;
+pub(crate) const MINIBLOCK: usize = 32;
 
-/// Differences from number to number, less the least one of their block, in as few bits as their part needs.
+/// Writes numbers in Parquet's `DELTA_BINARY_PACKED` encoding: differences minus the smallest one
+/// of their block, in as few bits as the miniblock needs.
 pub(crate) fn differences(numbers: &[i64], out: &mut Vec<u8>) {
     varint(BLOCK as u64, out);
-    varint((BLOCK / PART) as u64, out);
+    varint((BLOCK / MINIBLOCK) as u64, out);
     varint(numbers.len() as u64, out);
     let Some((first, rest)) = numbers.split_first() else {
         varint(0, out);
@@ -134,18 +136,18 @@ pub(crate) fn differences(numbers: &[i64], out: &mut Vec<u8>) {
         }
         let least = deltas.iter().copied().min().unwrap_or(0);
         varint(zigzag(least), out);
-        let mut widths = [0_u8; BLOCK / PART];
-        for (part, of) in deltas.chunks(PART).zip(&mut widths) {
+        let mut widths = [0_u8; BLOCK / MINIBLOCK];
+        for (part, of) in deltas.chunks(MINIBLOCK).zip(&mut widths) {
             let all = part.iter().fold(0, |all, delta| all | delta.wrapping_sub(least) as u64);
             *of = width(all) as u8;
         }
         out.extend_from_slice(&widths);
-        for (part, width) in deltas.chunks(PART).zip(widths) {
-            let mut bits = Bits::new(out);
+        for (part, width) in deltas.chunks(MINIBLOCK).zip(widths) {
+            let mut bits = BitWriter::new(out);
             for delta in part {
                 bits.push(delta.wrapping_sub(least) as u64, width.into());
             }
-            for _ in part.len()..PART {
+            for _ in part.len()..MINIBLOCK {
                 bits.push(0, width.into());
             }
             bits.finish();
@@ -153,22 +155,22 @@ pub(crate) fn differences(numbers: &[i64], out: &mut Vec<u8>) {
     }
 }
 
-/// What a page is, for its header.
+/// Fields of a page header.
 pub(crate) struct PageHeader {
     pub(crate) is_dictionary: bool,
     pub(crate) raw: usize,
     pub(crate) stored: usize,
-    /// Of what is stored: CRC-32 as gzip has it.
+    /// CRC-32 (gzip's polynomial) of the stored bytes.
     pub(crate) crc: u32,
-    /// Values, missing ones included.
+    /// Number of values, including missing values.
     pub(crate) values: usize,
     pub(crate) encoding: i32,
 }
 
-/// The number that levels' encoding (runs) has in headers.
+/// Number of the levels' encoding (RLE) in page headers.
 const RUNS: i32 = 3;
 
-/// The header of a page, in Thrift's compact protocol.
+/// Writes a page header in Thrift's compact protocol.
 pub(crate) fn page_header(page: &PageHeader, out: &mut Vec<u8>) {
     const I32: u8 = 0x15;
     const STRUCT: u8 = 0x0c;
@@ -180,7 +182,7 @@ pub(crate) fn page_header(page: &PageHeader, out: &mut Vec<u8>) {
     number(I32, page.raw as i32, out);
     number(I32, page.stored as i32, out);
     number(I32, page.crc as i32, out);
-    // Field 5 describes data, field 7 a dictionary.
+    // Field 5 describes a data page, field 7 a dictionary page.
     out.push(if page.is_dictionary { 0x30 } else { 0x10 } | STRUCT);
     number(I32, page.values as i32, out);
     number(I32, page.encoding, out);
@@ -191,7 +193,7 @@ pub(crate) fn page_header(page: &PageHeader, out: &mut Vec<u8>) {
     out.extend_from_slice(&[0, 0]);
 }
 
-/// Hexadecimal digits of a number, 16.
+/// The 16 hexadecimal digits of a number.
 pub(crate) fn hex(number: u64) -> [u8; 16] {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut text = [0; 16];

@@ -7,7 +7,7 @@ use hashbrown::HashTable;
 use std::hash::BuildHasher;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// The number of an endpoint in its block. 0 is the one of which nothing is known.
+/// The number of an endpoint in its block. 0 is the endpoint without any information.
 pub type EndpointId = u32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,16 +22,16 @@ pub(crate) struct Endpoints {
     entries: Vec<Entry>,
     table: HashTable<Slot>,
     state: RandomState,
-    /// Those that were asked for last, newest first.
+    /// The endpoints that were interned most recently, newest first.
     recent: [EndpointId; 2],
 }
 
-const NOBODY: Entry = Entry { service: 0, port: 0, ipv4: None, ipv6: None };
+const NO_ENDPOINT: Entry = Entry { service: 0, port: 0, ipv4: None, ipv6: None };
 
 impl Endpoints {
     pub(crate) fn new() -> Endpoints {
         Endpoints {
-            entries: vec![NOBODY],
+            entries: vec![NO_ENDPOINT],
             table: HashTable::new(),
             state: RandomState::default(),
             recent: [0; 2],
@@ -54,7 +54,7 @@ impl Endpoints {
     }
 
     pub(crate) fn intern_entry(&mut self, entry: Entry) -> EndpointId {
-        if entry == NOBODY {
+        if entry == NO_ENDPOINT {
             return 0;
         }
         let hash = self.state.hash_one(entry) as u32;

@@ -1,25 +1,25 @@
-//! What can go wrong with a file of spans.
+//! [`Error`]: failures of reading and writing a file of spans.
 
 use std::{fmt, io};
 
-/// Why a file of spans could not be written or read.
+/// Error of writing or reading a file of spans.
 #[derive(Debug)]
 pub enum Error {
     /// The system refused to read or write.
     Io(io::Error),
     /// The file is damaged, or not one of ours.
     Damaged {
-        /// Where, in bytes from its beginning.
+        /// Byte offset in the file.
         offset: u64,
-        /// What is wrong there.
+        /// Description of the damage.
         reason: &'static str,
     },
-    /// The file was written by a newer version, in a way that this one does not read. These are the bits of its
-    /// features.
+    /// The file was written by a newer version, in a form that this version cannot read. The value
+    /// holds the feature bits of the file.
     TooNew(u32),
-    /// A file may not have that many row groups and pages.
+    /// The file has reached the maximum number of row groups and pages.
     Full,
-    /// The Parquet library refused what it was given to write.
+    /// The Parquet library returned an error.
     Parquet(parquet::errors::ParquetError),
 }
 

@@ -1,45 +1,49 @@
-//! Our own index of a file's pages, which other readers pass over: it lies between the last row group and what Parquet
-//! has at the end. With it a page is read without anything that Parquet says, and each byte that is read was checked.
+//! BlkKin's own index of a file's pages, which other Parquet readers ignore. It lies between the
+//! last row group and Parquet's own trailing structures. With it, pages are read without trusting
+//! any Parquet metadata, and every byte is verified before use.
 //!
 //! ```text
 //! "PAR1" | row groups | index | bloom filters, page indexes | footer | its length | "PAR1"
 //! ```
 //!
-//! A [`Seal`], text of fixed length among the footer's key-value pairs, says where the index is, and has checksums
-//! (CRC-32C) of the index, of what is between it and the footer, and of the footer from its first byte to the end of
-//! the file, in which that checksum itself is taken for zeros. The index, compressed with zstd, has a checksum of each
-//! page with its header. Numbers are little-endian.
+//! A [`Seal`], a text of fixed length among the footer's key-value pairs, holds the location of the
+//! index and three checksums (CRC-32C). They cover the index, the bytes between the index and the
+//! footer, and the footer from its first byte to the end of the file. The footer's checksum is
+//! computed with its own field set to zeros. The index is compressed with zstd, and holds a
+//! checksum of each page with its header. Numbers are little-endian.
 
-use crate::decode::{Bytes, Result as Decoded};
+use crate::decode::{ByteReader, Result as Decoded};
 use crate::error::Error;
 use crate::schema::COLUMNS;
 
-/// The name of the seal among the key-value pairs.
+/// Key of the seal among the footer's key-value pairs.
 pub(crate) const SEAL: &str = "blkkin.spans";
 
 const OPENING: &str = "blkkin.spans/1 ";
 
-/// Features that a reader has to know, of those that there are: none so far.
+/// `incompat` features that this version knows.
 const KNOWN: u32 = 0;
 
-/// Most bytes of an index, not compressed.
+/// Maximum size of the decompressed index, in bytes.
 pub(crate) const INDEX_MAX: usize = 24 << 20;
 
-/// Most bytes of the pages that some rows have in all columns, not compressed, and most values, of one column and of
-/// all: what a writer keeps to, and what reading them takes in memory follows from.
+/// Limits of the pages of all columns for one range of rows, which bound the memory of reading it:
+/// decompressed bytes, values of one column, and values of all columns. The writer keeps to them.
 pub(crate) const PAGE_MAX: usize = 32 << 20;
 pub(crate) const VALUES_MAX: usize = 1 << 20;
 const ALL_VALUES_MAX: usize = 4 * VALUES_MAX;
 
-/// Most rows of a page.
+/// Maximum number of rows in a page.
 pub(crate) const PAGE_ROWS_MAX: usize = 1 << 16;
 
-/// Most bytes of the texts of a dictionary, and of its page: four more for the length of each.
+/// Maximum size of a dictionary's texts, and of its page, which has a length of four bytes before
+/// each text.
 pub(crate) const DICTIONARY_MAX: usize = 1 << 18;
 const DICTIONARY_PAGE_MAX: usize = 5 * DICTIONARY_MAX + 4;
 
-/// What is known of a file before its index is read. Features are bits: who does not know one of `compat` may read and
-/// write, and who does not know one of `incompat` may do neither.
+/// Data needed before the index can be read. Features are bits. A program that does not know a bit
+/// of `compat` may still read and write the file; with an unknown bit of `incompat` it may do
+/// neither.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seal {
     pub(crate) compat: u32,
@@ -52,7 +56,7 @@ pub(crate) struct Seal {
     pub(crate) footer_crc: u32,
 }
 
-/// How many hexadecimal digits its numbers have.
+/// Number of hexadecimal digits of each field.
 const DIGITS: [usize; 8] = [8, 8, 16, 8, 8, 8, 8, 8];
 const SEAL_LEN: usize = OPENING.len() + 72 + 7;
 
@@ -88,8 +92,8 @@ impl Seal {
         (words.next().is_none() && seal.text().as_bytes() == text).then_some(seal)
     }
 
-    /// Writes the last two checksums into the footer, which has a seal without them. The footer goes to the end of the
-    /// file.
+    /// Completes the seal in the footer with the checksums of `rest` and of the footer itself.
+    /// `footer` must reach to the end of the file.
     pub(crate) fn close(mut self, rest: &[u8], footer: &mut [u8]) -> bool {
         self.rest_crc = crc32c::crc32c(rest);
         self.footer_crc = 0;
@@ -103,7 +107,8 @@ impl Seal {
         true
     }
 
-    /// That of a footer, of whose beginning this is the checksum, and this the rest.
+    /// Reads the seal from the end of a footer. `beginning` is the CRC-32C of the footer's bytes
+    /// before `rest`.
     pub(crate) fn open(beginning: u32, rest: &mut [u8], offset: u64) -> Result<Seal, Error> {
         let damaged = |reason| Error::Damaged { offset, reason };
         let at = place(rest).ok_or(damaged("the footer has no seal of ours"))?;
@@ -123,27 +128,28 @@ impl Seal {
     }
 }
 
-/// Where the seal is. Texts of spans, which may look like it, lie before it.
+/// Finds the seal in a footer. The last match counts: texts of spans, which may look like a seal,
+/// lie before it.
 fn place(footer: &[u8]) -> Option<usize> {
     let opening = OPENING.as_bytes();
     let at = footer.windows(opening.len()).rposition(|bytes| bytes == opening)?;
     (at + SEAL_LEN <= footer.len()).then_some(at)
 }
 
-/// A page: where it is, and what it is.
+/// Location and properties of a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Page {
-    /// Where its header begins, from the beginning of the file. Worked out from the pages before it.
+    /// Offset of the page header in the file, computed from the pages before it.
     pub(crate) offset: u64,
     pub(crate) header: u8,
     pub(crate) encoding: u8,
-    /// Bytes behind the header.
+    /// Length of the body as stored, without the header.
     pub(crate) stored: u32,
-    /// The same, not compressed.
+    /// Length of the body after decompression.
     pub(crate) raw: u32,
-    /// Values, missing ones included.
+    /// Number of values, including missing values.
     pub(crate) values: u32,
-    /// Of header and what is behind it.
+    /// CRC-32C of the header and the stored body.
     pub(crate) crc: u32,
 }
 
@@ -153,43 +159,44 @@ impl Page {
     }
 }
 
-/// A column of a row group.
+/// Column chunk of a row group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Chunk {
     pub(crate) dictionary: Option<Page>,
-    /// All rows say the same, so that one page has all of them.
+    /// All rows are equal; the only page has one row that stands for all.
     pub(crate) is_same: bool,
     pub(crate) pages: Vec<Page>,
 }
 
 impl Chunk {
-    /// The one that has the rows of this page of the row group.
+    /// The page with the rows of this page of the row group.
     pub(crate) fn page(&self, number: usize) -> &Page {
         &self.pages[if self.is_same { 0 } else { number }]
     }
 }
 
-/// A row group.
+/// Row group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Group {
-    /// The number of its first row in the file. Worked out from the groups before it.
+    /// The file's row number of its first row, computed from the groups before it.
     pub(crate) first_row: u64,
     pub(crate) rows: u32,
-    /// The earliest and latest start; the first is the later one if there is none.
+    /// The earliest and the latest start; the first is greater than the second if no span has a
+    /// start.
     pub(crate) starts: (u64, u64),
-    /// The lower half of the last row's request id.
+    /// The lower half of the trace id of the last row.
     pub(crate) last_low: u64,
-    /// The row that each page begins with, in all columns that have more than one.
+    /// The first row of each page, in all columns that have several pages.
     pub(crate) page_rows: Vec<u32>,
-    /// The lower half of that row's request id.
+    /// The lower half of the trace id of each page's first row.
     pub(crate) page_lows: Vec<u64>,
     pub(crate) columns: Vec<Chunk>,
 }
 
-/// Numbers of a page in the index.
+/// Bytes of a page's entry in the index.
 const PAGE_BYTES: usize = 18;
 
-/// Bytes that a group of so many pages takes in the index.
+/// Bytes of a group's entry in the index, with `pages` pages in each column.
 pub(crate) fn len(pages: usize) -> usize {
     32 + COLUMNS.len() * (9 + PAGE_BYTES) + pages * (12 + COLUMNS.len() * PAGE_BYTES)
 }
@@ -221,9 +228,9 @@ pub(crate) fn write(groups: &[Group]) -> Vec<u8> {
     out
 }
 
-/// The groups of an index whose file's pages end at `end`.
+/// Decodes an index. `end` is the offset at which the file's pages end.
 pub(crate) fn read(bytes: &[u8], end: u64) -> Decoded<Vec<Group>> {
-    let mut bytes = Bytes(bytes);
+    let mut bytes = ByteReader(bytes);
     let mut groups = Vec::new();
     let mut first_row = 0;
     for _ in 0..bytes.u32()? {
@@ -260,7 +267,7 @@ pub(crate) fn read(bytes: &[u8], end: u64) -> Decoded<Vec<Group>> {
     if bytes.0.is_empty() { Ok(groups) } else { Err("there is something behind the index") }
 }
 
-fn read_chunk(bytes: &mut Bytes<'_>, pages: usize, end: u64) -> Decoded<Chunk> {
+fn read_chunk(bytes: &mut ByteReader<'_>, pages: usize, end: u64) -> Decoded<Chunk> {
     let mut offset = bytes.u64()?;
     let mut chunk = Chunk::default();
     let flags = bytes.u8()?;

@@ -1,4 +1,5 @@
-//! Layouts: the keys, types and origins of a span's tags, in order, which many spans share. Start at [`Layouts`].
+//! Layouts: the keys, types and origins of a span's tags, in order, which many spans share. Start
+//! at [`Layouts`].
 
 use crate::dictionary::{Slot, TextId, Texts, table_memory};
 use blkkin_model::{Origin, TagRef, ValueRef};
@@ -6,17 +7,17 @@ use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use std::hash::{BuildHasher, Hasher};
 
-/// The number of a layout in its block. 0 is the one without tags.
+/// The number of a layout in its block. 0 is the empty layout.
 pub type LayoutId = u32;
 
-/// What a tag is, but for its value.
+/// Key, type and origin of a tag, without its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
-    /// The number of its key's text.
+    /// The number of the key's text.
     pub key: u32,
-    /// The type of its value.
+    /// Type of the value.
     pub value: ValueType,
-    /// Of what it is said.
+    /// Origin of the tag: the span, its process or its library.
     pub origin: Origin,
 }
 
@@ -25,17 +26,17 @@ pub struct Shape {
 pub enum ValueType {
     /// Text.
     Str,
-    /// A whole number.
+    /// Integer of 64 bits.
     Int,
-    /// Yes or no.
+    /// Boolean.
     Bool,
-    /// A number.
+    /// Floating-point number of 64 bits.
     Double,
-    /// Anything.
+    /// Byte string.
     Bytes,
 }
 
-/// The tags of a span, but for their values.
+/// The tags of a span without their values.
 pub type Layout<'a> = &'a [Shape];
 
 impl ValueType {
@@ -53,12 +54,12 @@ impl ValueType {
 pub(crate) struct Layouts {
     shapes: Vec<Shape>,
     ends: Vec<u32>,
-    /// For each shape of a layout, what stood for the value that it had last.
+    /// For each shape of a layout, the encoded value of its most recent tag.
     last: Vec<TextId>,
     table: HashTable<Slot>,
     state: RandomState,
-    /// The layout that a span of a certain name had last, by the name's number.
-    of_name: Vec<LayoutId>,
+    /// For each name's text, the layout of the most recent span of that name.
+    last_of_name: Vec<LayoutId>,
 }
 
 impl Layouts {
@@ -69,11 +70,12 @@ impl Layouts {
             last: Vec::new(),
             table: HashTable::new(),
             state: RandomState::default(),
-            of_name: Vec::new(),
+            last_of_name: Vec::new(),
         }
     }
 
-    /// The layout of these tags, of a span with this name.
+    /// Returns the number of the layout of these tags. `name` selects the layout that is tried
+    /// first.
     pub(crate) fn intern(
         &mut self,
         tags: &[TagRef<'_>],
@@ -84,8 +86,8 @@ impl Layouts {
             return 0;
         }
         let name = name as usize;
-        if let Some(&id) = self.of_name.get(name)
-            && self.is(id, tags, texts)
+        if let Some(&id) = self.last_of_name.get(name)
+            && self.matches(id, tags, texts)
         {
             return id;
         }
@@ -95,7 +97,7 @@ impl Layouts {
             hasher.write_u8(ValueType::of(&tag.value) as u8 | (tag.origin as u8) << 4);
         }
         let hash = hasher.finish() as u32;
-        let same = |slot: &Slot| slot.has(hash) && self.is(slot.id, tags, texts);
+        let same = |slot: &Slot| slot.has(hash) && self.matches(slot.id, tags, texts);
         let id = match self.table.find(Slot::spread(hash), same) {
             Some(slot) => slot.id,
             None => {
@@ -108,14 +110,15 @@ impl Layouts {
                 self.add(hash)
             }
         };
-        if name >= self.of_name.len() {
-            self.of_name.resize(name + 1, 0);
+        if name >= self.last_of_name.len() {
+            self.last_of_name.resize(name + 1, 0);
         }
-        self.of_name[name] = id;
+        self.last_of_name[name] = id;
         id
     }
 
-    /// That of another block, whose texts have these numbers here.
+    /// Returns the number of another block's layout. `keys` maps that block's texts to those of
+    /// this one.
     pub(crate) fn intern_layout(
         &mut self,
         layout: Layout<'_>,
@@ -149,7 +152,7 @@ impl Layouts {
     }
 
     #[inline]
-    fn is(&self, id: LayoutId, tags: &[TagRef<'_>], texts: &Texts) -> bool {
+    fn matches(&self, id: LayoutId, tags: &[TagRef<'_>], texts: &Texts) -> bool {
         let layout = self.get(id);
         layout.len() == tags.len()
             && layout.iter().zip(tags).all(|(shape, tag)| {
@@ -171,7 +174,7 @@ impl Layouts {
         start..self.ends[id] as usize
     }
 
-    /// For each tag of a layout, what stood for the value that it had last.
+    /// For each tag of a layout, the encoded value of the most recent span.
     #[inline]
     pub(crate) fn last(&mut self, id: LayoutId) -> &mut [TextId] {
         let range = self.range(id);
@@ -188,7 +191,7 @@ impl Layouts {
 
     pub(crate) fn memory(&self) -> usize {
         self.shapes.capacity() * size_of::<Shape>()
-            + (self.last.capacity() + self.ends.capacity() + self.of_name.capacity()) * 4
+            + (self.last.capacity() + self.ends.capacity() + self.last_of_name.capacity()) * 4
             + table_memory(&self.table)
     }
 
@@ -197,6 +200,6 @@ impl Layouts {
         self.last.clear();
         self.ends.truncate(1);
         self.table.clear();
-        self.of_name.clear();
+        self.last_of_name.clear();
     }
 }

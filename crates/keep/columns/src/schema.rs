@@ -1,4 +1,5 @@
-//! The columns of a file, as docs/span-files.md describes them, and how each is encoded. Start at [`COLUMNS`].
+//! The columns of a file and their encodings, as `docs/span-files.md` describes them. Start at
+//! [`COLUMNS`].
 
 use blkkin_model::{Kind, Origin, Status};
 use parquet::errors::ParquetError;
@@ -49,61 +50,61 @@ const MESSAGE: &str = "message span {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Column {
-    /// The request's id, hexadecimal.
+    /// Trace id, hexadecimal.
     TraceId,
-    /// The span's id, hexadecimal.
+    /// Span id, hexadecimal.
     SpanId,
-    /// The id of the span that caused it.
+    /// Span id of the parent.
     ParentId,
-    /// What it is to its parent.
+    /// Role of the span relative to its parent.
     Kind,
-    /// How it ended.
+    /// Status that the span ended with.
     Status,
-    /// Whether it failed.
+    /// Flag of failed spans.
     Error,
-    /// What was done.
+    /// Name of the operation.
     Name,
-    /// The service that recorded it.
+    /// Service that recorded the span.
     Service,
-    /// When it started.
+    /// Start time.
     StartTime,
-    /// How long it took.
+    /// Duration.
     Duration,
-    /// The service at the other end.
+    /// Service at the other end.
     RemoteService,
-    /// Who recorded it: the address of 32 bits.
+    /// IPv4 address of the recording service.
     LocalIpv4,
-    /// Who recorded it: the address of 128 bits.
+    /// IPv6 address of the recording service.
     LocalIpv6,
-    /// Who recorded it: the port.
+    /// Port of the recording service.
     LocalPort,
-    /// Who is at the other end: the address of 32 bits.
+    /// IPv4 address of the other end.
     RemoteIpv4,
-    /// Who is at the other end: the address of 128 bits.
+    /// IPv6 address of the other end.
     RemoteIpv6,
-    /// Who is at the other end: the port.
+    /// Port of the other end.
     RemotePort,
-    /// Whether it is to be kept, whatever sampling says.
+    /// Flag of spans that must be stored regardless of sampling.
     Debug,
-    /// Whether another service has a span of this id too.
+    /// Flag of spans that share their id with a span of another service.
     Shared,
-    /// When something happened.
+    /// Times of annotations.
     AnnotationTime,
-    /// What happened.
+    /// Texts of annotations.
     AnnotationValue,
-    /// The keys of its tags.
+    /// Keys of the span's own tags.
     TagKey,
-    /// The values of its tags.
+    /// Values of the span's own tags.
     TagValue,
-    /// The keys of its process's tags.
+    /// Keys of the tags of the span's process (OpenTelemetry's resource).
     ResourceKey,
-    /// The values of its process's tags.
+    /// Values of the tags of the span's process.
     ResourceValue,
-    /// The keys of its library's tags.
+    /// Keys of the tags of the span's library (OpenTelemetry's instrumentation scope).
     ScopeKey,
-    /// The values of its library's tags.
+    /// Values of the tags of the span's library.
     ScopeValue,
-    /// In which order its tags are, and of what type.
+    /// Order and types of the span's tags.
     TagLayout,
 }
 
@@ -113,7 +114,7 @@ use Column::{
     ScopeKey, ScopeValue, Service, Shared, SpanId, StartTime, TagKey, TagLayout, TagValue, TraceId,
 };
 
-/// All of them, in order.
+/// All columns, in the order of their numbers.
 pub(crate) const COLUMNS: [Column; 28] = [
     TraceId,
     SpanId,
@@ -145,34 +146,35 @@ pub(crate) const COLUMNS: [Column; 28] = [
     TagLayout,
 ];
 
-/// What a column holds for each row.
+/// Number of values that a column has for each row.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shape {
-    One,
-    AtMostOne,
-    Many,
+pub(crate) enum Repetition {
+    Required,
+    Optional,
+    Repeated,
 }
 
-/// What a column's values are.
+/// Physical type of a column's values.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Values {
     Texts,
-    /// Of so many bytes.
+    /// Integers of this many bytes.
     Numbers(usize),
     Flags,
 }
 
 impl Column {
-    pub(crate) fn shape(self) -> Shape {
+    pub(crate) fn repetition(self) -> Repetition {
         match self {
-            TraceId | SpanId | Error | Column::Debug | Shared => Shape::One,
+            TraceId | SpanId | Error | Column::Debug | Shared => Repetition::Required,
             AnnotationTime | AnnotationValue | TagKey | TagValue | ResourceKey | ResourceValue
-            | ScopeKey | ScopeValue => Shape::Many,
-            _ => Shape::AtMostOne,
+            | ScopeKey | ScopeValue => Repetition::Repeated,
+            _ => Repetition::Optional,
         }
     }
 
-    /// Whether its values are mostly those of rows before, in part or together: to look for those longer finds more.
+    /// Returns whether values mostly repeat those of earlier rows, in whole or in part. A higher
+    /// zstd level pays off for such columns.
     pub(crate) fn recurs(self) -> bool {
         use Column::{AnnotationTime, Duration, ParentId, SpanId, StartTime, TraceId};
         !matches!(self, TraceId | SpanId | ParentId | StartTime | Duration | AnnotationTime)
@@ -188,12 +190,19 @@ impl Column {
     }
 }
 
-/// The keys and values of the tags of an origin.
+/// The key and value columns of each tag origin.
 pub(crate) const TAGS: [(Origin, Column, Column); 3] = [
     (Origin::Span, TagKey, TagValue),
     (Origin::Resource, ResourceKey, ResourceValue),
     (Origin::Scope, ScopeKey, ScopeValue),
 ];
+
+/// All kinds, in the order of their numbers.
+pub(crate) const KINDS: [Kind; 6] =
+    [Kind::Unspecified, Kind::Internal, Kind::Client, Kind::Server, Kind::Producer, Kind::Consumer];
+
+/// All statuses, in the order of their numbers.
+pub(crate) const STATUSES: [Status; 3] = [Status::Unset, Status::Ok, Status::Error];
 
 pub(crate) fn kind_text(kind: Kind) -> &'static str {
     match kind {
@@ -232,10 +241,10 @@ mod tests {
             assert_eq!(column as usize, at);
             let of = schema.column(at);
             let levels = (of.max_rep_level(), of.max_def_level());
-            let expected = match column.shape() {
-                Shape::One => (0, 0),
-                Shape::AtMostOne => (0, 1),
-                Shape::Many => (1, 1),
+            let expected = match column.repetition() {
+                Repetition::Required => (0, 0),
+                Repetition::Optional => (0, 1),
+                Repetition::Repeated => (1, 1),
             };
             assert_eq!(levels, expected, "{column:?}");
         }

@@ -1,4 +1,4 @@
-//! The spans of several blocks in the order in which files hold them. Start at [`Sorted::of`].
+//! The spans of several blocks in the row order of files. Start at [`Sorted::of`].
 
 use crate::block::{Block, Row, Scratch};
 use crate::layout::{Shape, ValueType};
@@ -8,17 +8,17 @@ use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
-/// The spans of several blocks, in order of the lower half of their request's id, its upper half,
-/// their start (those without one first), their id, and then of all that they say, in the order of
-/// `blkkin_store::compare`. Spans that say exactly the same are one.
+/// Spans of several blocks, sorted by the lower half of the trace id, its upper half, the start
+/// (spans without one first), the span id, and then all other fields in the order of
+/// `blkkin_store::compare`. Spans that are equal in all fields are merged into one.
 pub struct Sorted<'b> {
     blocks: Vec<&'b Block>,
-    /// Block and row.
+    /// Block index and row of each span.
     places: Vec<(u32, Row)>,
     duplicates: usize,
 }
 
-/// By what most spans are told apart, and where the span is.
+/// Sort key that distinguishes most spans, and the location of the span.
 #[derive(Clone, Copy)]
 struct Key {
     low: u64,
@@ -33,12 +33,12 @@ impl<'b> Sorted<'b> {
         Sorted::of_keys(blocks, Vec::with_capacity(count), |_| true)
     }
 
-    /// Sorts those spans of these blocks for the lower half of whose request's id it holds.
+    /// Sorts the spans of these blocks whose lower half of the trace id satisfies `holds`.
     pub fn of_some(blocks: &[&'b Block], holds: impl Fn(u64) -> bool) -> Sorted<'b> {
         Sorted::of_keys(blocks, Vec::new(), holds)
     }
 
-    /// Sorts these rows of these blocks.
+    /// Sorts the given rows of each block.
     pub fn of_rows(blocks: &[&'b Block], rows: &[Vec<Row>]) -> Sorted<'b> {
         let mut keys = Vec::with_capacity(rows.iter().map(Vec::len).sum());
         for ((block, rows), of) in blocks.iter().zip(rows).zip(0..) {
@@ -55,7 +55,7 @@ impl<'b> Sorted<'b> {
     ) -> Sorted<'b> {
         for (block, of) in blocks.iter().zip(0..) {
             let mut row = 0;
-            // Mostly the spans of a request are beside each other.
+            // The spans of a request are mostly adjacent.
             for request in block.trace_lows().chunk_by(|one, other| one == other) {
                 let rows = row..row + request.len() as Row;
                 row = rows.end;
@@ -71,7 +71,7 @@ impl<'b> Sorted<'b> {
         keys.sort_unstable_by_key(|key| key.low);
         let mut places = Vec::with_capacity(keys.len());
         let mut duplicates = 0;
-        let comparison = Comparison { blocks, known: RefCell::default() };
+        let comparison = Comparison { blocks, long_orders: RefCell::default() };
         for request in keys.chunk_by_mut(|a, b| a.low == b.low) {
             request.sort_unstable_by(|a, b| comparison.compare(a, b));
             let mut before = None;
@@ -88,22 +88,23 @@ impl<'b> Sorted<'b> {
         Sorted { blocks: blocks.to_vec(), places, duplicates }
     }
 
-    /// How many different spans there are.
+    /// Number of distinct spans.
     pub fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no spans.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
-    /// How many were left out, because another says exactly the same.
+    /// Number of spans left out because they are equal to another one.
     pub fn duplicates(&self) -> usize {
         self.duplicates
     }
 
-    /// Leaves out those for which `keeps` is false, which gets the index that they had: they are known to be elsewhere.
+    /// Removes the spans for which `keeps` is false, and counts them as duplicates. `keeps` gets
+    /// the index that the span had before any removal.
     pub fn retain(&mut self, keeps: impl Fn(usize) -> bool) {
         let mut index = 0;
         let before = self.places.len();
@@ -114,26 +115,26 @@ impl<'b> Sorted<'b> {
         self.duplicates += before - self.places.len();
     }
 
-    /// The blocks, in the order in which they were given.
+    /// The blocks, in the order given.
     pub fn blocks(&self) -> &[&'b Block] {
         &self.blocks
     }
 
-    /// The number of the block that holds a span, and its row there.
+    /// The index of a span's block, and its row there.
     #[inline]
     pub fn place(&self, index: usize) -> (usize, Row) {
         let (block, row) = self.places[index];
         (block as usize, row)
     }
 
-    /// The block that holds a span, and its row there.
+    /// A span's block, and its row there.
     #[inline]
     pub fn row(&self, index: usize) -> (&'b Block, Row) {
         let (block, row) = self.places[index];
         (self.blocks[block as usize], row)
     }
 
-    /// A span.
+    /// Borrows a span.
     pub fn span<'s>(&self, index: usize, scratch: &'s mut Scratch<'b>) -> SpanRef<'s>
     where
         'b: 's,
@@ -147,18 +148,18 @@ impl<'b> Sorted<'b> {
     }
 }
 
-/// Longer values are compared once for each pair.
+/// The comparison of values of at least this length is cached for each pair.
 const LONG_BYTES: usize = 256;
 
-/// Compares spans by what they say, and values by their numbers first: thousands of spans may share
-/// values of megabytes, whose bytes would otherwise be compared for each pair of spans.
+/// Compares spans by all fields. Values of one block are compared by their numbers first, and the
+/// order of long values is cached: thousands of spans may share values of megabytes.
 struct Comparison<'a, 'b> {
     blocks: &'a [&'b Block],
-    /// The order of pairs of long values.
-    known: RefCell<HashMap<[Value; 2], Ordering, RandomState>>,
+    /// Cached order of pairs of long values.
+    long_orders: RefCell<HashMap<[Value; 2], Ordering, RandomState>>,
 }
 
-/// A text or a byte string: its block, its type and its number there.
+/// A text or byte string: block index, type, and number in the block.
 type Value = (u32, ValueType, u32);
 
 impl Comparison<'_, '_> {
@@ -226,8 +227,8 @@ impl Comparison<'_, '_> {
         })
     }
 
-    /// The order of two values of one type. Numbers are compared by their bits where they are not
-    /// whole: a zero is not the other, and what is not a number is itself.
+    /// Compares two values of one type. Floating-point numbers are compared by their bits: the two
+    /// zeros differ, and a NaN equals itself.
     fn compare_values(&self, a: Value, b: Value) -> Ordering {
         let is_kept_once = matches!(a.1, ValueType::Str | ValueType::Bytes);
         if a == b && is_kept_once {
@@ -245,16 +246,16 @@ impl Comparison<'_, '_> {
         if one.len().min(other.len()) < LONG_BYTES {
             return one.cmp(other);
         }
-        *self.known.borrow_mut().entry([a, b]).or_insert_with(|| one.cmp(other))
+        *self.long_orders.borrow_mut().entry([a, b]).or_insert_with(|| one.cmp(other))
     }
 }
 
-/// The tags of a row, and what stands for their values.
+/// The tags of a row as pairs of shape and encoded value.
 fn tags(block: &Block, row: Row) -> impl Iterator<Item = (&Shape, &u32)> {
     block.layout(block.layout_id(row)).iter().zip(block.values(row))
 }
 
-/// The order of two lists, of which a shorter one comes first if it is where the other begins.
+/// Compares two lists; a proper prefix comes first.
 fn compare_lists<T>(
     mut one: impl Iterator<Item = T>,
     mut other: impl Iterator<Item = T>,

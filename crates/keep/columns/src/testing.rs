@@ -1,29 +1,29 @@
-//! For tests only: files whose checksums are right, whatever their pages say.
+//! Test support: builds files with valid checksums around arbitrary page content.
 
 use crate::index::{self, Chunk, Group, Page, Seal};
 use crate::schema::COLUMNS;
 
-/// What a page is to say.
+/// Content of a page, and its claims about itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Said<'a> {
-    /// The number of its encoding.
+    /// Number of the encoding.
     pub encoding: u8,
-    /// How many values it claims to have.
+    /// Claimed number of values.
     pub values: u32,
-    /// Its bytes, not compressed.
+    /// Body before compression.
     pub body: &'a [u8],
-    /// Instead, how long it claims to be, and its bytes as they are stored.
+    /// Replaces `body`: a claimed length after decompression, and the stored bytes.
     pub stored: Option<(u32, &'a [u8])>,
-    /// It says that its first row stands for all of the row group.
+    /// Claim that the first row stands for all rows of the group.
     pub is_same: bool,
-    /// How many texts its dictionary claims to have, and the bytes of it.
+    /// Claimed number of texts of the dictionary, and its body.
     pub dictionary: Option<(u32, &'a [u8])>,
 }
 
-/// How many columns a file has.
+/// Number of columns of a file.
 pub const COLUMN_COUNT: usize = COLUMNS.len();
 
-/// A file with one row group of one page, which claims to have so many rows.
+/// Builds a file with one row group of one page, which claims to have `rows` rows.
 pub fn file(rows: u32, columns: &[Said<'_>; COLUMN_COUNT]) -> Vec<u8> {
     let mut bytes = b"PAR1".to_vec();
     let mut chunks = Vec::new();
@@ -46,7 +46,8 @@ pub fn file(rows: u32, columns: &[Said<'_>; COLUMN_COUNT]) -> Vec<u8> {
     sealed(bytes, index.len() as u32, &zstd::bulk::compress(&index, 1).unwrap_or_default())
 }
 
-/// A file with these bytes before its index, how long that claims to be, and the index as it is stored.
+/// Builds a file from the bytes before its index, the claimed length of the index, and the index as
+/// stored.
 pub fn sealed(mut bytes: Vec<u8>, index_raw: u32, stored: &[u8]) -> Vec<u8> {
     let seal = Seal {
         index_at: bytes.len() as u64,
@@ -65,9 +66,10 @@ pub fn sealed(mut bytes: Vec<u8>, index_raw: u32, stored: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A file as these bytes tell it: how many rows, and then for each column encoding (128 more if its first row stands for
-/// all), values, and the length of the body and that, and values, length and body of a dictionary if the encoding is a
-/// dictionary's. What is missing is 0.
+/// Builds a file from fuzzer input. The input holds the number of rows, then for each column: the
+/// encoding (plus 128 if the first row stands for all), the number of values, and the length and
+/// bytes of the body. For the dictionary encoding, the number of texts, length and body of a
+/// dictionary follow. Missing input counts as 0.
 pub fn told(mut bytes: &[u8]) -> Vec<u8> {
     let rows = byte(&mut bytes).into();
     let columns: [Said<'_>; COLUMN_COUNT] = std::array::from_fn(|_| said(&mut bytes));
@@ -121,7 +123,7 @@ fn page(bytes: &mut Vec<u8>, said: &Said<'_>) -> Page {
 mod tests {
     use super::*;
     use crate::index::{INDEX_MAX, PAGE_MAX, PAGE_ROWS_MAX, VALUES_MAX};
-    use crate::schema::{Shape, Values};
+    use crate::schema::{Repetition, Values};
     use crate::{Block, Column, File, encode};
     use blkkin_model::Count;
     use std::io::Write;
@@ -169,10 +171,10 @@ mod tests {
 
     /// A page of so many rows, of as few bytes as that takes. Lists are empty.
     fn rows(column: Column, rows: usize) -> (u8, Vec<u8>) {
-        let (mut body, rows) = match column.shape() {
-            Shape::One => (Vec::new(), rows),
-            Shape::AtMostOne => (levels(rows, 1), rows),
-            Shape::Many => ([levels(rows, 0), levels(rows, 0)].concat(), 0),
+        let (mut body, rows) = match column.repetition() {
+            Repetition::Required => (Vec::new(), rows),
+            Repetition::Optional => (levels(rows, 1), rows),
+            Repetition::Repeated => ([levels(rows, 0), levels(rows, 0)].concat(), 0),
         };
         let same = |length: i64, body: &mut Vec<u8>| {
             encode::differences(&vec![length; rows], body);
@@ -218,8 +220,8 @@ mod tests {
         read.map_err(|error| error.to_string()).map(|()| file.len())
     }
 
-    /// Pages, dictionaries and the index may claim to be of any length, and become any length when they are
-    /// decompressed: none takes more memory than a page may.
+    /// Pages, dictionaries and the index may claim to be of any length, and become any length when
+    /// they are decompressed: none takes more memory than a page may.
     #[test]
     fn claims_take_no_memory() {
         let before = peak();

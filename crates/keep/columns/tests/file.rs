@@ -1,4 +1,5 @@
-//! What a file gives back is what was written, by row and by request, and damage is found wherever it is.
+//! Files return the spans that were written, by row and by request, and damage anywhere is
+//! detected.
 
 mod support;
 
@@ -106,7 +107,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(120))]
 
-    /// Columns say of rows what the rows say, of whole pages and of some of their rows.
+    /// Columns agree with rows, for whole pages and for row ranges.
     #[test]
     fn columns_say_what_rows_say(all in spans(40), range in (0..40_u64, 0..40_u64)) {
         let block = block(&all);
@@ -147,8 +148,8 @@ proptest! {
     }
 }
 
-/// A flipped bit or a missing end is found when the file is opened, read or verified; what is read nevertheless is what
-/// was written.
+/// A flipped bit or a truncation is found when the file is opened, read or verified. Spans that are
+/// returned nevertheless equal those that were written.
 #[test]
 fn damage_is_found() {
     let mut runner = TestRunner::deterministic();
@@ -179,8 +180,7 @@ fn damage_is_found() {
     }
 }
 
-/// A page must not become larger than readers take, also where a block got its heavy spans from
-/// another one.
+/// Pages stay within the limit of readers, also if heavy spans were appended from another block.
 #[test]
 fn heavy_spans_of_another_block_have_pages_of_their_own() {
     let id = TraceId::from_number(1).zip(SpanId::from_number(1)).expect("not 0");

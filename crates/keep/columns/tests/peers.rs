@@ -1,4 +1,5 @@
-//! That other programs read our files: DuckDB and pyarrow, which `cargo xtask peers` installs for Python.
+//! Other programs read the files: DuckDB and pyarrow, which `cargo xtask peers` installs for
+//! Python.
 
 use blkkin_columns::{Block, Options, Sorted, Writer};
 use blkkin_model::{Annotation, Kind, Origin, Span, SpanId, SpanRef, Tag, TraceId, Value};
@@ -6,7 +7,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// The interpreter that has the two, or a note that there is none.
+/// The Python interpreter with both packages; prints a note if there is none.
 fn python(test: &str) -> Option<PathBuf> {
     let peers = std::env::var("BLKKIN_PEERS").unwrap_or_default();
     let python = std::env::var_os("BLKKIN_PYTHON").map(PathBuf::from);
@@ -22,7 +23,7 @@ fn python(test: &str) -> Option<PathBuf> {
     None
 }
 
-/// 3000 spans of 1000 requests; the number of each is all that it says.
+/// 3000 spans of 1000 requests; each span's fields follow from its number.
 fn spans() -> Vec<Span> {
     (1..=3000_u64)
         .map(|number| {

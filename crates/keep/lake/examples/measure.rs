@@ -1,7 +1,8 @@
-//! How fast a store on disk takes spans, how fast it answers, and what it takes in memory.
-//! `cargo run --release -p blkkin-lake --example measure [SPANS [DIRECTORY [BYTES_KEPT]]]`; takes away what it made.
+//! Benchmark of a store on disk: throughput of batches, latency of queries, and space. Run it by
+//! `cargo run --release -p blkkin-lake --example measure [SPANS [DIRECTORY [BYTES_KEPT]]]`. It
+//! removes the files that it created.
 //!
-//! Spans are those of `blkkin_store::testing::requests`, sent as batches of Zipkin's protobuf.
+//! The spans are those of `blkkin_store::testing::requests`, in batches of Zipkin's protobuf.
 #![allow(clippy::print_stdout, reason = "a program")]
 
 use blkkin_lake::{Lake, Options, Retention};
@@ -40,7 +41,7 @@ fn main() {
     std::fs::remove_dir_all(&directory).expect("removed");
 }
 
-/// Sends spans, with some batches on the way at any moment, and shows how many a second were taken.
+/// Sends spans, with several batches in flight, and prints the throughput in spans a second.
 fn take(lake: &Lake, spans: u64) -> u64 {
     let options = requests::Options::default();
     let mut last_ns = options.start_ns;
@@ -74,7 +75,7 @@ fn take(lake: &Lake, spans: u64) -> u64 {
                     let _ = said.send(());
                 }),
             );
-            // Whether it was turned away is known at once.
+            // A rejection is reported immediately.
             if answer.try_recv() != Ok(false) {
                 break;
             }
@@ -124,7 +125,7 @@ fn settle(lake: &Lake, directory: &std::path::Path) {
     );
 }
 
-/// How long questions take: the median and the longest of some.
+/// Prints the median and the maximum latency of queries.
 fn ask(lake: &Lake, last_ns: u64) {
     let first_ns = requests::Options::default().start_ns;
     let length = last_ns - first_ns;

@@ -1,17 +1,17 @@
-//! What time it is, for a store: tests have a clock of their own.
+//! [`Clock`]: the time, which tests can replace.
 
 use std::time::{Duration, Instant};
 
-/// What time it is.
+/// Source of time.
 pub trait Clock: Send + Sync {
-    /// In nanoseconds since 1970. May jump.
+    /// Time of day, in nanoseconds since 1970. May jump.
     fn now_ns(&self) -> u64;
 
-    /// Since some moment. Never goes back.
+    /// Monotonic time since an arbitrary moment.
     fn uptime(&self) -> Duration;
 }
 
-/// The machine's.
+/// The clock of the machine.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock {
     started: Instant,

@@ -1,16 +1,16 @@
-//! Why a store cannot be opened, or not go on. Start at [`Error`].
+//! [`Error`]: failures of opening or running a store.
 
 use std::{fmt, io};
 
-/// Why a store cannot be opened, or not go on.
+/// Error of opening or running a store.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The journal says why.
+    /// Error of the journal.
     Journal(blkkin_journal::Error),
     /// Both copies of the manifest are damaged.
     Manifest,
-    /// There is no store in the directory.
+    /// The directory holds no store.
     NoStore,
     /// A server or another command holds the store.
     InUse,
@@ -19,44 +19,45 @@ pub enum Error {
         /// Files of spans.
         files: usize,
     },
-    /// The directory holds files of spans that the manifest does not name: it is older than they
-    /// are, or they were copied in.
+    /// The directory holds files of spans that the manifest does not name. The manifest is older
+    /// than they are, or the files were copied in.
     Unnamed {
-        /// The name of the first one.
+        /// Name of the first such file.
         first: String,
-        /// How many there are.
+        /// Number of such files.
         files: usize,
     },
-    /// The manifest names files, and none of them is there.
+    /// The manifest names files, and none of them exists.
     Absent {
-        /// How many it names.
+        /// Number of files that the manifest names.
         files: usize,
     },
-    /// A later release has written it, in a form that this one must not touch.
+    /// The store was written by a later release, in a form that this release must not change.
     Newer,
-    /// A file of spans says why it cannot be read or written.
+    /// Description of a failure to read or write a file of spans.
     Spans(String),
-    /// The operating system refused something.
+    /// The operating system returned an error.
     Io {
-        /// The name of a file in the store's directory.
+        /// Name of the file in the store's directory.
         file: String,
-        /// Its answer.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// The end of messages about a directory that is not opened as it is.
+/// End of the messages about a directory that is refused as it is.
 const REPAIR: &str = "; nothing was changed. `blkkin store check --data DIR` shows what is there, and `blkkin store \
      adopt --data DIR` makes a store of it";
 
 impl Error {
-    /// For `map_err` of what the disk says.
+    /// Maps an error of the disk, for `map_err`.
     pub(crate) fn io(file: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
         let file = file.into();
         move |source| Error::Io { file, source }
     }
 
-    /// Whether it says nothing of what a file holds: the system did not let us look, and may the next time.
+    /// Returns whether the error may be temporary: the system refused to read the file, which says
+    /// nothing about its content.
     pub(crate) fn may_pass(&self) -> bool {
         match self {
             Error::Io { source, .. } => {

@@ -1,67 +1,47 @@
-//! The embedded store of spans: a journal, columns in memory, and Parquet files that others can read too.
+//! The embedded store of spans: a journal, columns in memory, and Parquet files that other programs
+//! can read.
 //!
 //! ```text
-//! a batch ──> Block ──> journal ──> head ──> files ──> fewer, larger files ──> gone
-//!        read       durable     asked    written       merged              too old
+//! batch ──> Block ──> journal ──> head ──> files ──> fewer, larger files ──> removed
+//!      decoded    durable   queryable  flushed        merged           expired
 //! ```
 //!
-//! A batch is acknowledged when the journal has it, as it came, and the head has what it says. Of the head a file is
-//! made from time to time, with an index beside it; a manifest names the files that count, and up to where the journal
-//! is in them. Whatever ends the process, what is opened again is what the manifest and the rest of the journal say.
+//! A batch is acknowledged once the journal holds its bytes durably and the head holds its spans.
+//! The head is flushed to a file from time to time, with an index beside it. A manifest names the
+//! valid files, and the position up to which they contain the journal. After any end of the process
+//! the store consists of the manifest's files and the rest of the journal.
 //!
-//! Read `lake` for how it hangs together, `index` for what files are found by, `search` for how that is used.
+//! Read `lake` for the parts of a store, `files/index` for the indexes, `query/search` for their
+//! use.
 //!
-//! # What is not promised
+//! # Not promised
 //!
-//! A request whose spans came long after one another may lie in several files. It is found, and read, as one; but where
-//! requests are put in order by what one file knows of them (the one that began last, or took longest), such a request
-//! can come a page late.
+//! A request whose spans arrived long after one another may lie in several files. It is found and
+//! read as one. In searches that order requests by what a single file knows (newest or slowest
+//! first), such a request can appear a page late.
 
-mod adopt;
-mod ascending;
-mod aside;
-mod batch;
-mod bloom;
-mod bytes;
-mod cache;
+mod calls;
 mod clock;
 mod error;
-mod head;
-mod index;
-mod inspect;
-mod judge;
+mod files;
 mod lake;
-mod latency;
-mod ledger;
-mod links;
-mod listing;
-mod manifest;
-mod measure;
-mod merge;
-mod names;
+mod locks;
+mod memory;
 mod options;
-mod packed;
-mod pages;
-mod part;
-mod plan;
-mod project;
-mod record;
-mod retain;
-mod search;
-mod snapshot;
-mod store;
-mod stored;
-mod tags;
+mod query;
+mod retention;
+mod shared;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod tools;
 mod write;
 
-pub use adopt::{Adopted, adopt, adopt_on};
 pub use clock::{Clock, SystemClock};
 pub use error::Error;
-pub use inspect::{Condition, InspectedFile, Inspection, inspect};
 pub use lake::{Lake, Opened};
-pub use listing::{Listing, Rest, SpanFile};
 pub use options::Options;
-pub use retain::Retention;
-pub use stored::Stored;
+pub use retention::Retention;
+pub use tools::adopt::{Adopted, adopt, adopt_on};
+pub use tools::inspect::{Condition, InspectedFile, Inspection, inspect};
+pub use tools::listing::{Listing, Rest, SpanFile};
+pub use tools::stored::Stored;

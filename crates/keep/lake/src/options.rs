@@ -1,44 +1,46 @@
-//! How large a store and its parts may become. Start at [`Options`].
+//! [`Options`] of a store: limits, intervals and the clock.
 
 use crate::{Clock, Retention, SystemClock};
 use blkkin_wire::Limits;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How large a store and its parts may become.
+/// Options of a store.
 #[derive(Clone)]
 pub struct Options {
-    /// How long spans are kept, and how many.
+    /// Age and size up to which spans are kept.
     pub retention: Retention,
-    /// Whether the store notes that retention, for [`Retention::noted`].
+    /// Notes the retention in the manifest, for [`Retention::noted`].
     pub notes_retention: bool,
-    /// So many spans are gathered in memory, and then make a file.
+    /// Number of spans in memory that triggers a flush.
     pub file_spans: usize,
-    /// They make a file earlier if they take so much memory.
+    /// Memory of spans that triggers a flush, in bytes.
     pub file_memory_bytes: usize,
-    /// Or if the first of them has waited for so long.
+    /// Age of the oldest span in memory that triggers a flush.
     pub file_after: Duration,
-    /// So many files of one size are merged to one.
+    /// Number of files of one tier that are merged into one.
     pub merge_files: usize,
-    /// More spans than this are not merged to one file.
+    /// Maximum number of spans of a merged file.
     pub merged_spans_max: u64,
-    /// Files that were found damaged, and were put aside: the oldest of more go. They also count for `retention`.
+    /// Maximum size of files that were put aside as damaged; the oldest are removed first. These
+    /// files also count for `retention`.
     pub aside_bytes_max: u64,
-    /// What may be in memory and in no file. More is turned away, if it cannot be written soon.
+    /// Maximum memory of spans that are in no file. Batches above it are rejected, unless a flush
+    /// makes room soon.
     pub memory_bytes_max: usize,
-    /// What may be in memory of files that are read: what they are found by, and dictionaries.
+    /// Maximum memory of the cache of indexes and dictionaries.
     pub cache_bytes_max: usize,
-    /// What may be in memory of the calls of all files. Of more, files are asked.
+    /// Maximum memory of the sums of calls. Calls beyond it are read from the files.
     pub links_bytes_max: usize,
-    /// So many requests of a file are read in vain, before its columns are read to see which ones are asked for.
+    /// Number of fruitless reads of requests after which a search scans the file's columns.
     pub in_vain_max: u32,
-    /// What so many spans outside of a box say is enough to know what all others say.
+    /// Number of spans outside of a box that is a sufficient sample of all others.
     pub others_enough: u64,
     /// The journal.
     pub journal: blkkin_journal::Options,
-    /// Of batches.
+    /// Limits of batches.
     pub limits: Limits,
-    /// What time it is.
+    /// Source of time.
     pub clock: Arc<dyn Clock>,
 }
 
@@ -55,7 +57,7 @@ impl Default for Options {
             file_after: Duration::from_secs(300),
             merge_files: 8,
             merged_spans_max: 16 << 20,
-            // Not less than a large file.
+            // No less than a large file.
             aside_bytes_max: 1 << 30,
             memory_bytes_max: 176 << 20,
             cache_bytes_max: 64 << 20,
@@ -65,7 +67,7 @@ impl Default for Options {
             journal: blkkin_journal::Options {
                 segment_bytes: 128 << 20,
                 total_bytes_max: 8 << 30,
-                // The largest batch, with what its records take.
+                // The largest batch, with the overhead of its records.
                 waiting_bytes_max: 80 << 20,
                 payload_bytes_max: 8 << 20,
                 ..blkkin_journal::Options::default()

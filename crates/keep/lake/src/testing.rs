@@ -1,18 +1,19 @@
-//! For tests only: what is read of a store's own files, of bytes that may say anything.
+//! Test support: reads indexes and manifests from arbitrary bytes.
 
-use crate::index::{Index, links, may_hold};
-use crate::manifest;
+use crate::files::index::{Index, links, may_hold};
+use crate::files::manifest;
 use blkkin_journal::File;
 use blkkin_store::Window;
 use std::io;
 use std::sync::Arc;
 
-/// So many requests and groups are asked for.
+/// Maximum number of requests and groups that are read.
 const ASKED_MAX: usize = 64;
 
-/// Asks an index all that can be asked of it. Its checksums are made right. Says whether it could be opened.
+/// Reads everything that an index offers. Magic and checksums are corrected first. Returns whether
+/// the index could be opened.
 pub fn index(bytes: &[u8]) -> bool {
-    let file: Arc<dyn File> = Arc::new(Bytes(crate::index::with_checksums(bytes)));
+    let file: Arc<dyn File> = Arc::new(Bytes(crate::files::index::with_checksums(bytes)));
     let Ok(index) = Index::open(Arc::clone(&file)) else { return false };
     let directory = &index.directory;
     let (first, last) = (directory.min_start_ns, directory.max_start_ns);
@@ -41,12 +42,13 @@ pub fn index(bytes: &[u8]) -> bool {
     true
 }
 
-/// Reads a manifest, whose checksum is made right, and what it says as it is written. Says whether it could be read.
+/// Parses a manifest and checks that it is written as it was read. The checksum is corrected first.
+/// Returns whether the manifest could be parsed.
 pub fn manifest(json: &[u8]) -> bool {
     manifest::is_read_as_written(json)
 }
 
-/// A file in memory.
+/// File in memory.
 struct Bytes(Vec<u8>);
 
 impl File for Bytes {

@@ -1,6 +1,6 @@
-//! D9: absence is not emptiness. A store whose control files are missing, older than its files or
-//! joined by others is refused with the name of the command that repairs it, and no file of spans
-//! is removed.
+//! D9: absence is not emptiness. A store whose control files are missing, outdated or joined by
+//! foreign files is refused with the name of the command that repairs it, and no file of spans is
+//! removed.
 
 use blkkin_journal::Disk;
 use blkkin_journal::testing::SimulatedDisk;
@@ -52,7 +52,7 @@ fn send(lake: &Lake, numbers: std::ops::Range<u64>) {
     told.recv_timeout(Duration::from_secs(30)).expect("an answer").expect("accepted");
 }
 
-/// A store of three files of ten spans, and ten more spans that only the journal has.
+/// A store with three files of ten spans, and ten more spans in the journal.
 fn store() -> SimulatedDisk {
     let disk = SimulatedDisk::new(1);
     let (lake, _) = open(&disk).expect("opened");
@@ -71,7 +71,7 @@ fn spans_found(lake: &Lake) -> usize {
     page.requests.len()
 }
 
-/// The bytes of all files of spans, by name.
+/// The content of all files of spans, by name.
 fn files(disk: &SimulatedDisk) -> BTreeMap<String, Vec<u8>> {
     let names = disk.names().into_iter().filter(|name| name.ends_with(".parquet"));
     names.map(|name| (name.clone(), disk.bytes(&name).expect("is there"))).collect()
@@ -79,7 +79,7 @@ fn files(disk: &SimulatedDisk) -> BTreeMap<String, Vec<u8>> {
 
 const COPIES: [&str; 2] = ["manifest", "manifest.copy"];
 
-/// Opening is refused, names the command and leaves all files of spans as they are.
+/// Asserts that opening is refused with the name of the command, and changes no file of spans.
 #[track_caller]
 fn check_refused(disk: &SimulatedDisk, why: &str) {
     let before = files(disk);
@@ -147,7 +147,8 @@ fn d9_a_missing_journal_is_reported() {
     assert_eq!(spans_found(&lake), 30);
 }
 
-/// Unfinished files hold nothing that is not elsewhere, so a crash does not fill the disk.
+/// Unfinished files are removed, so that crashes do not fill the disk. Their spans are also
+/// elsewhere.
 #[test]
 fn unfinished_files_are_removed() {
     let disk = store();
@@ -170,7 +171,7 @@ fn unfinished_files_are_removed() {
     assert_eq!(names, expected);
 }
 
-/// A file that is copied in while the store runs, under the name that the next file would get.
+/// A file is copied in while the store runs, under the name of the next file.
 #[test]
 fn a_foreign_file_is_not_overwritten() {
     let disk = store();
@@ -198,7 +199,7 @@ fn copy_of(disk: &SimulatedDisk) -> SimulatedDisk {
     copy
 }
 
-/// The spans of a store that opens, whose numbers add up.
+/// Opens the store, checks its counters, and returns the number of spans.
 fn spans_kept(disk: &SimulatedDisk) -> usize {
     let (lake, _) = open(disk).expect("opened");
     lake.write_files().expect("written");
@@ -218,7 +219,7 @@ fn adopting_finds_each_span_once() {
     assert!(adopted.keeps_all && adopted.damage.is_empty(), "{adopted:?}");
     assert_eq!(spans_kept(&copy_of(&disk)), 40);
 
-    // The file's spans are there already, and the file stays under another name.
+    // Its spans are in the store already, so the file is kept under another name.
     let (one, copy) = ("spans/0000000001.parquet", "spans/0000000077.parquet");
     disk.set_bytes(copy, disk.bytes(one).expect("is there"));
     disk.set_bytes("spans/mine.parquet", disk.bytes(one).expect("is there"));
@@ -233,8 +234,8 @@ fn adopting_finds_each_span_once() {
     assert_eq!(adopted.set_aside.len(), 4);
     assert_eq!(spans_kept(&copy_of(&disk)), 40);
 
-    // An older manifest: the file that it does not name is adopted, and what the journal had is not
-    // there twice.
+    // With an older manifest, the unnamed file is adopted, and spans of the journal are not
+    // duplicated.
     let (lake, _) = open(&disk).expect("opened");
     lake.write_files().expect("written");
     drop(lake);
@@ -245,7 +246,7 @@ fn adopting_finds_each_span_once() {
     assert_eq!(spans_kept(&disk), 40);
 }
 
-/// A file that has some spans that others have, and some that they do not.
+/// A file with some spans that other files have and some that they do not.
 #[test]
 fn adopting_takes_what_is_new_of_a_file() {
     let disk = store();
@@ -263,7 +264,7 @@ fn adopting_takes_what_is_new_of_a_file() {
     assert_eq!(spans_kept(&disk), 50);
 }
 
-/// A file of few requests beside one that has very many between them.
+/// A file of few requests next to one with very many requests between them.
 #[test]
 fn adopting_compares_with_large_files() {
     let large = Options { retention: Retention::ALL, ..Options::default() };
@@ -282,9 +283,9 @@ fn adopting_compares_with_large_files() {
     assert_eq!((adopted.files, adopted.adopted_spans, adopted.duplicate_spans), (2, 20, 30));
 }
 
-/// What happens to control files: each is removed, replaced by an older one, or copied over another
-/// one of its kind, alone and in pairs. No file of spans is removed, and what does not open names
-/// the command after which it does.
+/// Each control file is removed, replaced by an older version, or overwritten by another one of its
+/// kind, alone and in pairs. No file of spans is removed, and a store that does not open names the
+/// command that repairs it.
 #[test]
 fn d9_control_files_in_pairs() {
     let disk = SimulatedDisk::new(1);
@@ -324,7 +325,7 @@ fn d9_control_files_in_pairs() {
             cases += 1;
             if let Err(error) = result {
                 refused += 1;
-                // The journal names its own.
+                // An error of the journal names the journal's own command.
                 let is_told = error.to_string().contains("blkkin store adopt")
                     || matches!(error, blkkin_lake::Error::Journal(_));
                 assert!(is_told, "{why}: {error}");

@@ -1,5 +1,5 @@
-//! Clocks that jump, and times at the ends of time: nothing that was acknowledged goes but what retention may take in a
-//! minute, and answers are those of the plain store.
+//! Clocks that jump, and extreme times: no more acknowledged spans expire than the rate limit of
+//! retention allows, and answers equal those of the reference store.
 
 use blkkin_journal::testing::SimulatedDisk;
 use blkkin_lake::{Clock, Lake, Options, Retention};
@@ -18,19 +18,19 @@ use std::time::{Duration, Instant};
 const SECOND: u64 = 1_000_000_000;
 const NOW: u64 = 1_795_000_000 * SECOND;
 const YEAR: u64 = 365 * 86400 * SECOND;
-/// Where 31 bits of seconds end, and 32.
+/// The ends of 31 and of 32 bits of seconds.
 const IN_2038: u64 = (1 << 31) * SECOND;
 const IN_2106: u64 = (1 << 32) * SECOND;
 
-/// Where the clock is in a run.
+/// Time of day in each run.
 const JUMPS: [u64; 8] = [NOW, NOW + YEAR, NOW - YEAR, 0, IN_2038, IN_2106, u64::MAX, NOW];
 
-/// The store looks twice a second whether something is too old.
+/// Longer than the store's interval of 500 ms for checking ages.
 const LOOKED: Duration = Duration::from_millis(700);
 
 const REQUESTS: u64 = 20;
 
-/// A clock that a test sets.
+/// Clock that the test sets.
 #[derive(Default)]
 struct Set {
     now_ns: AtomicU64,
@@ -50,7 +50,7 @@ impl Clock for Set {
 fn open(disk: &SimulatedDisk, clock: &Arc<Set>, age: Duration) -> Lake {
     let options = Options {
         retention: Retention { age: Some(age), bytes: None },
-        // Files stay as they are, so that one can be counted.
+        // Merging is disabled so that files can be counted.
         merge_files: usize::MAX,
         clock: clock.clone(),
         journal: blkkin_journal::Options {
@@ -71,7 +71,7 @@ fn accept(store: &dyn SpanStore, format: Format, bytes: &[u8]) -> Result<Accepte
     receive.recv_timeout(Duration::from_secs(30)).expect("an answer")
 }
 
-/// The request with a number, of one span.
+/// The request of a number, with one span.
 fn span(number: u64, start_ns: Option<u64>, duration_ns: Option<u64>) -> SpanRef<'static> {
     let id = SpanId::from_number(number + 1).expect("not 0");
     SpanRef {
@@ -84,7 +84,7 @@ fn span(number: u64, start_ns: Option<u64>, duration_ns: Option<u64>) -> SpanRef
     }
 }
 
-/// The requests that are there.
+/// The requests in the store.
 fn found(lake: &Lake) -> BTreeSet<u64> {
     let page = lake.search(&Query::new(100_000)).expect("found");
     assert!(page.next.is_none());
@@ -92,7 +92,7 @@ fn found(lake: &Lake) -> BTreeSet<u64> {
     numbers.collect()
 }
 
-/// Sends what makes a file, wherever the clock is.
+/// Sends enough spans for a file, whatever the time.
 fn send_file(lake: &Lake, from: u64) {
     let spans = (from..from + REQUESTS).map(|number| span(number, Some(NOW + number), Some(1)));
     let mut bytes = Vec::new();
@@ -101,12 +101,13 @@ fn send_file(lake: &Lake, from: u64) {
     lake.write_files().expect("written");
 }
 
-/// All that was acknowledged is there, but for files that retention took, the oldest first, and no more of them.
+/// Asserts that all acknowledged spans are in the store, except for at most `files_max` expired
+/// files, the oldest ones.
 #[track_caller]
 fn check(lake: &Lake, acknowledged: u64, files_max: u64) -> u64 {
     let (counters, found) = loop {
         let (counters, found) = (lake.counters(), found(lake));
-        // Files may go between the one and the other.
+        // A file may expire between the two calls.
         if lake.counters().expired == counters.expired {
             break (counters, found);
         }
@@ -143,10 +144,10 @@ fn a_clock_that_jumps_takes_no_more_than_a_minute_may() {
                 }
             }
             sleep(LOOKED);
-            // A minute of each run at most, in which one file may go.
+            // Each run is at most one minute of the rate limit, in which one file may expire.
             check(&lake, acknowledged, run);
         }
-        // Minutes pass, far ahead: the limit is no standstill.
+        // Minutes later, far ahead: files still expire.
         let lake = open(&disk, &clock, a_week());
         sleep(LOOKED);
         let mut gone = check(&lake, acknowledged, JUMPS.len() as u64 + 1);
@@ -179,7 +180,7 @@ fn what_is_kept_for_ever_is_so_at_any_time() {
     }
 }
 
-/// Times at which spans start.
+/// Start times of spans.
 const STARTS: [Option<u64>; 12] = [
     None,
     Some(1),
@@ -198,7 +199,7 @@ const STARTS: [Option<u64>; 12] = [
 const DURATIONS: [Option<u64>; 7] =
     [None, Some(0), Some(1), Some(SECOND), Some(IN_2106), Some(i64::MAX as u64), Some(u64::MAX)];
 
-/// Whatever is asked, both say the same, and nothing that is beyond the end of time.
+/// Asserts that both stores agree on all queries, and return nothing beyond the end of time.
 #[track_caller]
 fn check_answers(lake: &Lake, plain: &MemoryStore, why: &str) {
     lake.link();
@@ -260,7 +261,7 @@ fn spans_of_any_time_are_found_as_they_are() {
         clock.now_ns.store(now, SeqCst);
         let lake = open(&disk, &clock, Duration::MAX);
         let plain = MemoryStore::new(Room::default(), Limits::default());
-        // One has nanoseconds, and ends; the other microseconds, and lengths.
+        // OTLP has nanoseconds and ends, Zipkin's format microseconds and durations.
         for (base, format) in [(0, Format::OtlpProto), (count, Format::ZipkinProto)] {
             for ((start, length), number) in pairs().zip(base..) {
                 let mut bytes = Vec::new();

@@ -1,5 +1,5 @@
-//! The store passes the tests that every store must pass: with all in memory, in files as soon as it comes, and in files
-//! that are merged.
+//! Conformance tests, with all spans in memory, with a flush after each batch, and with merged
+//! files.
 
 use blkkin_journal::testing::SimulatedDisk;
 use blkkin_lake::{Lake, Options, Retention};
@@ -32,7 +32,7 @@ mod in_memory {
     blkkin_store::conformance_tests!(make);
 }
 
-/// With no room for the calls of all files, so that each file is asked.
+/// Without room for sums of calls, so that each file is read.
 mod in_files {
     fn make() -> super::Subject {
         let options = super::Options { links_bytes_max: 0, ..super::Options::default() };
@@ -51,7 +51,7 @@ mod in_files_that_are_merged {
     blkkin_store::conformance_tests!(make);
 }
 
-/// With columns read before any request is.
+/// With column scans from the first request on.
 mod in_files_by_columns {
     fn make() -> super::Subject {
         let options = super::Options { in_vain_max: 0, ..super::Options::default() };
@@ -61,7 +61,7 @@ mod in_files_by_columns {
     blkkin_store::conformance_tests!(make);
 }
 
-/// Of many spans outside of a box some are enough, as long as they are not too few.
+/// A sample of many spans outside of a box suffices, unless it is too small.
 #[test]
 fn what_many_others_say_is_told_by_some() {
     use blkkin_model::{EndpointRef, SpanId, SpanRef, TraceId};
@@ -103,7 +103,7 @@ fn what_many_others_say_is_told_by_some() {
     let writes = some.values.iter().find(|it| it.topic == Topic::Name && it.value == "write");
     let share = writes.expect("some write").outside as f64 / some.outside as f64;
     assert!((share - 0.25).abs() < 0.05, "{share}");
-    // Those that are like this are few: all of them are looked at.
+    // Few spans match, so all of them are examined.
     let rare = Condition::Text(TextField::Service, TextTest::Is("rare".to_owned()));
     let few = lake.difference(Window::ALL, &rare, &area).expect("an answer");
     assert_eq!((few.inside, few.outside, few.outside_one_in), (0, SPANS / 1000, 1));

@@ -1,26 +1,26 @@
-//! A value that many spans share is kept once: neither taking such a batch nor a question about it
-//! costs memory by the span. Alone in its process, whose memory is measured.
+//! A value that many spans share is stored once: neither a batch of them nor a query takes memory
+//! for each span. The test is alone in its process, whose memory it measures.
 
 use blkkin_lake::{Lake, Options};
 use blkkin_store::{Accepted, Batch, Order, Policy, Query, SpanStore};
 use blkkin_wire::{End, Format};
 use std::sync::mpsc;
 
-/// The most that a step may add to the peak, beside what is sent.
+/// Maximum growth of the peak in one step, apart from the batch itself, in bytes.
 const GROWN_MAX: u64 = 32 << 20;
 
 /// Fields of `AnyValue`.
 const TEXT: u32 = 1;
 const BYTES: u32 = 7;
 
-/// The most memory that this process has had, in bytes.
+/// Peak memory of this process, in bytes.
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("a status");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line");
     line.trim().trim_end_matches(" kB").trim().parse::<u64>().expect("a number") << 10
 }
 
-/// A protobuf field that has a length.
+/// A length-delimited protobuf field.
 fn field(number: u32, content: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(content.len() + 8);
     for mut value in [u64::from(number << 3 | 2), content.len() as u64] {
@@ -34,7 +34,7 @@ fn field(number: u32, content: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Spans of one request, all of a resource with some attributes of one size.
+/// Spans of one request; their resource has attributes of one size.
 fn batch(trace: u128, spans: u64, kind: u32, attributes: u32, size: usize) -> Vec<u8> {
     let mut resource = Vec::new();
     for key in 0..attributes {
@@ -65,13 +65,13 @@ fn what_spans_share_is_kept_once() {
     let of_bytes = batch(1, 120, BYTES, 1, 1 << 20);
     let of_text = batch(2, 35, TEXT, 4, 1 << 20);
     let beyond = batch(3, 2000, TEXT, 4, 1 << 20);
-    // Buffers of the journal and the store are memory too.
+    // Buffers of the journal and the store are allocated first.
     assert_eq!(take(&lake, &batch(4, 100, TEXT, 4, 1)).outcome.given, 100);
     let mut last = peak();
     let mut grows_little = |what: &str, more: usize| {
         let now = peak().max(last);
         assert!(now - last <= GROWN_MAX + more as u64, "{what}: {} bytes", now - last);
-        // The peak is what there is now.
+        // Resets the peak to the current memory.
         std::fs::write("/proc/self/clear_refs", "5").expect("allowed");
         last = peak();
     };
@@ -90,8 +90,7 @@ fn what_spans_share_is_kept_once() {
     grows_little("a search in memory", 0);
     lake.write_files().expect("written");
     grows_little("a file is written", of_bytes.len() + of_text.len());
-    // Parts of the requests are in memory and in a file now, so that all of their spans have to be
-    // put together.
+    // The requests are partly in memory and partly in a file now, so their spans must be merged.
     for trace in [1, 2] {
         take(&lake, &batch(trace, 1, TEXT, 1, 1));
     }
@@ -100,11 +99,11 @@ fn what_spans_share_is_kept_once() {
         assert!(page.requests.iter().any(|request| request.spans == 121));
     }
     grows_little("a search in a file", of_bytes.len() + of_text.len());
-    // Of many long values of a tag, those are kept that are answered.
+    // Of many long values of a tag, only those in the answer are held.
     let distinct: Vec<u8> =
         (0..48).flat_map(|number| batch(5, 1, TEXT, 1, (1 << 20) - number)).collect();
     assert_eq!(take(&lake, &distinct).outcome.given, 48);
-    // Columns that grow take some times as much as is sent.
+    // Growing columns take a multiple of the batch.
     grows_little("long values are taken", 4 * distinct.len());
     let values = lake.tag_values("key 0", 1000).expect("values");
     let bytes: usize = values.iter().map(String::len).sum();

@@ -1,4 +1,4 @@
-//! What was acknowledged is there, whatever happens to the disk and the power.
+//! Acknowledged spans survive failures of the disk and of the power.
 
 use blkkin_journal::testing::{Random, SimulatedDisk};
 use blkkin_lake::{Lake, Opened, Options, Retention};
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// Spans of a request that is sent.
+/// Number of spans of a request.
 const SPANS: u64 = 3;
 
 fn options() -> Options {
@@ -19,12 +19,12 @@ fn options() -> Options {
         file_spans: 60,
         merge_files: 2,
         merged_spans_max: 300,
-        // One file at a time is in memory, and loaded again and again.
+        // Only one file is cached, so files are loaded again and again.
         cache_bytes_max: 0,
         journal: blkkin_journal::Options {
             segment_bytes: 64 << 10,
             total_bytes_max: 1 << 20,
-            // Batches are some records each.
+            // A batch takes several records.
             payload_bytes_max: 256,
             retry_after: Duration::from_millis(5),
             ..blkkin_journal::Options::default()
@@ -38,7 +38,7 @@ fn trace_id(number: u64) -> TraceId {
     TraceId::from_number(id).expect("not 0")
 }
 
-/// The batch of a number of requests.
+/// The batch of a range of requests.
 fn batch(numbers: std::ops::Range<u64>) -> Vec<u8> {
     let services = ["guest", "nbd", "disk"];
     let mut spans = Vec::new();
@@ -76,7 +76,7 @@ fn open(disk: &SimulatedDisk) -> Result<(Lake, Opened), blkkin_lake::Error> {
     Lake::open_on(Arc::new(disk.clone()), options())
 }
 
-/// The requests that are found, all of whose spans must be there once.
+/// The requests in the store. Asserts that each of their spans is there once.
 fn found(lake: &Lake) -> BTreeSet<u64> {
     let page = lake.search(&Query::new(100_000)).expect("found");
     assert!(page.next.is_none());
@@ -91,7 +91,7 @@ fn found(lake: &Lake) -> BTreeSet<u64> {
     numbers
 }
 
-/// Sends requests until something fails, and notes those that were acknowledged.
+/// Sends batches until one fails, and notes the acknowledged requests.
 fn send(lake: &Lake, from: u64, batches: u64, acknowledged: &mut BTreeSet<u64>) {
     for place in 0..batches {
         let numbers = from + place * 4..from + place * 4 + 4;
@@ -113,7 +113,7 @@ fn check(lake: &Lake, acknowledged: &BTreeSet<u64>, why: &str) {
     assert_eq!(counters.kept, found.len() as u64 * SPANS, "{why}: {counters:?}");
 }
 
-/// Power ends at any operation; then at another one of what follows.
+/// The power fails at each operation, then again at an operation of the recovery.
 #[test]
 fn acknowledged_spans_outlive_the_power() {
     let seed = std::env::var("TEST_SEED").map_or(1, |seed| seed.parse().expect("a number"));
@@ -145,7 +145,7 @@ fn acknowledged_spans_outlive_the_power() {
     }
 }
 
-/// An operation fails, or some do, and then the disk is well again.
+/// One or several operations fail, then the disk works again.
 #[test]
 fn operations_that_fail_lose_nothing() {
     let mut random = Random::new(7);
@@ -176,9 +176,9 @@ fn operations_that_fail_lose_nothing() {
     }
 }
 
-/// What was refused had a number in the journal. When files had been made up to there, and the journal had not begun a
-/// new segment at the end, what got that number after the next start was taken for something that is in a file: it was
-/// not found after the start that followed.
+/// Records of rejected batches had sequence numbers in the journal. If files had been flushed up to
+/// those numbers and the journal had no new segment at its end, the next record with such a number
+/// was mistaken for one that is in a file, and was not found after the start that followed.
 #[test]
 fn numbers_of_refused_batches_are_given_again() {
     for operation in 0..40 {
@@ -191,7 +191,7 @@ fn numbers_of_refused_batches_are_given_again() {
             assert!(accept(&lake, &batch(100..104)).is_err());
             disk.repair();
             disk.end_power_at(disk.operations() + operation);
-            // It may come too late.
+            // The failure may come too late to affect this flush.
             let _ = lake.write_files();
         }
         disk.cut_power();
@@ -204,15 +204,15 @@ fn numbers_of_refused_batches_are_given_again() {
     }
 }
 
-/// With a journal that does not try again by itself.
+/// Opens a store whose journal does not retry by itself.
 fn open_patient(disk: &SimulatedDisk) -> Result<(Lake, Opened), blkkin_lake::Error> {
     let retry_after = Duration::from_secs(3600);
     let journal = blkkin_journal::Options { retry_after, ..options().journal };
     Lake::open_on(Arc::new(disk.clone()), Options { journal, ..options() })
 }
 
-/// A file that the system does not let us read when the store is opened may be whole. It is told, and is there again
-/// when it can be read; it used to be put aside for good.
+/// A file that the system refuses to read when the store is opened may be intact. It is reported,
+/// and returns once it can be read; it used to be put aside for good.
 #[test]
 fn files_that_cannot_be_read_for_now_come_back() {
     let disk = SimulatedDisk::new(6);
@@ -234,7 +234,7 @@ fn files_that_cannot_be_read_for_now_come_back() {
             assert!(opened.damage[0].contains("tried again at the next start"), "{opened:?}");
             let counters = lake.counters();
             assert!(counters.lost > 0 && counters.kept + counters.lost == counters.accepted);
-            // What is written meanwhile does without it.
+            // Spans are written without that file meanwhile.
             send(&lake, 1000 * (life as u64 + 1), 2, &mut acknowledged);
             lake.write_files().expect("written");
         }
@@ -250,8 +250,7 @@ fn span_files(disk: &SimulatedDisk) -> Vec<String> {
     disk.names().into_iter().filter(|name| name.ends_with(".parquet")).collect()
 }
 
-/// Files are tried to be written again and again while there is no room. What comes of it must not take what becomes
-/// free.
+/// Flushes are retried while the disk is full. Failed attempts must leave no files that take room.
 #[test]
 fn tries_leave_nothing_behind() {
     let disk = SimulatedDisk::new(8);
@@ -265,7 +264,8 @@ fn tries_leave_nothing_behind() {
     };
     let before = span_files(&disk).len();
     send(&lake, 100, 4, &mut acknowledged);
-    // There is room for some of a file, then for all of it and not for a manifest, or for one copy of that.
+    // Room for a part of a file, then for a file without a manifest, then for one copy of the
+    // manifest.
     for free in (0..12 << 10).step_by(512) {
         disk.set_capacity(Some(used() + free));
         let _ = lake.write_files();
@@ -282,7 +282,7 @@ fn tries_leave_nothing_behind() {
     assert_eq!(found(&lake), acknowledged);
 }
 
-/// A full disk turns batches away, and takes them again when there is room.
+/// A full disk rejects batches until there is room again.
 #[test]
 fn a_full_disk_is_a_state() {
     let disk = SimulatedDisk::new(3);
@@ -314,7 +314,7 @@ fn a_full_disk_is_a_state() {
     assert!(acknowledged.is_subset(&found(&lake)));
 }
 
-/// A byte that has changed costs what it is part of, and is told.
+/// A changed byte affects only the structure that it belongs to, and is reported.
 #[test]
 fn damage_stays_where_it_is() {
     let disk = SimulatedDisk::new(5);
@@ -338,7 +338,7 @@ fn damage_stays_where_it_is() {
             let why = format!("{name} at {at}");
             let (lake, opened) = open(&copy).unwrap_or_else(|error| panic!("{why}: {error}"));
             let page = lake.search(&Query::new(100_000)).expect("the rest answers");
-            // What is left out was told; what is there is as it was sent.
+            // Missing spans were reported, and all others are as sent.
             let whole = page.requests.iter().filter(|request| request.spans == SPANS).count();
             assert!(
                 whole == acknowledged.len()
@@ -351,8 +351,8 @@ fn damage_stays_where_it_is() {
     }
 }
 
-/// A file that cannot be read is neither merged nor asked again and again: it is counted, and the others are merged and
-/// answer.
+/// An unreadable file is counted, but neither merged nor verified repeatedly. Other files are
+/// merged and answer queries.
 #[test]
 fn damaged_files_are_left_alone() {
     let disk = SimulatedDisk::new(9);
@@ -368,7 +368,7 @@ fn damaged_files_are_left_alone() {
     let mut files: Vec<String> = disk.names().into_iter().filter(is_file).collect();
     files.sort();
     assert_eq!(files.len(), 5);
-    // The first page's bytes; its file can be opened.
+    // Bytes of the first page; the file can still be opened.
     let mut bytes = disk.bytes(&files[2]).expect("is there");
     bytes[40] ^= 1;
     disk.set_bytes(&files[2], bytes);
@@ -381,7 +381,7 @@ fn damaged_files_are_left_alone() {
         left.len() == 3 && left.contains(&files[2]) && lake.counters().damaged > 0
     });
     assert!(settled, "{:?} {:?}", files_now(), lake.counters());
-    // The first two are one file, and so are the last two; nothing else is tried any more.
+    // The first two files are merged, and so are the last two; nothing else is attempted.
     let operations = disk.operations();
     std::thread::sleep(Duration::from_millis(1500));
     assert_eq!(disk.operations(), operations, "it is tried again");
@@ -401,7 +401,7 @@ fn damaged_files_are_left_alone() {
     assert!(!lake.links(blkkin_store::Window::ALL).expect("an answer").is_empty());
 }
 
-/// Writes so many files of 20 requests each, and cuts some off, so that they cannot be opened.
+/// Writes `count` files of 20 requests each, and truncates some so that they cannot be opened.
 fn cut_files(disk: &SimulatedDisk, count: u64, is_cut: impl Fn(usize) -> bool) -> Vec<String> {
     let one_by_one = Options { merge_files: usize::MAX, ..options() };
     {
@@ -428,8 +428,8 @@ fn aside(disk: &SimulatedDisk) -> Vec<String> {
     names
 }
 
-/// What is found damaged is put aside, as much of it as there is room for, and told once: the next start finds nothing
-/// new, and loses nothing more.
+/// Damaged files are put aside within the limits, and reported once: the next start finds no new
+/// damage and loses nothing more.
 #[test]
 fn damaged_files_are_put_aside_within_limits() {
     let disk = SimulatedDisk::new(12);
@@ -454,7 +454,7 @@ fn damaged_files_are_put_aside_within_limits() {
     }
 }
 
-/// Nor does a store that finds much damage again and again fill its directory.
+/// Repeated damage does not fill the directory.
 #[test]
 fn damaged_files_are_not_kept_without_number() {
     let disk = SimulatedDisk::new(13);
@@ -468,7 +468,8 @@ fn damaged_files_are_not_kept_without_number() {
     assert_eq!((lake.counters().lost, lake.counters().kept), (70 * 60, 0));
 }
 
-/// What was put aside counts for the room that a store may take, and goes before what can be read.
+/// Files that were put aside count for the size limit of retention, and are removed before intact
+/// files.
 #[test]
 fn damaged_files_have_no_room_of_their_own() {
     let disk = SimulatedDisk::new(14);
@@ -486,7 +487,7 @@ fn damaged_files_have_no_room_of_their_own() {
     let names = disk.names().into_iter().filter(good);
     let good_bytes =
         names.map(|name| disk.bytes(&name).expect("is there").len() as u64).sum::<u64>();
-    // Room for all that is good, and for one of the others; then for less than what is good.
+    // Room for all intact files and one of the others, then for less than the intact files.
     for (bytes, aside_left, kept) in
         [(good_bytes + all.aside_bytes / 2, 1, 180), (good_bytes - 1, 0, 120)]
     {
@@ -500,7 +501,7 @@ fn damaged_files_have_no_room_of_their_own() {
     }
 }
 
-/// A damaged file that cannot be put aside just now is not removed instead.
+/// A damaged file that cannot be put aside is not removed instead.
 #[test]
 fn damaged_files_that_cannot_be_put_aside_stay() {
     let disk = SimulatedDisk::new(15);
@@ -537,8 +538,8 @@ fn condition(filter: &str) -> blkkin_store::Condition {
     blkkin_store::Condition::parse(filter).expect("a condition")
 }
 
-/// Room for some bytes is made by removing the oldest files, which were not merged for nothing before; what is left is
-/// all that came last.
+/// The oldest files are removed to make room, and are not merged in vain before. The newest spans
+/// are kept.
 #[test]
 fn room_is_made_by_the_oldest_files() {
     let disk = SimulatedDisk::new(4);
@@ -577,8 +578,8 @@ fn room_is_made_by_the_oldest_files() {
     assert_eq!(lake.links(blkkin_store::Window::ALL).expect("an answer"), links);
 }
 
-/// A file that the system does not let us read for a moment is not damaged: it is tried again, and
-/// merged with the others when it can be read.
+/// A file that the system refuses to read for a moment is not damaged. It is verified again and
+/// merged with the others once it can be read.
 #[test]
 fn a_moment_without_reads_is_no_damage() {
     let disk = SimulatedDisk::new(16);

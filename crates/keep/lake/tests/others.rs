@@ -1,4 +1,5 @@
-//! Others read the files as they lie, whenever they like, by a pattern of names: what they find is whole.
+//! Other programs may read the Parquet files at any time, by a pattern of names: all files that
+//! they find are complete.
 
 use blkkin_lake::{Lake, Options, Retention};
 use blkkin_model::{SpanId, SpanRef, TraceId};
@@ -9,12 +10,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc;
 
-/// How many files with that ending there are. Each has what Parquet begins and ends with.
+/// Counts the files with this extension. Asserts that each starts and ends as Parquet.
 fn look(directory: &Path) -> usize {
     let mut seen = 0;
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
-        // It may be gone by now, as it was merged.
+        // The file may have been merged and removed.
         if let (true, Ok(bytes)) =
             (path.extension().is_some_and(|it| it == "parquet"), fs::read(&path))
         {
@@ -26,7 +27,7 @@ fn look(directory: &Path) -> usize {
     seen
 }
 
-/// Has who looks come to an end, also if something is wrong.
+/// Stops the reading thread, also on a panic.
 struct AtEnd<'e>(&'e AtomicBool);
 
 impl Drop for AtEnd<'_> {

@@ -1,4 +1,4 @@
-//! The slowest requests are found soon, also where very many took the same time.
+//! The slowest requests are found quickly, even if very many have the same duration.
 
 use blkkin_lake::{Lake, Options};
 use blkkin_model::{SpanId, SpanRef, TraceId};
@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 const REQUESTS: u64 = 300_000;
 
-/// How long a page may take.
+/// Time limit for a page.
 const TOOK_MAX: Duration = Duration::from_secs(1);
 
-/// A request: its id, how long it took, and its name.
+/// A request: trace id, duration and name.
 type Request = (TraceId, Option<u64>, &'static str);
 
-/// Requests in no order of their ids, with as many different durations as is said; with none, they
-/// have none. Some have an upper half of their id.
+/// Requests in random order of ids, with this many distinct durations; with 0, without durations.
+/// Some have an upper half of the id.
 fn requests(durations: u64) -> Vec<Request> {
     let request = |number: u64| {
         let low = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -44,7 +44,7 @@ fn give(lake: &Lake, requests: &[Request]) {
     }
 }
 
-/// Asks for some pages, and compares them with what all requests say.
+/// Reads some pages, and compares them with a sorted list of all requests.
 fn check(lake: &Lake, requests: &[Request], filter: &str, what: &str) {
     let conditions = match filter {
         "" => Vec::new(),

@@ -1,9 +1,9 @@
-//! Cancellation of questions. Start at [`Cancel`].
+//! Cancellation of queries. Start at [`Cancel`].
 //!
-//! The flag belongs to the thread that runs the question, so that loops deep in a scan see it
-//! without a parameter in each function above them. A scan that sees it ends early, with whatever
-//! it has; the store's method above all scans then returns [`Error::Cancelled`] ([`check`]), so
-//! that no partial answer leaves the store.
+//! The flag belongs to the thread that runs the query, so that loops deep in a scan see it without
+//! a parameter in each function above them. A cancelled scan ends early with a partial result. The
+//! store's method above all scans then returns [`Error::Cancelled`] ([`check`]), so that no partial
+//! answer leaves the store.
 
 use crate::Error;
 use std::cell::RefCell;
@@ -14,41 +14,39 @@ thread_local! {
     static CURRENT: RefCell<Option<Cancel>> = const { RefCell::new(None) };
 }
 
-/// Cancels a question that runs on another thread.
+/// Handle that cancels a query on another thread.
 #[derive(Clone, Debug, Default)]
 pub struct Cancel(Arc<AtomicBool>);
 
 impl Cancel {
-    /// Has the question end soon. It cannot be taken back.
+    /// Cancels the query. This cannot be undone.
     pub fn cancel(&self) {
-        // Nothing else is read after it.
+        // Relaxed: the flag guards no other data.
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Runs a question, or a part of one on another thread, that this cancels.
+    /// Runs a query, or a part of one, that this handle cancels.
     pub fn run<T>(&self, question: impl FnOnce() -> T) -> T {
-        let _before = Before(CURRENT.replace(Some(self.clone())));
+        let _restore = RestoreOnDrop(CURRENT.replace(Some(self.clone())));
         question()
     }
 
-    /// The one that cancels what this thread runs. Parts of a question that run on other threads
-    /// need it.
+    /// The handle of the query that this thread runs. Parts of the query on other threads need it.
     pub fn current() -> Cancel {
         CURRENT.with_borrow(Option::clone).unwrap_or_default()
     }
 }
 
-/// Puts back what was there before, also if the question panics.
-struct Before(Option<Cancel>);
+/// Restores the previous handle, even if the query panics.
+struct RestoreOnDrop(Option<Cancel>);
 
-impl Drop for Before {
+impl Drop for RestoreOnDrop {
     fn drop(&mut self) {
         CURRENT.set(self.0.take());
     }
 }
 
-/// Whether the question that this thread runs is cancelled. Costs little enough to be asked for
-/// each row.
+/// Returns whether the query that this thread runs is cancelled. Cheap enough for a call per row.
 #[inline]
 pub fn is_cancelled() -> bool {
     CURRENT.with_borrow(|current| {
@@ -56,7 +54,7 @@ pub fn is_cancelled() -> bool {
     })
 }
 
-/// An error if the question that this thread runs is cancelled.
+/// Returns an error if the query that this thread runs is cancelled.
 pub fn check() -> Result<(), Error> {
     if is_cancelled() { Err(Error::Cancelled) } else { Ok(()) }
 }

@@ -1,4 +1,4 @@
-//! What a span must be. Start at [`Condition`].
+//! [`Condition`]: a predicate on spans.
 
 mod field;
 mod parse;
@@ -13,95 +13,98 @@ use blkkin_filter::Glob;
 use blkkin_model::{Kind, Origin, SpanRef, Status, TraceId, ValueRef};
 use std::borrow::Cow;
 
-/// What a span must be, as a tree whose leaves are about one thing each, so that a store can look at that alone.
+/// Predicate on a span, as a tree. Each leaf tests a single field, so that a store can evaluate it
+/// on the column of that field alone.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Condition {
-    /// All hold. With none of them: any span.
+    /// Conjunction. An empty one holds for every span.
     All(Vec<Condition>),
-    /// One holds. With none of them: no span.
+    /// Disjunction. An empty one holds for no span.
     Any(Vec<Condition>),
-    /// It does not hold.
+    /// Negation.
     Not(Box<Condition>),
-    /// A text that each span has one of. Case does not matter.
+    /// Test on one of the texts that every span has, ignoring case.
     Text(TextField, TextTest),
-    /// What it is to its parent.
+    /// The span has this kind.
     Kind(Kind),
-    /// It failed.
+    /// The span failed.
     Error,
-    /// Its sender said that it ended well, which spans that did not fail need not have.
+    /// The sender marked the span as successful. Spans that did not fail need not be marked.
     StatusOk,
-    /// It is of this request. Of an id of 64 bits, the lower half of a longer one counts.
+    /// The span belongs to this request. An id of 64 bits matches the lower half of longer ones.
     TraceId(TraceId),
-    /// It has no parent.
+    /// The span has no parent.
     Root,
-    /// It took from so many nanoseconds to so many, both included. Without a duration it does not hold.
+    /// The duration is in this inclusive range of nanoseconds. Does not hold without a duration.
     Duration(u64, u64),
-    /// It started from then to then, both included. Without a start it does not hold.
+    /// The start is in this inclusive range. Does not hold without a start.
     Start(u64, u64),
-    /// It has a tag with this key for which this holds.
+    /// A tag with this key passes the test.
     Tag(String, TagTest),
-    /// It has an annotation whose text is like this.
+    /// The text of an annotation passes the test.
     Annotation(TextTest),
-    /// It has an event whose name is like this.
+    /// The name of an event passes the test.
     Event(TextTest),
-    /// It has an event with this attribute, for which this holds.
+    /// An attribute of an event with this key passes the test.
     EventAttribute(String, TagTest),
-    /// It has a link: to this request, if one is named.
+    /// The span has a link, to this request if one is given.
     Link(Option<TraceId>),
-    /// It has a link with this attribute, for which this holds.
+    /// An attribute of a link with this key passes the test.
     LinkAttribute(String, TagTest),
-    /// One of its texts is like this: service, other end, name, an annotation or a tag's value. Case does not matter.
+    /// A text of the span passes the test, ignoring case: service, remote service, name, an
+    /// annotation, or a tag's value.
     AnyText(TextTest),
 }
 
-/// A text that each span has one of, which may be empty.
+/// Text field that every span has. It may be empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TextField {
-    /// Who recorded it.
+    /// Service that recorded the span.
     Service,
-    /// Who is at the other end.
+    /// Service at the other end.
     RemoteService,
-    /// What was done.
+    /// Name of the operation.
     Name,
 }
 
-/// What a text must be.
+/// Test on a text.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TextTest {
-    /// This.
+    /// Equal to this text.
     Is(String),
-    /// Like this.
+    /// Matches this pattern.
     Like(Glob),
     /// Not empty.
     Present,
 }
 
-/// What a tag's value must be. The last tag of a span with a key counts: its own, if its resource has the key too.
+/// Test on a tag's value. Of several tags with one key, the last one counts: the span's own rather
+/// than its resource's.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TagTest {
-    /// Whatever it is.
+    /// Any value.
     Present,
-    /// Text, or what is printed for a value, which is this or like this.
+    /// The value as text, as it would be printed, passes the test.
     Text(TextTest),
-    /// A number, or text that is one, from the first to the last, both included.
+    /// A number, or text that is one, in an inclusive range.
     Number(Number, Number),
-    /// A number, or text that is one, less than this.
+    /// A number, or text that is one, less than this one.
     Below(Number),
-    /// A number, or text that is one, greater than this.
+    /// A number, or text that is one, greater than this one.
     Above(Number),
 }
 
-/// A number to compare with, whole if the text was.
+/// Number to compare with; an integer if it was written as one.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub enum Number {
-    /// Whole.
+    /// Integer.
     Int(i64),
-    /// Any.
+    /// Floating-point number.
     Float(f64),
 }
 
 impl Condition {
-    /// Whether a span is like this.
+    /// Returns whether the condition holds for a span.
     pub fn holds(&self, span: &SpanRef<'_>) -> bool {
         match self {
             Condition::All(parts) => parts.iter().all(|part| part.holds(span)),
@@ -123,7 +126,7 @@ impl Condition {
             Condition::Annotation(test) => span
                 .annotations
                 .iter()
-                // One span may have megabytes of them, and a condition thousands of patterns.
+                // A span may have megabytes of annotations, and a condition thousands of patterns.
                 .any(|annotation| !is_cancelled() && test.holds_of(annotation.value, Case::Counts)),
             Condition::Event(test) => span.annotations.iter().any(|annotation| {
                 !is_cancelled()
@@ -149,7 +152,8 @@ impl Condition {
     }
 }
 
-/// Whether two ids name one request. Of an id of 64 bits, the lower half of a longer one counts.
+/// Returns whether two ids name the same request. An id of 64 bits matches the lower half of longer
+/// ones.
 fn is_same(one: TraceId, other: TraceId) -> bool {
     let is_short = !one.is_wide() || !other.is_wide();
     one == other || is_short && one.low() == other.low()
@@ -164,7 +168,7 @@ fn links_of<'s>(span: &'s SpanRef<'_>) -> impl Iterator<Item = SpanLink<'s>> {
 }
 
 impl TextField {
-    /// A span's.
+    /// The field of a span.
     pub fn of<'a>(self, span: &SpanRef<'a>) -> &'a str {
         match self {
             TextField::Service => span.local.service,
@@ -174,17 +178,17 @@ impl TextField {
     }
 }
 
-/// Whether the case of ASCII letters matters.
+/// Treatment of the case of ASCII letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Case {
-    /// It does.
+    /// Case is significant.
     Counts,
-    /// It does not. Patterns must be in lower case.
+    /// Case is ignored. Patterns must be in lower case.
     Ignored,
 }
 
 impl TextTest {
-    /// Whether a text is like this. One that is empty is not present, and thus nothing that is asked for.
+    /// Returns whether a text passes. An empty text counts as absent and never passes.
     pub fn holds_of(&self, text: &str, case: Case) -> bool {
         if text.is_empty() {
             return false;
@@ -202,7 +206,7 @@ impl TextTest {
 }
 
 impl TagTest {
-    /// Whether a value is like this.
+    /// Returns whether a value passes.
     pub fn holds_of(&self, value: ValueRef<'_>) -> bool {
         match self {
             TagTest::Present => true,
@@ -217,7 +221,7 @@ impl TagTest {
     }
 }
 
-/// A value as text, as it is shown.
+/// A value as text for display.
 pub fn text_of(value: ValueRef<'_>) -> Cow<'_, str> {
     match value {
         ValueRef::Str(text) => Cow::Borrowed(text),
@@ -229,7 +233,7 @@ pub fn text_of(value: ValueRef<'_>) -> Cow<'_, str> {
 }
 
 impl Number {
-    /// The number that a value is, or that its text says. The words for numbers that are infinite or none are text.
+    /// The number of a value, or of its text. Text for infinities and NaN is not a number.
     pub fn of(value: ValueRef<'_>) -> Option<Number> {
         match value {
             ValueRef::Int(number) => Some(Number::Int(number)),

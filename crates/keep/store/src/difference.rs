@@ -1,95 +1,97 @@
-//! Which words spans in a box say, and which others do: a box of time and of durations. Start at [`Tally`].
+//! Comparison of spans in a box of start times and durations with other spans, by their words.
+//! Start at [`Tally`].
 
 use crate::{Window, text_of};
 use blkkin_model::{Kind, SpanRef, Status};
 use std::collections::HashMap;
 
-/// Most different values that are counted.
+/// Maximum number of distinct values that are counted.
 const VALUES_MAX: usize = 1 << 16;
 
-/// Values that are longer, with their keys, are not counted.
+/// Maximum size of a counted value with its key, in bytes.
 const BYTES_MAX: usize = 512;
 
-/// Spans that started then and took so long, all ends included.
+/// Box of start times and durations, all bounds inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Area {
-    /// When they started.
+    /// Start times.
     pub window: Window,
-    /// How long they took at least.
+    /// Minimum duration.
     pub least_ns: u64,
-    /// And at most.
+    /// Maximum duration.
     pub greatest_ns: u64,
 }
 
-/// What a word is said of.
+/// Field of a span that a word is the value of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Topic<K> {
-    /// The service that recorded the span.
+    /// Service that recorded the span.
     Service,
-    /// What was done.
+    /// Name of the operation.
     Name,
-    /// What it is to its parent, if that is said.
+    /// Kind of the span, if it has one.
     Kind,
-    /// `error` if it failed, `ok` if that was said.
+    /// `error` for failed spans, `ok` for spans marked as successful.
     Status,
     /// The tag with this key.
     Tag(K),
 }
 
-/// Which words were said how often, inside of a box and outside of it.
+/// Counts of words inside and outside of a box.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Difference {
-    /// Spans in the box.
+    /// Number of spans in the box.
     pub inside: u64,
-    /// Other spans that were looked at.
+    /// Number of other spans that were examined.
     pub outside: u64,
-    /// That is about one of so many.
+    /// Sampling rate of the other spans: about one in this many was examined.
     pub outside_one_in: u64,
-    /// Different words, in order of topic and value.
+    /// Distinct words, in order of topic and value.
     pub values: Vec<Spoken>,
-    /// How often words were said that are not among them, as they are too many or too long.
+    /// Number of occurrences of words that are not listed, because they were too many or too long.
     pub left_out: u64,
 }
 
-/// How often a word was said.
+/// Counts of one word.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Spoken {
-    /// Of what.
+    /// Field of the word.
     pub topic: Topic<String>,
     /// The word.
     pub value: String,
-    /// How many spans in the box say it.
+    /// Number of spans in the box with this word.
     pub inside: u64,
-    /// How many others.
+    /// Number of other spans with this word.
     pub outside: u64,
 }
 
-/// Counts words, those that are said inside of a box first: they are counted rightly then, whatever is said outside.
+/// Counter of words. If the spans inside of the box are added first, their counts are exact,
+/// whatever follows from outside.
 #[derive(Debug, Default)]
 pub struct Tally {
     inside: u64,
     outside: u64,
-    /// Of the topics that are no tags.
-    own: [Values; 4],
-    tags: HashMap<String, Values>,
+    /// Counts of the topics other than tags.
+    own: [WordCounts; 4],
+    tags: HashMap<String, WordCounts>,
     count: usize,
-    /// Of those, which were not said inside.
+    /// Number of counted words that only occurred outside.
     others: usize,
     left_out: u64,
 }
 
-/// How often each value was said inside and outside.
-type Values = HashMap<String, [u64; 2]>;
+/// Counts of each value inside and outside.
+type WordCounts = HashMap<String, [u64; 2]>;
 
 impl Area {
-    /// Whether a span is in it that started then and took so long.
+    /// Returns whether a span with this start and duration is in the box.
     #[inline]
     pub fn holds(&self, start_ns: u64, duration_ns: u64) -> bool {
         self.window.holds(start_ns) && (self.least_ns..=self.greatest_ns).contains(&duration_ns)
     }
 }
 
-/// Calls `each` with all that is counted of a span. The last tag with a key counts.
+/// Calls `each` with the words of a span. Of several tags with one key, the last one counts.
 pub fn words_of<'a>(span: &SpanRef<'a>, mut each: impl FnMut(Topic<&'a str>, &str)) {
     let status = if span.is_error() {
         "error"
@@ -115,7 +117,7 @@ pub fn words_of<'a>(span: &SpanRef<'a>, mut each: impl FnMut(Topic<&'a str>, &st
     }
 }
 
-/// The word for what a span is to its parent; empty if that is not said.
+/// The word for a kind; empty for an unspecified one.
 fn kind_word(kind: Kind) -> &'static str {
     match kind {
         Kind::Unspecified => "",
@@ -128,7 +130,7 @@ fn kind_word(kind: Kind) -> &'static str {
 }
 
 impl Tally {
-    /// Counts spans in the box, or others.
+    /// Counts spans without their words.
     pub fn add_spans(&mut self, is_inside: bool, count: u64) {
         *(if is_inside { &mut self.inside } else { &mut self.outside }) += count;
     }
@@ -139,12 +141,12 @@ impl Tally {
         words_of(span, |topic, word| self.add(is_inside, topic, word, 1));
     }
 
-    /// Spans in the box, and other spans.
+    /// Number of spans inside and outside.
     pub fn spans(&self) -> [u64; 2] {
         [self.inside, self.outside]
     }
 
-    /// Adds what another one has counted.
+    /// Adds the counts of another tally.
     pub fn merge(&mut self, other: &Tally) {
         self.inside += other.inside;
         self.outside += other.outside;
@@ -152,7 +154,7 @@ impl Tally {
         let topics = [Topic::Service, Topic::Name, Topic::Kind, Topic::Status];
         let own = topics.into_iter().zip(&other.own);
         let tags = other.tags.iter().map(|(key, values)| (Topic::Tag(key.as_str()), values));
-        let all: Vec<(Topic<&str>, &Values)> = own.chain(tags).collect();
+        let all: Vec<(Topic<&str>, &WordCounts)> = own.chain(tags).collect();
         for (is_inside, side) in [(true, 0), (false, 1)] {
             for (topic, values) in &all {
                 for (value, counts) in *values {
@@ -162,7 +164,7 @@ impl Tally {
         }
     }
 
-    /// Counts a word that so many spans say.
+    /// Counts a word that occurs in `count` spans.
     pub fn add(&mut self, is_inside: bool, topic: Topic<&str>, word: &str, count: u64) {
         if count == 0 {
             return;
@@ -191,20 +193,20 @@ impl Tally {
         self.others += usize::from(!is_inside);
     }
 
-    fn values(&mut self, topic: Topic<&str>) -> Option<&mut Values> {
+    fn values(&mut self, topic: Topic<&str>) -> Option<&mut WordCounts> {
         match topic {
             Topic::Tag(key) => self.tags.get_mut(key),
             own => own.place().map(|place| &mut self.own[place]),
         }
     }
 
-    /// Makes room for a word if there is none: those go that were said least. What was said inside does not go for what
-    /// is said outside.
+    /// Makes room for a word by evicting the rarer half. Words from inside are not evicted for
+    /// words from outside.
     fn has_room(&mut self, is_inside: bool) -> bool {
         if self.count < VALUES_MAX {
             return true;
         }
-        // All are not looked through again and again for a few.
+        // Evicting looks at all words, so it must free many at once.
         if !is_inside && self.others < VALUES_MAX / 16 {
             return false;
         }
@@ -230,7 +232,7 @@ impl Tally {
         true
     }
 
-    /// What was counted.
+    /// Returns the counts.
     pub fn finish(self) -> Difference {
         let Tally { inside, outside, own, tags, left_out, .. } = self;
         let topics = [Topic::Service, Topic::Name, Topic::Kind, Topic::Status];
@@ -250,7 +252,7 @@ impl Tally {
 }
 
 impl Topic<&str> {
-    /// Its place among those that are no tags.
+    /// Index of the topic among those other than tags.
     fn place(self) -> Option<usize> {
         match self {
             Topic::Service => Some(0),

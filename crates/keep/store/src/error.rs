@@ -1,18 +1,18 @@
-//! Why a question is not answered.
+//! [`Error`]: failures of queries.
 
 use std::fmt;
 
-/// Why a question is not answered.
+/// Error of a query.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The question makes no sense to this store.
+    /// The store does not support this query.
     Question(String),
-    /// It takes too long, or more memory than a question may take.
+    /// The query takes too long, or more memory than allowed.
     TooLarge(String),
-    /// It was cancelled: it ran for too long, or nobody waits for the answer any more.
+    /// The query was cancelled: it ran for too long, or its client left.
     Cancelled,
-    /// What is kept cannot be read. Says what, and where.
+    /// Stored data cannot be read. The text says which.
     Damaged(String),
 }
 

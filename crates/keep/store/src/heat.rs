@@ -1,28 +1,28 @@
-//! How long spans took over time, counted in cells. Start at [`Heat`].
+//! [`Heat`]: a heat map of spans by start and duration.
 
 use crate::Window;
 
-/// Rows of durations: one for 0, and four for each power of two.
+/// Number of rows: one for the duration 0, and four for each power of two.
 const ROWS: usize = 1 + 4 * u64::BITS as usize;
 
-/// What is between two powers of two, in steps that are alike on a scale of powers: 2⁶³ times the first, second and
-/// third power of the fourth root of two, without its fraction.
+/// Boundaries of the four rows within a power of two, on a logarithmic scale: 2⁶³ times the first,
+/// second and third power of the fourth root of two, rounded down.
 const STEPS: [u64; 3] =
     [10_968_499_650_544_839_023, 13_043_817_825_332_782_212, 15_511_800_964_685_064_948];
 
-/// Counts spans by when they started, in columns that are equally wide, and by how long they took, in rows of which
-/// each power of two has four.
+/// Heat map: counts of spans by start, in columns of equal width, and by duration, in four rows for
+/// each power of two.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heat {
     window: Window,
     columns: usize,
     column_ns: u64,
-    /// Column by column.
+    /// Counts, column by column.
     counts: Vec<u64>,
 }
 
 impl Heat {
-    /// Nothing is counted yet. There is one column at least.
+    /// Creates an empty heat map with at least one column.
     pub fn new(window: Window, columns: usize) -> Heat {
         let columns = columns.max(1);
         let length = window.end_ns.saturating_sub(window.start_ns);
@@ -30,43 +30,43 @@ impl Heat {
         Heat { window, columns, column_ns, counts: vec![0; columns * ROWS] }
     }
 
-    /// Of which spans it is: those that started then.
+    /// Window of start times.
     pub fn window(&self) -> Window {
         self.window
     }
 
-    /// How many columns there are.
+    /// Number of columns.
     pub fn columns(&self) -> usize {
         self.columns
     }
 
-    /// How much time each of them is.
+    /// Width of a column in nanoseconds.
     pub fn column_ns(&self) -> u64 {
         self.column_ns
     }
 
-    /// Counts a span, if it started in the window.
+    /// Counts a span if it started in the window.
     #[inline]
     pub fn add(&mut self, start_ns: u64, duration_ns: u64) {
         if self.window.holds(start_ns) {
-            // The very last nanosecond may be behind the last column.
+            // The very last nanosecond may lie behind the last column.
             let column = ((start_ns - self.window.start_ns) / self.column_ns) as usize;
             self.counts[column.min(self.columns - 1) * ROWS + Heat::row(duration_ns)] += 1;
         }
     }
 
-    /// How many spans were counted.
+    /// Number of counted spans.
     pub fn spans(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Cells that have spans: column, row, and how many.
+    /// The nonempty cells: column, row and count.
     pub fn cells(&self) -> impl Iterator<Item = (usize, usize, u64)> + '_ {
         let counts = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
         counts.map(|(at, &count)| (at / ROWS, at % ROWS, count))
     }
 
-    /// The row of a duration; longer ones have greater rows.
+    /// The row of a duration. Longer durations have greater rows.
     #[inline]
     pub fn row(duration_ns: u64) -> usize {
         let Some(power) = duration_ns.checked_ilog2() else { return 0 };
@@ -75,8 +75,8 @@ impl Heat {
         1 + 4 * power as usize + steps
     }
 
-    /// The least and the greatest duration of a row; none if nothing takes so long: there are fewer whole numbers than
-    /// rows below 8.
+    /// The smallest and the greatest duration of a row. `None` for rows without any duration: below
+    /// 8, there are fewer integers than rows.
     pub fn bounds(row: usize) -> Option<(u64, u64)> {
         let (least, behind) = match row {
             0 => (0, Some(1)),
@@ -88,7 +88,7 @@ impl Heat {
     }
 }
 
-/// Where a row begins, but for the first.
+/// The smallest duration of a row other than the first.
 fn least(row: usize) -> Option<u64> {
     let (power, step) = ((row - 1) / 4, (row - 1) % 4);
     let shift = (u64::BITS - 1).checked_sub(power as u32)?;

@@ -1,27 +1,27 @@
-//! When something happened that is only counted: first and last. Start at [`Interval`].
+//! Times of counted events: the first and the last occurrence. Start at [`Interval`].
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// When something happened first, and last, since the program started; by the time of day as it was then, in
+/// First and last occurrence of an event since the program started, by the time of day, in
 /// nanoseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
-    /// The first time.
+    /// First occurrence.
     pub first_ns: u64,
-    /// The last, which is not before.
+    /// Last occurrence; not before the first.
     pub last_ns: u64,
 }
 
 impl Interval {
-    /// It happened again, or for the first time.
+    /// Notes an occurrence.
     pub fn note(interval: &mut Option<Interval>, now_ns: u64) {
-        // Where the clock was put back, the first time may be later than all others.
+        // If the clock was set back, the first occurrence may have the greatest time.
         let first_ns = interval.map_or(now_ns, |interval| interval.first_ns.min(now_ns));
         *interval = Some(Interval { first_ns, last_ns: now_ns });
     }
 
-    /// Both together.
+    /// The interval that covers both.
     pub fn and(self, other: Interval) -> Interval {
         Interval {
             first_ns: self.first_ns.min(other.first_ns),
@@ -30,17 +30,17 @@ impl Interval {
     }
 }
 
-/// A counter that all threads add to, and that knows when.
+/// Counter with times, shared by all threads.
 #[derive(Debug, Default)]
 pub struct DatedCounter {
     count: AtomicU64,
-    /// 0 is never.
+    /// 0 if the event has not occurred.
     first_ns: AtomicU64,
     last_ns: AtomicU64,
 }
 
 impl DatedCounter {
-    /// Adds to it.
+    /// Adds occurrences.
     pub fn add(&self, count: u64) {
         self.add_at(count, time_of_day_ns());
     }
@@ -55,15 +55,15 @@ impl DatedCounter {
         }
     }
 
-    /// How often it happened.
+    /// Number of occurrences.
     pub fn get(&self) -> u64 {
         self.count.load(Relaxed)
     }
 
-    /// When, if ever.
+    /// First and last occurrence; `None` if there was none.
     pub fn interval(&self) -> Option<Interval> {
         let (first_ns, last_ns) = (self.first_ns.load(Relaxed), self.last_ns.load(Relaxed));
-        // Others may be adding to it.
+        // Other threads may be adding meanwhile.
         (first_ns > 0).then_some(Interval { first_ns, last_ns: last_ns.max(first_ns) })
     }
 }

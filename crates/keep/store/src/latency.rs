@@ -1,40 +1,41 @@
-//! How long spans take, in numbers that can be added up. Start at [`Durations`].
+//! [`Durations`]: a mergeable histogram of durations.
 
 use blkkin_model::{SpanId, TraceId};
 
-/// Bits of a duration that count, beside the first one.
+/// Significant bits of a duration after the leading one.
 const DIGITS: u32 = 6;
 
-/// How many spans took how long. A duration is known to one part in 128; two of these can be added.
+/// Histogram of durations. Buckets have a relative error of at most 1/128. Histograms can be
+/// merged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Durations {
-    /// By code, in order, none with the count 0.
+    /// Counts by code, ascending; never 0.
     counts: Vec<(u16, u64)>,
 }
 
-/// How long spans that match take.
+/// Durations of the spans that match a query.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Latency {
-    /// All that match.
+    /// Histogram of all matching spans.
     pub durations: Durations,
-    /// Spans to look at, at most a few for each power of two, in order of duration.
+    /// Example spans, at most a few for each power of two, in order of duration.
     pub examples: Vec<Example>,
 }
 
-/// A span to look at.
+/// Example span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Example {
-    /// Its request.
+    /// Trace id.
     pub trace_id: TraceId,
-    /// The span.
+    /// Span id.
     pub id: SpanId,
-    /// How long it took.
+    /// Duration in nanoseconds.
     pub duration_ns: u64,
 }
 
 impl Durations {
-    /// The number that stands for a duration, and for all that differ from it by less than one part in 64. Longer ones
-    /// have greater numbers.
+    /// The code of a duration, which it shares with durations that differ by less than one part in
+    /// 64. Longer durations have greater codes.
     #[inline]
     pub const fn code(duration_ns: u64) -> u16 {
         if duration_ns < 1 << DIGITS {
@@ -44,7 +45,7 @@ impl Durations {
         ((shift as u16) << DIGITS) + (duration_ns >> shift) as u16
     }
 
-    /// The least duration with this code.
+    /// The smallest duration with this code.
     pub const fn least(code: u16) -> u64 {
         if code < 1 << DIGITS {
             return code as u64;
@@ -62,9 +63,9 @@ impl Durations {
         }
     }
 
-    /// Adds spans that took so long.
+    /// Adds spans with this code.
     pub fn add(&mut self, code: u16, count: u64) {
-        // Mostly they come in order.
+        // Codes mostly arrive in ascending order.
         if count > 0 && self.counts.last().is_none_or(|&(last, _)| last < code) {
             return self.counts.push((code, count));
         }
@@ -75,29 +76,29 @@ impl Durations {
         }
     }
 
-    /// Adds all of another one.
+    /// Adds another histogram.
     pub fn merge(&mut self, other: &Durations) {
         for &(code, count) in &other.counts {
             self.add(code, count);
         }
     }
 
-    /// How many there are of each code, in order.
+    /// The counts by code, ascending.
     pub fn counts(&self) -> &[(u16, u64)] {
         &self.counts
     }
 
-    /// How many there are.
+    /// Total count.
     pub fn count(&self) -> u64 {
         self.counts.iter().fold(0, |sum, &(_, count)| sum.saturating_add(count))
     }
 
-    /// The duration that a share of them, from 0 to 1, does not exceed; to one part in 128.
+    /// The quantile for a share from 0 to 1, to one part in 128. `None` if the histogram is empty.
     pub fn quantile(&self, share: f64) -> Option<u64> {
         self.quantiles([share]).map(|[quantile]| quantile)
     }
 
-    /// The same for several shares, which must be in order.
+    /// The quantiles for several shares, which must be ascending.
     pub fn quantiles<const N: usize>(&self, shares: [f64; N]) -> Option<[u64; N]> {
         let count = (!self.counts.is_empty()).then(|| self.count())?;
         let mut counts = self.counts.iter();
@@ -115,10 +116,10 @@ impl Durations {
     }
 }
 
-/// Of codes, and how many there are of each.
+/// From pairs of code and count.
 impl FromIterator<(u16, u64)> for Durations {
     fn from_iter<I: IntoIterator<Item = (u16, u64)>>(counts: I) -> Durations {
-        // Those of a vector stay where they are.
+        // A vector is reused in place.
         let counts: Vec<_> = counts.into_iter().filter(|&(_, count)| count > 0).collect();
         if counts.is_sorted_by(|(one, _), (other, _)| one < other) {
             return Durations { counts };

@@ -1,7 +1,8 @@
-//! The plain store, which keeps all in memory and looks at all of it for each question. Start at [`MemoryStore`].
+//! [`MemoryStore`]: the reference store, which holds all spans in memory and scans them for each
+//! query.
 //!
-//! It is what other stores are compared with, so it does what is plainly right rather than what is fast. A question
-//! takes hold of the requests that are there when it is asked, and then lets others come and go.
+//! Other stores are compared with it, so it is simple rather than fast. A query takes references to
+//! the requests that exist at its start, and does not block changes.
 
 use crate::{
     Accepted, Area, Batch, Condition, Counters, Difference, Done, Durations, Error, Example, Heat,
@@ -14,12 +15,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Examples for each power of two of a duration.
+/// Number of examples for each power of two of a duration.
 const EXAMPLES_MAX: usize = 4;
-/// What a span takes beside its text, about: what it is found by, and what allocations cost.
+/// Approximate memory of a span without its texts: indexes and overhead of allocations.
 const SPAN_BYTES: usize = size_of::<Span>() + 64;
 
-/// Keeps spans in memory, as many as there is room for: then those of the request that came first go, all at once.
+/// Store in memory. When it is full, the request that arrived first is evicted as a whole.
 #[derive(Debug)]
 pub struct MemoryStore {
     room: Room,
@@ -27,16 +28,16 @@ pub struct MemoryStore {
     state: RwLock<State>,
 }
 
-/// For how much there is room.
+/// Capacity of a [`MemoryStore`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// Spans.
+    /// Maximum number of spans.
     pub spans: u64,
-    /// Bytes, about.
+    /// Approximate maximum size in bytes.
     pub bytes: u64,
 }
 
-/// As many spans as Zipkin keeps.
+/// Zipkin's default number of spans.
 impl Default for Room {
     fn default() -> Room {
         Room { spans: 500_000, bytes: 512 << 20 }
@@ -46,7 +47,7 @@ impl Default for Room {
 #[derive(Debug, Default)]
 struct State {
     requests: BTreeMap<TraceId, Arc<Request>>,
-    /// In the order in which their first spans came.
+    /// In the order of their first spans' arrival.
     arrivals: VecDeque<TraceId>,
     counters: Counters,
 }
@@ -54,13 +55,13 @@ struct State {
 #[derive(Clone, Debug, Default)]
 struct Request {
     spans: Vec<Span>,
-    /// Which spans have a fingerprint.
-    prints: HashMap<u64, Vec<usize>>,
+    /// Indexes of spans by fingerprint.
+    fingerprints: HashMap<u64, Vec<usize>>,
     bytes: u64,
 }
 
 impl MemoryStore {
-    /// An empty store, which reads batches within limits.
+    /// Creates an empty store. `limits` apply to batches.
     pub fn new(room: Room, limits: Limits) -> MemoryStore {
         MemoryStore { room, limits, state: RwLock::default() }
     }
@@ -73,19 +74,19 @@ impl MemoryStore {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is there now.
+    /// The current requests.
     fn requests(&self) -> Vec<(TraceId, Arc<Request>)> {
         self.read().requests.iter().map(|(id, request)| (*id, request.clone())).collect()
     }
 
-    /// Those of all requests whose ids have a lower half, in order.
+    /// The spans whose trace ids have this lower half, in order.
     fn spans_of(&self, low: u64) -> Vec<Span> {
         let requests = self.requests();
         let wanted = requests.iter().filter(|(id, _)| id.low() == low);
         sorted(wanted.flat_map(|(_, request)| request.spans.iter().cloned()).collect())
     }
 
-    /// The texts, but for empty ones, that something says of the spans, in order.
+    /// The distinct nonempty texts that `text` returns for spans, in order.
     fn texts(&self, text: impl Fn(&SpanRef<'_>) -> Option<String>) -> Vec<String> {
         let mut texts = BTreeSet::new();
         for (_, request) in self.requests() {
@@ -94,8 +95,8 @@ impl MemoryStore {
         texts.into_iter().collect()
     }
 
-    /// Looks at spans that meet a condition and have a start and a duration.
-    fn visit_like(&self, condition: &Condition, mut look: impl FnMut(&SpanRef<'_>, u64, u64)) {
+    /// Calls `look` with the spans that meet a condition and have a start and a duration.
+    fn visit_matching(&self, condition: &Condition, mut look: impl FnMut(&SpanRef<'_>, u64, u64)) {
         for (_, request) in self.requests().into_iter().take_while(|_| !is_cancelled()) {
             request.visit(|span| {
                 if let (Some(start), Some(duration)) = (span.start_ns, span.duration_ns)
@@ -107,7 +108,7 @@ impl MemoryStore {
         }
     }
 
-    /// Looks at those that begin in a window and for which all holds.
+    /// Finds the requests that match a query, on any page.
     fn find(&self, query: &Query) -> Vec<(Place, Summary)> {
         let requests = self.requests().into_iter().take_while(|_| !is_cancelled());
         let found = requests.filter_map(|(id, request)| {
@@ -132,7 +133,7 @@ impl SpanStore for MemoryStore {
         let mut spans: Vec<Span> = Vec::new();
         let mut decoder = Decoder::new(self.limits).strict(batch.policy == Policy::Whole);
         let outcome = decoder.decode(batch.format, batch.bytes, &mut spans);
-        self.write().take(spans, &outcome, &self.room);
+        self.write().add_batch(spans, &outcome, &self.room);
         done(Ok(Accepted { outcome }));
     }
 
@@ -141,7 +142,7 @@ impl SpanStore for MemoryStore {
         low: u64,
         each: &mut dyn FnMut(&SpanRef<'_>) -> ControlFlow<()>,
     ) -> Result<(), Error> {
-        // Whether `each` broke off does not matter.
+        // The result is the same if `each` broke off.
         let _ = self.spans_of(low).iter().try_for_each(|span| each(&span.hold().as_ref()));
         Ok(())
     }
@@ -206,7 +207,7 @@ impl SpanStore for MemoryStore {
     }
 
     fn links(&self, window: Window) -> Result<Vec<Link>, Error> {
-        // Services that know the lower half of a request's id only have a part in it.
+        // Services that know only the lower half of a trace id take part in the request.
         let mut by_low: BTreeMap<u64, Vec<Span>> = BTreeMap::new();
         for (id, request) in self.requests() {
             by_low.entry(id.low()).or_default().extend(request.spans.iter().cloned());
@@ -269,7 +270,7 @@ impl SpanStore for MemoryStore {
     }
 
     fn heat(&self, condition: &Condition, cells: &mut Heat) -> Result<(), Error> {
-        self.visit_like(condition, |_, start, duration| cells.add(start, duration));
+        self.visit_matching(condition, |_, start, duration| cells.add(start, duration));
         Ok(())
     }
 
@@ -281,7 +282,7 @@ impl SpanStore for MemoryStore {
     ) -> Result<Difference, Error> {
         let mut tally = Tally::default();
         for side in [true, false] {
-            self.visit_like(condition, |span, start, duration| {
+            self.visit_matching(condition, |span, start, duration| {
                 if window.holds(start) && area.holds(start, duration) == side {
                     tally.add_span(side, span);
                 }
@@ -300,8 +301,8 @@ impl SpanStore for MemoryStore {
 }
 
 impl State {
-    /// Takes what was read of a batch.
-    fn take(&mut self, spans: Vec<Span>, outcome: &Outcome, room: &Room) {
+    /// Adds the spans of a decoded batch.
+    fn add_batch(&mut self, spans: Vec<Span>, outcome: &Outcome, room: &Room) {
         let broken = u64::from(matches!(outcome.end, End::Broken(_)));
         self.counters.batches += u64::from(outcome.is_good() || outcome.given > 0);
         let refused = outcome.refused + broken;
@@ -333,7 +334,7 @@ impl State {
         }
     }
 
-    /// Removes the request that came first.
+    /// Evicts the request that arrived first.
     fn evict(&mut self) {
         let Some(id) = self.arrivals.pop_front() else { return };
         let Some(request) = self.requests.remove(&id) else { return };
@@ -345,10 +346,10 @@ impl State {
 }
 
 impl Request {
-    /// Adds a span unless it is there, and gives how many bytes it takes.
+    /// Adds a span unless it is a duplicate. Returns its size in bytes.
     fn add(&mut self, span: Span) -> Option<u64> {
         let held = span.hold();
-        let alike = self.prints.entry(fingerprint(&held.as_ref())).or_default();
+        let alike = self.fingerprints.entry(fingerprint(&held.as_ref())).or_default();
         let is_same = |at: &usize| {
             self.spans
                 .get(*at)
@@ -375,7 +376,7 @@ impl Request {
     }
 }
 
-/// Bytes in memory, about.
+/// Approximate size in memory, in bytes.
 fn bytes_of(span: &Span) -> u64 {
     let texts = span.name.len() + span.local.service.len() + span.remote.service.len();
     let annotations = span.annotations.iter().map(|it| size_of_val(it) + it.value.len());

@@ -1,41 +1,41 @@
-//! OTLP's events and links, read back from the text in which spans have them. Start at [`SpanEvent::of`] and
-//! [`SpanLink::of`].
+//! OTLP's events and links, parsed from the text that represents them in spans. Start at
+//! [`SpanEvent::of`] and [`SpanLink::of`].
 //!
-//! An event is an annotation: its name, or `"NAME": {ATTRIBUTES}` with both in JSON. A link is a tag `otlp.link.N`:
-//! `TRACE|SPAN|STATE|{ATTRIBUTES}|DROPPED`.
+//! An event is an annotation: its name, or `"NAME": {ATTRIBUTES}` with both in JSON. A link is a
+//! tag `otlp.link.N` with the value `TRACE|SPAN|STATE|{ATTRIBUTES}|DROPPED`.
 
 use blkkin_model::{SpanId, TraceId, ValueRef};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// The start of the keys of links' tags.
+/// Prefix of the keys of link tags.
 const LINK_KEY: &str = "otlp.link.";
 
-/// An event of a span.
+/// Event of a span.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpanEvent<'t> {
-    /// Its name.
+    /// Name of the event.
     pub name: Cow<'t, str>,
     attributes: &'t str,
 }
 
-/// A link of a span to another one.
+/// Link of a span to another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpanLink<'t> {
-    /// The request that it leads to.
+    /// Trace id of the target.
     pub trace_id: TraceId,
-    /// The span that it leads to.
+    /// Span id of the target.
     pub span_id: SpanId,
     /// W3C's `tracestate`; may be empty.
     pub trace_state: &'t str,
     attributes: &'t str,
 }
 
-/// An attribute of an event or a link.
+/// Attribute of an event or a link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attribute<'t> {
-    /// Its key.
+    /// Key of the attribute.
     pub key: String,
     value: AttributeValue<'t>,
 }
@@ -43,15 +43,15 @@ pub struct Attribute<'t> {
 #[derive(Clone, Debug, PartialEq)]
 enum AttributeValue<'t> {
     Text(String),
-    /// A number, a flag, nothing, a list or a map, in JSON.
+    /// A number, a boolean, null, a list or a map, in JSON.
     Json(&'t str),
 }
 
-/// The attributes in JSON, of which only the wanted ones are read further.
+/// Attributes in JSON. Values are parsed only when needed.
 type Attributes<'t> = BTreeMap<String, &'t RawValue>;
 
 impl<'t> SpanEvent<'t> {
-    /// The event that an annotation is. Any text is an event's name if it is nothing else.
+    /// Parses an annotation. Text in any other form is the name of an event.
     pub fn of(annotation: &'t str) -> SpanEvent<'t> {
         Self::described(annotation)
             .unwrap_or(SpanEvent { name: Cow::Borrowed(annotation), attributes: "" })
@@ -68,19 +68,19 @@ impl<'t> SpanEvent<'t> {
         Some(SpanEvent { name: Cow::Owned(name), attributes })
     }
 
-    /// Its attributes, in order of their keys.
+    /// The attributes in order of key.
     pub fn attributes(&self) -> Vec<Attribute<'t>> {
         attributes_of(self.attributes)
     }
 
-    /// Calls `holds` with the attribute of this key, if there is one.
+    /// Calls `holds` with the value of an attribute, if the event has it.
     pub(crate) fn has(&self, key: &str, holds: impl FnOnce(ValueRef<'_>) -> bool) -> bool {
         has(self.attributes, key, holds)
     }
 }
 
 impl<'t> SpanLink<'t> {
-    /// The link that a tag is; `None` if it is another tag, or no link after all.
+    /// Parses a tag; `None` if it is not a link.
     pub fn of(key: &str, value: &'t str) -> Option<SpanLink<'t>> {
         let number = key.strip_prefix(LINK_KEY)?;
         if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -89,7 +89,8 @@ impl<'t> SpanLink<'t> {
         let mut parts = value.splitn(3, '|');
         let (trace_id, span_id, rest) = (parts.next()?, parts.next()?, parts.next()?);
         let (rest, _dropped) = rest.rsplit_once('|')?;
-        // A trace state may contain `|{`, though none is known to; attributes are not found then.
+        // A trace state may contain `|{`, though none is known to. The attributes are not found in
+        // that case.
         let (trace_state, attributes) = match rest.strip_prefix("|") {
             Some(attributes) => ("", attributes),
             None => rest.split_once("|{").map(|(state, _)| (state, &rest[state.len() + 1..]))?,
@@ -109,12 +110,12 @@ impl<'t> SpanLink<'t> {
         })
     }
 
-    /// Its attributes, in order of their keys; none if they are no JSON.
+    /// The attributes in order of key; empty if they are not valid JSON.
     pub fn attributes(&self) -> Vec<Attribute<'t>> {
         attributes_of(self.attributes)
     }
 
-    /// Calls `holds` with the attribute of this key, if there is one.
+    /// Calls `holds` with the value of an attribute, if the link has it.
     pub(crate) fn has(&self, key: &str, holds: impl FnOnce(ValueRef<'_>) -> bool) -> bool {
         has(self.attributes, key, holds)
     }
@@ -128,7 +129,7 @@ impl<'t> Attribute<'t> {
         Attribute { key, value }
     }
 
-    /// Its value. That of a list or a map is its JSON.
+    /// The value. Lists and maps are returned as JSON text.
     pub fn value(&self) -> ValueRef<'_> {
         let json = match &self.value {
             AttributeValue::Text(text) => return ValueRef::Str(text),
@@ -153,7 +154,8 @@ fn attributes_of(json: &str) -> Vec<Attribute<'_>> {
 }
 
 fn has(json: &str, key: &str, holds: impl FnOnce(ValueRef<'_>) -> bool) -> bool {
-    // Most texts lack the key, which a search shows without parsing. A key that JSON would escape cannot be searched for.
+    // Most texts lack the key, which a substring search shows without parsing. A key that JSON
+    // would escape cannot be found that way.
     let is_plain = key.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\'));
     if json.is_empty() || is_plain && !json.contains(key) {
         return false;

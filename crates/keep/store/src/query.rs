@@ -1,70 +1,70 @@
-//! The search for requests. Start at [`Query`].
+//! [`Query`]: a search for requests.
 
 use crate::{Condition, Summary, began_ns};
 use blkkin_model::{SpanRef, TraceId};
 use std::cmp::Ordering;
 use std::ops::RangeInclusive;
 
-/// Asks for requests. A request that was kept in parts counts as one.
+/// Search for requests. A request that was stored in parts counts as one.
 #[derive(Clone, Debug)]
 pub struct Query {
-    /// When the request began, which is when the first of its spans without a parent started, else the earliest of all
-    /// ([`began_ns`]). A request of which no span has a start is not found.
+    /// Window of request starts ([`began_ns`]): the start of the earliest span without a parent, or
+    /// else of the earliest span. Requests without any start are not found.
     pub window: Window,
-    /// Each must hold for one of the request's spans; not for the same one.
+    /// Conditions. Each must hold for a span of the request, not necessarily the same one.
     pub conditions: Vec<Condition>,
-    /// Durations of requests, in nanoseconds, as [`Summary::duration_ns`] has them.
+    /// Range of request durations in nanoseconds, as in [`Summary::duration_ns`].
     pub durations: RangeInclusive<u64>,
-    /// In which order they come.
+    /// Order of the results.
     pub order: Order,
-    /// How many at most.
+    /// Maximum number of results.
     pub limit: usize,
-    /// Behind which request of an earlier answer.
+    /// The place after which results start, from an earlier page.
     pub after: Option<Place>,
 }
 
-/// From when to when, in nanoseconds since 1970, both included.
+/// Inclusive time window, in nanoseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// The first.
+    /// First nanosecond.
     pub start_ns: u64,
-    /// The last.
+    /// Last nanosecond.
     pub end_ns: u64,
 }
 
-/// An order of requests. Requests that are alike come in the order of their ids.
+/// Order of requests. Ties are broken by trace id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// The ones that began last first.
+    /// By start, latest first.
     #[default]
     Newest,
-    /// The ones that took longest first.
+    /// By duration, longest first.
     Slowest,
 }
 
-/// The place of a request in an order: what an answer ends with, and the next one starts behind.
+/// Place of a request in an order. A page ends with one, and the next page starts behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// When it began, or how long it took, as the order wants it.
+    /// Start or duration of the request, depending on the order.
     pub rank_ns: u64,
-    /// The request.
+    /// Trace id.
     pub trace_id: TraceId,
 }
 
-/// A part of an answer.
+/// One page of results.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page {
-    /// Requests, in order.
+    /// Requests in order.
     pub requests: Vec<Summary>,
-    /// Behind which there are more; `None` if there are not.
+    /// Place after which the next page starts; `None` if this is the last page.
     pub next: Option<Place>,
 }
 
 impl Window {
-    /// All times.
+    /// The window of all times.
     pub const ALL: Window = Window { start_ns: 0, end_ns: u64::MAX };
 
-    /// Whether a time is in it.
+    /// Returns whether a time is in the window.
     #[inline]
     pub const fn holds(&self, time_ns: u64) -> bool {
         self.start_ns <= time_ns && time_ns <= self.end_ns
@@ -72,13 +72,13 @@ impl Window {
 }
 
 impl Query {
-    /// All requests, the newest first.
+    /// All requests, newest first.
     pub const fn new(limit: usize) -> Query {
         let (window, order, durations) = (Window::ALL, Order::Newest, 0..=u64::MAX);
         Query { window, conditions: Vec::new(), durations, order, limit, after: None }
     }
 
-    /// Whether a request with these spans is one that is asked for, on whatever page.
+    /// Returns whether a request with these spans is a result, on any page.
     pub fn holds(&self, spans: &[SpanRef<'_>]) -> bool {
         began_ns(spans).is_some_and(|began| self.window.holds(began))
             && self
@@ -89,8 +89,8 @@ impl Query {
                 || Summary::of(spans).is_some_and(|it| self.durations.contains(&it.duration_ns)))
     }
 
-    /// The places of this page, of those of all requests that are asked for, in whatever order; and behind which there
-    /// are more.
+    /// Selects the places of this page from the places of all results, in any order. Returns them
+    /// with the place after which the next page starts.
     pub fn page(&self, mut places: Vec<Place>) -> (Vec<Place>, Option<Place>) {
         if let Some(after) = &self.after {
             places.retain(|place| self.order.compare(after, place).is_lt());
@@ -104,7 +104,7 @@ impl Query {
 }
 
 impl Order {
-    /// The place of a request that began then and took so long.
+    /// The place of a request with this start and duration.
     pub const fn place(self, trace_id: TraceId, began_ns: u64, duration_ns: u64) -> Place {
         let rank_ns = match self {
             Order::Newest => began_ns,
@@ -113,7 +113,7 @@ impl Order {
         Place { rank_ns, trace_id }
     }
 
-    /// Which of two requests comes first.
+    /// Compares two places.
     pub fn compare(self, one: &Place, other: &Place) -> Ordering {
         other.rank_ns.cmp(&one.rank_ns).then(one.trace_id.cmp(&other.trace_id))
     }

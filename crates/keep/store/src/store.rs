@@ -1,4 +1,4 @@
-//! The trait. Start at [`SpanStore`].
+//! [`SpanStore`]: the trait of stores.
 
 use crate::{
     Area, Batch, Condition, Difference, Done, Error, Heat, Interval, Latency, Link, Page, Query,
@@ -7,32 +7,33 @@ use crate::{
 use blkkin_model::{Span, SpanId, SpanRef, TraceId};
 use std::ops::ControlFlow;
 
-/// Keeps spans, and finds them. All can be called from any thread, and none waits for another one's question.
+/// Store of spans. All methods may be called from any thread; no query waits for another one.
 ///
-/// A span that is sent again is kept once: two are the same if all that they say is. Services and names are compared
-/// without regard to the case of ASCII letters wherever they are asked for, and are given as they came.
+/// A span that is sent again is stored once; two spans are the same if they are equal in all
+/// fields. Queries compare services and names without regard to the case of ASCII letters, and
+/// return them as sent.
 pub trait SpanStore: Send + Sync {
-    /// Takes a batch. Reads it before it returns, and calls `done` when what is taken is durable and can be found, or
-    /// cannot be taken.
+    /// Accepts a batch. Decodes it before returning, and calls `done` once its spans are durable
+    /// and queryable, or rejected.
     fn accept(&self, batch: Batch<'_>, done: Done);
 
-    /// Hands over the spans of all requests whose ids have this lower half, each once, in order of
-    /// id and then of [`compare`](crate::compare), until `each` breaks off. However many there are,
-    /// they are not held at once.
+    /// Calls `each` with the spans of all requests whose trace ids have this lower half, each once,
+    /// in order of trace id and then of [`compare`](crate::compare), until `each` breaks off.
+    /// However many there are, they are not all held at once.
     fn each_span(
         &self,
         low: u64,
         each: &mut dyn FnMut(&SpanRef<'_>) -> ControlFlow<()>,
     ) -> Result<(), Error>;
 
-    /// The spans of a request, in order of start, those without one first; empty if none is known.
+    /// The spans of a request, in order of start, those without one first. Empty if there is none.
     fn trace(&self, id: TraceId) -> Result<Vec<Span>, Error> {
         let mut spans = self.traces_of_low(id.low())?;
         spans.retain(|span| span.trace_id == id);
         Ok(spans)
     }
 
-    /// The spans of all requests whose ids have this lower half, whatever the upper one is.
+    /// The spans of all requests whose trace ids have this lower half.
     fn traces_of_low(&self, low: u64) -> Result<Vec<Span>, Error> {
         let mut spans = Vec::new();
         self.each_span(low, &mut |span| {
@@ -42,8 +43,9 @@ pub trait SpanStore: Send + Sync {
         Ok(spans)
     }
 
-    /// Hands over the spans of all requests whose ids have this lower half, or those that have an id of a span too, one
-    /// after the other and in whatever order, however many there are. A span that was sent again may come again.
+    /// Calls `each` with the spans of all requests whose trace ids have this lower half, restricted
+    /// to a span id if one is given. Spans come one at a time in any order; a span that was sent
+    /// again may come again.
     fn visit(
         &self,
         low: u64,
@@ -51,7 +53,7 @@ pub trait SpanStore: Send + Sync {
         each: &mut dyn FnMut(&SpanRef<'_>),
     ) -> Result<(), Error>;
 
-    /// Requests.
+    /// Searches for requests.
     fn search(&self, query: &Query) -> Result<Page, Error>;
 
     /// The services that have recorded spans, in order.
@@ -60,33 +62,35 @@ pub trait SpanStore: Send + Sync {
     /// The names of a service's spans, in order.
     fn span_names(&self, service: &str) -> Result<Vec<String>, Error>;
 
-    /// The services that a service's spans name as the other end, in order.
+    /// The remote services that a service's spans name, in order.
     fn remote_services(&self, service: &str) -> Result<Vec<String>, Error>;
 
     /// The keys of tags, in order.
     fn tag_keys(&self) -> Result<Vec<TagField>, Error>;
 
-    /// Values of a tag as text, in order; at most `limit`.
+    /// Values of a tag as text, in order, at most `limit`.
     fn tag_values(&self, key: &str, limit: usize) -> Result<Vec<String>, Error>;
 
-    /// Who calls whom, of requests that began in the window, in order of parent and child. What came in the last
-    /// seconds may be missing, and the window may be taken to whole minutes.
+    /// The calls of requests that began in the window, in order of caller and callee. Calls of the
+    /// last seconds may be missing, and the window may be extended to whole minutes.
     fn links(&self, window: Window) -> Result<Vec<Link>, Error>;
 
-    /// How long the spans take that meet the condition, of requests that began in the window. Where very many spans
-    /// took about as long as a bound in the condition, it may be taken as exactly as [`Durations`] are.
+    /// The durations of spans that meet the condition, in requests that began in the window. If
+    /// very many durations are close to a bound of the condition, it may be rounded to the
+    /// precision of [`Durations`].
     ///
     /// [`Durations`]: crate::Durations
     fn latency(&self, window: Window, condition: &Condition) -> Result<Latency, Error>;
 
-    /// When the first of all spans started, and the last; none if no span has a start.
+    /// The earliest and the latest start of all spans; `None` if no span has a start.
     fn starts(&self) -> Result<Option<Window>, Error>;
 
-    /// Counts the spans that meet the condition, started in the window of the cells and have a duration.
+    /// Counts the spans that meet the condition, started in the window of `cells` and have a
+    /// duration.
     fn heat(&self, condition: &Condition, cells: &mut Heat) -> Result<(), Error>;
 
-    /// What those spans say that are in a box, and all others that meet the condition, started in the window and have a
-    /// duration.
+    /// Compares the spans in a box with all others, among those that meet the condition, started in
+    /// the window and have a duration.
     fn difference(
         &self,
         window: Window,
@@ -94,70 +98,70 @@ pub trait SpanStore: Send + Sync {
         area: &Area,
     ) -> Result<Difference, Error>;
 
-    /// What has been taken, is kept and is gone.
+    /// The counters of accepted, stored and removed spans.
     fn counters(&self) -> Counters;
 
-    /// Whether what is taken outlives the process.
+    /// Returns whether accepted spans outlive the process.
     fn is_durable(&self) -> bool;
 }
 
-/// The key of a tag.
+/// Tag key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TagField {
     /// The key.
     pub key: String,
-    /// How many spans have it, about.
+    /// Approximate number of spans with this key.
     pub spans: u64,
 }
 
-/// What has been taken, is kept and is gone, in spans if it does not say otherwise. Of spans, always:
-/// `accepted = kept + duplicates + expired + lost`, but for spans that are sent again later, which may count as kept
-/// until they are met.
+/// Counters of a store, in spans unless noted otherwise. `accepted = kept + duplicates + expired +
+/// lost` always holds. Spans that are sent again later may count as kept until the duplicate is
+/// recognized.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Batches that were accepted.
+    /// Accepted batches.
     pub batches: u64,
-    /// Accepted since the store was made.
+    /// Accepted spans since the store was created.
     pub accepted: u64,
-    /// Refused, as there was something wrong with them.
+    /// Invalid spans that were refused.
     pub refused: u64,
-    /// Batches that were not taken though nothing was wrong with them: no room, or the disk failed.
+    /// Valid batches that were rejected: there was no room, or the disk failed.
     pub turned_away: u64,
-    /// There are so many.
+    /// Spans in the store.
     pub kept: u64,
-    /// Were there before.
+    /// Accepted spans that were already in the store.
     pub duplicates: u64,
-    /// Removed as they were too old, or there was no room for so many.
+    /// Spans that were removed because of their age or for lack of room.
     pub expired: u64,
-    /// Could not be read any more.
+    /// Spans that have become unreadable.
     pub lost: u64,
-    /// Kept together with something that cannot be read: answers may be without some of them.
+    /// Spans in damaged files: answers may lack some of them.
     pub damaged: u64,
-    /// Places where something was found damaged when the store was opened, which may have cost spans or not.
+    /// Damaged places found when the store was opened, with or without loss of spans.
     pub damages: u64,
-    /// Bytes in memory.
+    /// Memory in bytes.
     pub memory_bytes: u64,
-    /// Bytes on disk.
+    /// Disk space in bytes.
     pub disk_bytes: u64,
-    /// Of these, files that were found damaged, and are kept aside.
+    /// Part of `disk_bytes` taken by damaged files that were put aside.
     pub aside_bytes: u64,
-    /// Such files that had to go, as there was no room for them.
+    /// Damaged files that were removed for lack of room.
     pub aside_removed: u64,
-    /// When it was that something was not taken, or went.
+    /// Times of rejections and losses.
     pub times: LossTimes,
 }
 
-/// When what is counted happened, since the store was opened.
+/// First and last time of each kind of rejection and loss, since the store was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LossTimes {
-    /// Of [`Counters::refused`].
+    /// Times of [`Counters::refused`].
     pub refused: Option<Interval>,
-    /// Of [`Counters::turned_away`].
+    /// Times of [`Counters::turned_away`].
     pub turned_away: Option<Interval>,
-    /// Of [`Counters::expired`].
+    /// Times of [`Counters::expired`].
     pub expired: Option<Interval>,
-    /// Of [`Counters::lost`]: when it was found out.
+    /// Times at which [`Counters::lost`] was detected.
     pub lost: Option<Interval>,
-    /// Of [`Counters::damages`]: the same.
+    /// Times at which [`Counters::damages`] was detected.
     pub damages: Option<Interval>,
 }

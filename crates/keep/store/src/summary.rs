@@ -1,46 +1,46 @@
-//! What is shown of a request in a list, and when it began. Start at [`Summary`].
+//! [`Summary`] of a request for lists, and the request's start.
 
 use blkkin_model::{SpanRef, TraceId};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-/// A request in short.
+/// Summary of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
-    /// The request.
+    /// Trace id.
     pub trace_id: TraceId,
-    /// When its first span started.
+    /// Start of the earliest span.
     pub start_ns: u64,
-    /// Duration of its root; its extent where the root has no start or no duration.
+    /// Duration of the root; the extent if the root has no start or no duration.
     pub duration_ns: u64,
-    /// From the start of its first span to the end of its last, which may be asynchronous work long after the root.
-    /// Never less than `duration_ns`.
+    /// Time from the start of the first span to the end of the last one, which may be asynchronous
+    /// work long after the root. Never less than `duration_ns`.
     pub extent_ns: u64,
-    /// The service of its root: of the first span met that has no parent, else of the earliest. Empty is unknown.
+    /// Service of the root ([`root_of`]); empty if unknown.
     pub service: String,
-    /// The name of its root; empty is unknown.
+    /// Name of the root; empty if unknown.
     pub name: String,
-    /// How many spans it has.
+    /// Number of spans.
     pub spans: u64,
-    /// How many of them failed.
+    /// Number of failed spans.
     pub errors: u64,
-    /// Who takes part, the service with most spans first, then by name.
+    /// Services of the spans, those with most spans first, then by name.
     pub services: Vec<ServiceSpans>,
 }
 
-/// The part of a service in a request.
+/// Share of a service in a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceSpans {
     /// The service.
     pub service: String,
-    /// How many spans it has recorded.
+    /// Number of spans that it recorded.
     pub spans: u64,
-    /// How many of them failed.
+    /// Number of those that failed.
     pub errors: u64,
 }
 
-/// When a request began: when the first of its spans without a parent started, else the earliest of all. It is the
-/// same in whatever order its spans are. `None` if no span has a start.
+/// The start of a request: the earliest start of a span without a parent, or else the earliest of
+/// all. It does not depend on the order of the spans. `None` if no span has a start.
 pub fn began_ns<'s>(spans: impl IntoIterator<Item = &'s SpanRef<'s>>) -> Option<u64> {
     let started = spans
         .into_iter()
@@ -48,8 +48,8 @@ pub fn began_ns<'s>(spans: impl IntoIterator<Item = &'s SpanRef<'s>>) -> Option<
     started.min().map(|(_, start)| start)
 }
 
-/// The span that says what a request is: the earliest without a parent, else the earliest of all. Those without a
-/// start come last.
+/// The span that represents a request: the earliest without a parent, or else the earliest of all.
+/// Spans without a start come last.
 pub fn root_of<'s, 'a>(spans: &'s [SpanRef<'a>]) -> Option<&'s SpanRef<'a>> {
     spans.iter().min_by_key(|span| {
         let place = (span.parent_id.is_some(), span.start_ns.is_none(), span.start_ns);
@@ -59,7 +59,7 @@ pub fn root_of<'s, 'a>(spans: &'s [SpanRef<'a>]) -> Option<&'s SpanRef<'a>> {
 }
 
 impl Summary {
-    /// What is shown of a request with these spans, each of which counts. `None` if none has a start.
+    /// Summarizes distinct spans. `None` if no span has a start.
     pub fn of(spans: &[SpanRef<'_>]) -> Option<Summary> {
         let starts = spans.iter().filter_map(|span| span.start_ns);
         let start_ns = starts.min()?;
@@ -127,7 +127,8 @@ mod tests {
         }
     }
 
-    /// `began; start+duration<extent service/name spans errors service:spans:errors...`, for spans in any order.
+    /// `began; start+duration<extent service/name spans errors service:spans:errors...`, for spans
+    /// in any order.
     #[track_caller]
     fn check(spans: &[SpanRef<'static>], expected: &str) {
         let mut spans = spans.to_vec();

@@ -1,5 +1,5 @@
-//! What tests and benches of stores need: the [tests that each must pass](conformance), and
-//! [requests](requests::Requests) as they come in practice.
+//! Support for tests and benches of stores: the [conformance tests](conformance), and a
+//! [generator](requests::Requests) of realistic requests.
 
 pub mod conformance;
 pub mod requests;

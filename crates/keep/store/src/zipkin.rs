@@ -1,21 +1,21 @@
-//! What Zipkin's API asks of requests, as conditions. Start at [`conditions`].
+//! Zipkin's search parameters as conditions. Start at [`conditions`].
 
 use crate::{Condition, Error, TagTest, TextField, TextTest};
 
-/// Parts of an `annotationQuery` that are told apart; the last one is all of the rest.
+/// Maximum number of terms in an `annotationQuery`; the last one takes the rest of the text.
 const PARTS_MAX: usize = 100;
 
-/// The parameters of a search that are about spans. Empty texts ask for nothing.
+/// Search parameters that concern spans. Empty texts are ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Parameters<'a> {
-    /// `serviceName`: all else must be true of spans that it recorded.
+    /// `serviceName`: all other parameters must match spans that this service recorded.
     pub service: &'a str,
     /// `remoteServiceName`.
     pub remote_service: &'a str,
-    /// `spanName`; `all` asks for nothing.
+    /// `spanName`; `all` is ignored.
     pub span_name: &'a str,
-    /// `annotationQuery`: terms with ` and ` between them, each `KEY=VALUE` or the text of an annotation or key of a
-    /// tag.
+    /// `annotationQuery`: terms joined by ` and `. A term is `KEY=VALUE`, or the text of an
+    /// annotation or the key of a tag.
     pub annotation_query: &'a str,
     /// `minDuration`, in microseconds.
     pub duration_us_min: Option<i64>,
@@ -23,8 +23,8 @@ pub struct Parameters<'a> {
     pub duration_us_max: Option<i64>,
 }
 
-/// What is asked for: each condition must be true of a span of the request, not of the same one. Errors have the words
-/// of Zipkin.
+/// Conditions of a search. Each must hold for a span of the request, not necessarily the same one.
+/// Errors have Zipkin's wording.
 pub fn conditions(parameters: &Parameters<'_>) -> Result<Vec<Condition>, Error> {
     let Parameters { service, remote_service, span_name, .. } = *parameters;
     let text = |field, text: &str| {
@@ -45,7 +45,7 @@ pub fn conditions(parameters: &Parameters<'_>) -> Result<Vec<Condition>, Error> 
     Ok(asked.into_iter().map(all).collect())
 }
 
-/// Keys and values, each key once; a value is empty where none is asked for.
+/// Keys and values, each key once. An empty value stands for none.
 fn terms(query: &str) -> Vec<(&str, &str)> {
     let mut terms: Vec<(&str, &str)> = Vec::new();
     for part in query.splitn(PARTS_MAX, " and ").filter(|_| !query.is_empty()) {
@@ -54,7 +54,7 @@ fn terms(query: &str) -> Vec<(&str, &str)> {
         let (key, value) = (key.trim(), value.map(str::trim));
         match terms.iter_mut().find(|(known, _)| *known == key) {
             None => terms.push((key, value.unwrap_or_default())),
-            // One that says less replaces nothing.
+            // A later term without a value does not replace one with a value.
             Some(term) => term.1 = value.unwrap_or(term.1),
         }
     }
@@ -72,7 +72,8 @@ fn term((key, value): (&str, &str)) -> Condition {
     }
 }
 
-/// Zipkin's durations are whole microseconds: one of so many is shorter than one more.
+/// Zipkin's durations are whole microseconds, so the maximum includes the fraction that was cut
+/// off.
 fn duration(min: Option<i64>, max: Option<i64>) -> Result<Option<Condition>, Error> {
     let wrong = |words: &str| Err(Error::Question(words.to_owned()));
     let ns = |us: i64| u64::try_from(us).unwrap_or_default().saturating_mul(1000);

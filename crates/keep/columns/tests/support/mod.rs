@@ -1,4 +1,4 @@
-//! Spans of all kinds, for properties that hold of any.
+//! Random spans for property tests.
 #![allow(dead_code, reason = "each test uses a part")]
 
 use blkkin_model::{Annotation, Endpoint, Kind, Origin, Span, SpanId, Status, Tag, TraceId, Value};
@@ -42,7 +42,7 @@ fn endpoint() -> impl Strategy<Value = Endpoint> {
     })
 }
 
-/// A span of any kind, also such as no decoder gives.
+/// Any span, including those that no decoder produces.
 pub(crate) fn span() -> impl Strategy<Value = Span> {
     let ids = (
         prop_oneof![1..9_u128, any::<u128>(), (1..3_u128).prop_map(|high| high << 64)],
@@ -88,12 +88,12 @@ pub(crate) fn span() -> impl Strategy<Value = Span> {
     )
 }
 
-/// Several of them.
+/// Up to `most` spans.
 pub(crate) fn spans(most: usize) -> impl Strategy<Value = Vec<Span>> {
     prop::collection::vec(span(), 0..most)
 }
 
-/// What tells spans apart, numbers that are none included.
+/// Text that is equal for equal spans, NaN included.
 pub(crate) fn said(span: &Span) -> String {
     let mut span = span.clone();
     let mut doubles = Vec::new();

@@ -1,10 +1,10 @@
-//! What a filter can ask of a span, by name. Start at [`Field`].
+//! [`Field`]: the fields of spans in filters.
 
 use super::TextField;
 use blkkin_filter::{Filter, FilterError, Operand, OperandKind, Pseudo, Step, suggest};
 use blkkin_model::Kind;
 
-/// What a filter can ask of a span.
+/// Field of a span in a filter.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Field {
     /// `service`, `remote` or `remote_service`, `name`.
@@ -19,23 +19,23 @@ pub(super) enum Field {
     TraceId,
     Root,
     Annotation,
-    /// `event`: the name of one.
+    /// `event`: the name of an event.
     Event,
     /// `event.KEY`
     EventAttribute(String),
-    /// `link`: the request that one leads to.
+    /// `link`: the request of a link's target.
     Link,
     /// `link.KEY`
     LinkAttribute(String),
-    /// `any`: each of a span's texts.
+    /// `any`: any text of the span.
     AnyText,
-    /// `trace.duration`: the request's, and no field of a span.
+    /// `trace.duration`: the duration of the request, not of the span.
     TraceDuration,
-    /// `tag.KEY`, or the key alone if it is not the name of something else.
+    /// `tag.KEY`, or the bare key if it is not the name of another field.
     Tag(String),
 }
 
-/// The words for what a span can be to its parent.
+/// Words for kinds.
 pub(super) const KINDS: [(&str, Kind); 5] = [
     ("internal", Kind::Internal),
     ("client", Kind::Client),
@@ -44,10 +44,10 @@ pub(super) const KINDS: [(&str, Kind); 5] = [
     ("consumer", Kind::Consumer),
 ];
 
-/// The words for how a span ended.
+/// Words for statuses.
 pub(super) const STATUSES: [&str; 3] = ["error", "ok", "unset"];
 
-/// Names of fields that a filter can ask for.
+/// Names of fields.
 const NAMES: [&str; 13] = [
     "service",
     "remote",
@@ -64,7 +64,7 @@ const NAMES: [&str; 13] = [
     "link",
 ];
 
-/// The field that was probably meant by an operand that is taken for a tag, as any name is.
+/// The field that an operand nearly matches although it is taken for a tag, as any other name is.
 pub(super) fn probably_meant(operand: &Operand) -> Option<&'static str> {
     match (operand.kind, operand.path.as_slice()) {
         (OperandKind::Payload, [Step::Name(name)]) if !NAMES.contains(&name.as_str()) => {
@@ -74,7 +74,7 @@ pub(super) fn probably_meant(operand: &Operand) -> Option<&'static str> {
     }
 }
 
-/// The owner, an event or a link, of an attribute, and the key that a tag of the same name has.
+/// For an attribute of an event or a link: its owner, and the key of a tag of the same name.
 pub(super) fn attribute_of_other(operand: &Operand) -> Option<(&'static str, String)> {
     let (OperandKind::Payload, [Step::Name(owner), Step::Name(_), ..]) =
         (operand.kind, operand.path.as_slice())
@@ -90,7 +90,7 @@ pub(super) fn attribute_of_other(operand: &Operand) -> Option<(&'static str, Str
 }
 
 impl Field {
-    /// What an operand of a filter means.
+    /// Resolves an operand of a filter.
     pub(super) fn of(filter: &Filter, operand: &Operand) -> Result<Field, FilterError> {
         let refused = |message: String, hint: &str| {
             Err(FilterError::refused(filter, operand.span, message, Some(hint.to_owned())))
@@ -138,7 +138,7 @@ impl Field {
     }
 }
 
-/// What a span is to its parent, by its word, in whatever case.
+/// The kind of a word, ignoring case.
 pub(super) fn kind_of(word: &str) -> Option<Kind> {
     KINDS.iter().find(|(known, _)| known.eq_ignore_ascii_case(word)).map(|(_, kind)| *kind)
 }

@@ -1,4 +1,4 @@
-//! From a filter's text to a [`Condition`]. Start at [`Condition::parse`].
+//! Compiles a filter's text to a [`Condition`]. Start at [`Condition::parse`].
 
 use super::field::{Field, KINDS, STATUSES, attribute_of_other, kind_of, probably_meant};
 use super::{Condition, Number, TagTest, TextTest};
@@ -7,30 +7,35 @@ use blkkin_filter::{Filter, FilterError, Glob, Operand, Step, suggest};
 use blkkin_model::{Kind, TraceId};
 use std::ops::RangeInclusive;
 
-/// Between them are all numbers.
+/// Bounds of all numbers.
 const LOWEST: Number = Number::Float(f64::NEG_INFINITY);
 const HIGHEST: Number = Number::Float(f64::INFINITY);
 
 impl Condition {
-    /// What a filter says, in the language of `base/filter`.
+    /// Compiles a filter in the language of `base/filter`.
     ///
-    /// Its fields are `service`, `remote` (or `remote_service`), `name`, `kind` (client, server, producer, consumer,
-    /// internal), `duration` and `start` (or `time`) in nanoseconds, `annotation`, of which one must be like it, and
-    /// `error` and `root`, which stand alone. `status` is error, ok or unset; `trace_id` is the request's,
-    /// hexadecimal. `event` is the name of an event, `event.KEY` an attribute of one, `link` the request that a link
-    /// leads to, and `link.KEY` its attribute. `any` is each text of a span: service, remote, name, annotations, values
-    /// of tags; one of them must be like it, in any case. `tag.KEY`, with dots or without, is a tag, and so is any other name.
-    /// Tags compare with numbers if they are numbers or their text is one, and with text.
+    /// - `service`, `remote` (or `remote_service`) and `name` are texts; `kind` is client, server,
+    ///   producer, consumer or internal. All of them ignore case.
+    /// - `duration` and `start` (or `time`) are nanoseconds.
+    /// - `error` and `root` stand alone. `status` is error, ok or unset.
+    /// - `trace_id` is the request's id, hexadecimal.
+    /// - `annotation` matches if one of the span's annotations does.
+    /// - `event` is the name of an event, `event.KEY` an attribute of one.
+    /// - `link` is the request of a link's target, `link.KEY` an attribute of the link.
+    /// - `any` matches if one of the span's texts does, ignoring case: service, remote service,
+    ///   name, an annotation, or the value of a tag.
+    /// - `tag.KEY`, with dots or without, is a tag, and so is any other name. A tag compares with
+    ///   numbers if it is a number or its text is one, and with text.
     ///
-    /// Case does not matter in `service`, `remote`, `name` and `kind`. Text that is empty counts as absent. Arithmetic
-    /// and comparisons of two fields are errors, as is `<` with text.
+    /// Empty text counts as absent. Arithmetic and comparisons of two fields are errors, as is `<`
+    /// with text.
     pub fn parse(text: &str) -> Result<Condition, FilterError> {
         let filter = Filter::parse(text)?;
         Parser::of(&filter).condition(filter.root())
     }
 
-    /// The same of a filter for requests, with the durations of requests that it wants: beside `&&`, comparisons of
-    /// `trace.duration` with a number may stand.
+    /// Compiles a filter for requests. Comparisons of `trace.duration` with a number may be joined
+    /// to it by `&&`; they are returned as the range of durations.
     pub fn parse_with_durations(
         text: &str,
     ) -> Result<(Condition, RangeInclusive<u64>), FilterError> {
@@ -42,7 +47,7 @@ impl Condition {
     }
 }
 
-/// Hints for a filter that finds nothing: names that are read as tags but nearly match a field.
+/// Hints for a filter that finds nothing: names that are taken for tags but nearly match a field.
 pub fn doubts(text: &str) -> Vec<String> {
     let Ok(filter) = Filter::parse(text) else { return Vec::new() };
     let doubt = |operand: &Operand| {
@@ -53,7 +58,7 @@ pub fn doubts(text: &str) -> Vec<String> {
         }
         let is_word = |word: &str| operand.to_string().eq_ignore_ascii_case(word);
         if STATUSES.into_iter().chain(KINDS.map(|(word, _)| word)).any(is_word) {
-            // As `status` and `kind` are compared with.
+            // A word for a kind or a status, used with `kind` or `status`.
             return None;
         }
         let meant = probably_meant(operand)?;
@@ -64,18 +69,19 @@ pub fn doubts(text: &str) -> Vec<String> {
 
 struct Parser<'f> {
     filter: &'f Filter,
-    /// What the operands mean.
+    /// Resolved operands.
     fields: Vec<Result<Field, FilterError>>,
 }
 
 impl<'f> Parser<'f> {
     fn of(filter: &'f Filter) -> Parser<'f> {
         let fields = filter.operands().iter().map(|operand| Field::of(filter, operand));
-        // Some operands are words for kinds, and must not be wrong as fields.
+        // Some operands are words for kinds and need not be valid fields.
         Parser { filter, fields: fields.collect() }
     }
 
-    /// Adds conditions on spans to `parts`, and narrows `durations` to those that are wanted.
+    /// Adds the conditions on spans to `parts`, and intersects `durations` with those on the
+    /// request.
     fn split(
         &self,
         node: &Node,
@@ -104,7 +110,7 @@ impl<'f> Parser<'f> {
         Ok(())
     }
 
-    /// How a node compares the request's duration, and with what number.
+    /// The operator and the number of a comparison with the request's duration.
     fn trace_duration<'n>(&self, node: &'n Node) -> Option<(CompareOp, &'n Node)> {
         let Expr::Compare(op, left, right) = &node.expr else { return None };
         let is_field = |node: &Node| match node.expr {
@@ -156,7 +162,7 @@ impl<'f> Parser<'f> {
         }
     }
 
-    /// A field that is a condition by itself: true, or a number that is not 0.
+    /// A field that stands alone: a flag, or a number other than 0.
     fn alone(&self, operand: usize, span: Span) -> Result<Condition, FilterError> {
         match self.field(operand)? {
             Field::Error => Ok(Condition::Error),
@@ -224,7 +230,7 @@ impl<'f> Parser<'f> {
         }
     }
 
-    /// A field with a literal on its right.
+    /// Compares a field with a literal on its right.
     fn compare(
         &self,
         op: CompareOp,
@@ -364,7 +370,7 @@ impl<'f> Parser<'f> {
         })
     }
 
-    /// Refuses a node that is about the request's duration where only conditions on spans may stand.
+    /// Refuses `trace.duration` in a place that allows only conditions on spans.
     fn refuse_trace_duration(&self, node: &Node) -> Result<(), FilterError> {
         let operands: &[usize] = match &node.expr {
             Expr::Operand(operand) | Expr::Has(operand) => &[*operand],
@@ -387,7 +393,7 @@ impl<'f> Parser<'f> {
         }
     }
 
-    /// The name of an operand, if it could be the word for a kind.
+    /// The name of an operand, if it may be a word for a kind.
     fn word(&self, operand: usize) -> Option<&str> {
         match self.filter.operands()[operand].path.as_slice() {
             [Step::Name(name)] => Some(name),
@@ -474,7 +480,7 @@ impl<'f> Parser<'f> {
     }
 }
 
-/// A number as it is written.
+/// A number literal.
 #[derive(Clone, Copy)]
 enum Literal {
     Int(i128),
@@ -500,7 +506,7 @@ impl Literal {
         }
     }
 
-    /// The next whole numbers, which may be this one.
+    /// The nearest integers below and above, or the number itself.
     fn floor_and_ceiling(self) -> (i128, i128) {
         match self {
             Literal::Int(number) => (number, number),
@@ -509,11 +515,11 @@ impl Literal {
     }
 }
 
-/// That a number that is not negative, if it is there, compares so with another one.
+/// Condition on a nonnegative field, which holds only if the field exists.
 fn within(op: CompareOp, number: Literal, make: fn(u64, u64) -> Condition) -> Condition {
     let (floor, ceiling) = number.floor_and_ceiling();
     let (first, last) = match op {
-        // Nothing is between them if it is no whole number.
+        // The range is empty unless the number is an integer.
         CompareOp::Equal | CompareOp::NotEqual => (ceiling, floor),
         CompareOp::Less => (0, ceiling.saturating_sub(1)),
         CompareOp::LessOrEqual => (0, floor),
@@ -531,7 +537,7 @@ fn within(op: CompareOp, number: Literal, make: fn(u64, u64) -> Condition) -> Co
     }
 }
 
-/// That a tag, or an attribute of an event or a link, is like this.
+/// Condition on a tag, or on an attribute of an event or a link.
 fn attribute(field: &Field, test: TagTest) -> Condition {
     match field {
         Field::Tag(key) => Condition::Tag(key.clone(), test),
@@ -541,7 +547,7 @@ fn attribute(field: &Field, test: TagTest) -> Condition {
     }
 }
 
-/// That a tag or an attribute is a number and compares so with another one.
+/// Condition on a numeric tag or attribute.
 fn attribute_number(field: &Field, op: CompareOp, number: Number) -> Condition {
     let tag = |least, greatest| attribute(field, TagTest::Number(least, greatest));
     let equal = tag(number, number);
@@ -555,7 +561,7 @@ fn attribute_number(field: &Field, op: CompareOp, number: Number) -> Condition {
     }
 }
 
-/// That a span has a field.
+/// The condition that a span has a field.
 fn present(field: &Field) -> Condition {
     match field {
         Field::Text(field) => Condition::Text(*field, TextTest::Present),
@@ -576,12 +582,12 @@ fn present(field: &Field) -> Condition {
     }
 }
 
-/// A span with a status: failed, or marked as successful by its sender.
+/// The condition that a span has a status: it failed, or its sender marked it as successful.
 fn has_status() -> Condition {
     Condition::Any(vec![Condition::Error, Condition::StatusOk])
 }
 
-/// That there is text which could be another one.
+/// The condition that a field has any text to compare with.
 fn has_text(field: &Field) -> Condition {
     match field {
         Field::Tag(_) | Field::EventAttribute(_) | Field::LinkAttribute(_) => {
@@ -591,7 +597,7 @@ fn has_text(field: &Field) -> Condition {
     }
 }
 
-/// What a literal asks of a text. `None` if no text is like it.
+/// The test for a literal. `None` if no text can match it.
 fn text_test(expr: &Expr, ignores_case: bool) -> Option<TextTest> {
     match expr {
         Expr::Str(bytes) => {
@@ -610,7 +616,7 @@ fn in_lower_case(glob: &Glob) -> Glob {
     Glob::new(&pieces).unwrap_or_else(|| glob.clone())
 }
 
-/// The same with its sides exchanged.
+/// The operator with its sides exchanged.
 fn mirrored(op: CompareOp) -> CompareOp {
     match op {
         CompareOp::Less => CompareOp::Greater,

@@ -1,4 +1,5 @@
-//! Which spans filters ask for, that this agrees with what the language says, and what is refused.
+//! Filters of spans: the conditions that they compile to, agreement with the filter language, and
+//! errors.
 
 use super::field::{Field, KINDS};
 use super::*;
@@ -150,7 +151,7 @@ fn filters_find_spans() {
     check("start == 18446744073709551615", "d");
     check("time >= 1us && $event.time < 1s", "b");
     check("start", "bd");
-    // What is true or false.
+    // Boolean fields.
     check("error", "cd");
     check("!error", "ab");
     check("has(error) && root", "c");
@@ -199,7 +200,7 @@ fn filters_find_spans() {
     check(r#"any == "sent *""#, "c");
     check(r#"any == "*40*""#, "b");
     check(r#"has(any) && any != "osd*""#, "c");
-    // How a span ended, as its sender says or by a tag.
+    // The status of a span, as the sender set it or by a tag.
     check("status == error", "cd");
     check(r#""OK" == status"#, "b");
     check("status == unset", "a");
@@ -211,7 +212,7 @@ fn filters_find_spans() {
     check(r#"trace_id == "ac0000000000001234""#, "");
     check(r#"trace_id != "1234""#, "acd");
     check(r#"tag["http.method"] == "GET""#, "b");
-    // Of more than one condition.
+    // Combinations of conditions.
     check(r#"service == "osd*" && (duration < 1ms || kind == server) && !error"#, "b");
 }
 
@@ -404,7 +405,8 @@ fn what_spans_cannot_be_asked_is_refused() {
     assert!(Condition::parse(&format!("{}a", "a||".repeat(1 << 14))).is_ok());
 }
 
-/// A span as the language's own evaluation sees it. Texts in which case does not matter are in lower case.
+/// A span as the language's own evaluation sees it. Texts in which case does not matter are in
+/// lower case.
 struct Asked<'a> {
     values: Vec<Answer<'a>>,
 }
@@ -501,8 +503,9 @@ fn answer<'a>(field: &Field, span: &SpanRef<'a>) -> Answer<'a> {
 
 const TEXTS: [&str; 7] = ["", "osd.1", "osd.2", "Qemu", "a", "ab", "5"];
 
-/// A filter with all that the language has and spans can be asked. Numbers with a dot are only asked for where all
-/// values are numbers with one, as the evaluation knows none that are text as well.
+/// A filter with all that the language has and spans can be asked. Numbers with a dot are only
+/// asked for where all values are numbers with one, as the evaluation knows none that are text as
+/// well.
 fn filter(random: &mut Random, depth: usize) -> String {
     if depth > 0 && random.chance(60) {
         let one = filter(random, depth - 1);
@@ -549,7 +552,7 @@ fn filter(random: &mut Random, depth: usize) -> String {
     if reversed { format!("{right} {op} {left}") } else { format!("{left} {op} {right}") }
 }
 
-/// What a condition says of a span is what the language says of the same filter.
+/// A condition and the filter language agree on each span.
 #[test]
 fn conditions_agree_with_the_language() {
     let mut random = Random::new(20_261_122);

@@ -1,6 +1,7 @@
-//! Who calls whom, in all the ways that services have of saying so or not.
+//! Calls derived from complete, incomplete and hostile requests.
 
 use super::*;
+use blkkin_model::Kind;
 use blkkin_model::{EndpointRef, Origin, SpanId, TagRef, TraceId, ValueRef};
 use blkkin_sys::testing::Random;
 use std::collections::BTreeMap;
@@ -19,7 +20,8 @@ fn named(service: &str) -> EndpointRef<'_> {
     EndpointRef { service, ..EndpointRef::NONE }
 }
 
-/// A span as text: `PARENT>ID KIND LOCAL>REMOTE` and any of `shared`, `error`, `DURATION`; `-` where it does not say.
+/// A span from text: `PARENT>ID KIND LOCAL>REMOTE` and any of `shared`, `error`, `DURATION`; `-`
+/// for a missing field.
 fn span(text: &'static str) -> SpanRef<'static> {
     let mut words = text.split_whitespace();
     let mut pair = || words.next().and_then(|pair| pair.split_once('>')).expect("a pair");
@@ -89,7 +91,7 @@ const REQUEST: [&str; 4] = [
 fn calls() {
     check(&[], "");
     check(&REQUEST, "app>db 1 1!, web>app 1");
-    // A server that was not told its parent, with its client and without.
+    // A server without a parent, with its client and without.
     check(&["->a server arn>-", "a>b client arn>link", "->b server link>arn shared"], "arn>link 1");
     check(
         &["b>c client app>db error", "->b server app>web shared", "->a server web>-"],
@@ -99,9 +101,9 @@ fn calls() {
         &[REQUEST[0], "->b server app>web shared", REQUEST[2], REQUEST[3]],
         "app>db 1 1!, web>app 1",
     );
-    // A server that does not say that it shares its id.
+    // A server that is not marked as shared.
     check(&["->a server web>-", "a>b client web>-", "a>b server app>-"], "web>app 1");
-    // One side alone says who calls whom.
+    // Only one side was recorded.
     check(&["->a server server>client"], "client>server 1");
     check(&["->a client client>server shared"], "client>server 1");
     check(&["->a server self>self"], "self>self 1");
@@ -118,14 +120,14 @@ fn calls() {
     ] {
         check(&[unknown], "");
     }
-    // The call is counted once, whoever says how it went.
+    // The call is counted once, whichever side failed.
     check(&["->a client client>-", "a>b server server>-"], "client>server 1");
     check(&["->a client client>- error", "a>b server server>- error"], "client>server 1 1!");
     check(&["->a client client>- error", "a>b server server>-"], "client>server 1 1!");
     check(&["->a client client>- error", "->a server server>- shared error"], "client>server 1 1!");
     check(&["->a client client>server", "a>b server server>-"], "client>server 1");
     check(&["->a client client>other", "a>b server server>-"], "client>server 1");
-    // Two answers, or two questions.
+    // Two answers, or two calls.
     check(
         &["->a client client>-", "a>b server server>client error", "a>c server server>client"],
         "client>server 2 1!",
@@ -138,7 +140,7 @@ fn calls() {
         &["->a server client>-", "a>b client ->server", "a>c client ->server"],
         "client>server 2",
     );
-    // Case does not make another service.
+    // Services are compared without case.
     check(&["->a server web>-", "a>b client WEB>-", "a>b server App>- shared"], "WEB>App 1");
     check(&["->a server Web>-", "a>b client web>db"], "web>db 1");
 }
@@ -162,7 +164,7 @@ fn steps_between() {
         &["->a server foo>-", "a>b - foo>-", "b>c client bar>baz error", "b>d client bar>baz"],
         "bar>baz 2 1!, foo>bar 2",
     );
-    // Without a kind, as by a client if both sides are known.
+    // Without a kind, both services must be known; the span then counts as a client's.
     check(
         &["->a - some>web", "a>b - web>app error", "b>c - app>db"],
         "app>db 1, some>web 1, web>app 1 1!",
@@ -171,10 +173,10 @@ fn steps_between() {
     // The client's span is missing.
     check(&["->a server web>-", "a>b client app>-"], "web>app 1");
     check(&["->a server web>-", "b>c server app>-"], "web>app 1");
-    // Nothing is known of what is above.
+    // The parent is unknown.
     check(&["a>b server one>-", "a>c server two>-"], "");
     check(&["a>b server one>-", "b>c server two>-"], "one>two 1");
-    // Of two without a parent, the one with the lesser id is the root.
+    // With two candidates for the root, the lesser id wins.
     check(&["->1 server one>-", "->2 server two>-"], "one>two 1");
     check(&["->2 server one>-", "->1 server two>-"], "two>one 1");
 }
@@ -199,7 +201,7 @@ fn annotations_are_no_errors() {
     assert_eq!(links(&[span], |_| true), "foo>bar 1");
 }
 
-/// What is sent in parts is one span, unless the parts say that they are of different hosts.
+/// The parts of a span are merged, unless their endpoints differ.
 #[test]
 fn parts() {
     check(
@@ -207,7 +209,7 @@ fn parts() {
         "web>db 1 1!",
     );
     check(&["->a server web>-", "a>b client web>-", "->b - web>db"], "web>db 1");
-    // Two servers that share one id: what is below them finds its own.
+    // Two servers share one id; each child finds its own parent.
     check(
         &[
             "->a server web>-",
@@ -224,7 +226,7 @@ fn parts() {
         let ipv4 = Some(Ipv4Addr::new(10, 0, 0, last));
         SpanRef { local: EndpointRef { ipv4, port, ..span.local }, ..span }
     };
-    // The host is the same if all that is known of it is.
+    // Endpoints are the same if no field that both know differs.
     let root = span("->a server web>-");
     let call = span("a>b client web>-");
     let below = |last, port| {
@@ -240,7 +242,7 @@ fn parts() {
     assert_eq!(links(&below(1, 81), |_| true), "app>db 1, web>app 2");
 }
 
-/// Upper halves of ids do not matter.
+/// The upper halves of trace ids are ignored.
 #[test]
 fn ids_may_be_cut() {
     let mut spans = REQUEST.map(span);
@@ -250,7 +252,7 @@ fn ids_may_be_cut() {
     assert_eq!(links(&spans, |_| true), "app>db 1 1!, web>app 1");
 }
 
-/// It is known which span shows a call, and how long that took.
+/// A call names the span that shows it, with that span's duration.
 #[test]
 fn who_decides() {
     let spans = [
@@ -275,7 +277,7 @@ fn who_decides() {
         [
             ("app", "cache", Some(2), 5),
             ("web", "app", Some(5), 2),
-            // Of a call that its client's name gives away, nothing is known.
+            // A call that only the client's name suggests has no duration.
             ("web", "db", None, 3),
         ]
     );
@@ -288,7 +290,7 @@ fn who_decides() {
     assert_eq!(link.durations.counts(), [(1, 1), (3, 1)]);
 }
 
-/// Spans that come late are linked with what was there, which is not counted again.
+/// Late spans are linked with earlier ones, which are not counted again.
 #[test]
 fn late_spans() {
     let check = |earlier: &[&'static str], later: &[&'static str], expected: &str| {
@@ -299,18 +301,18 @@ fn late_spans() {
     check(&[], &REQUEST, "app>db 1 1!, web>app 1");
     check(&REQUEST, &["b>d client app>cache"], "app>cache 1");
     check(&[REQUEST[3]], &[REQUEST[0], REQUEST[1], REQUEST[2]], "app>db 1 1!, web>app 1");
-    // The client told of the call by itself; a second answer is another one.
+    // The client showed the call alone; a second server is another call.
     check(&["->a client web>app"], &["a>b server app>-"], "");
     check(&["->a client web>app"], &["a>b server app>-", "a>c server app>-"], "web>app 1");
     check(&["->a client web>app", "a>b server app>-"], &["a>c server app>-"], "web>app 1");
-    // It did not, as it did not know whom it called.
+    // The client did not show the call, as it did not know the called service.
     check(&["->a client web>-"], &["a>b server app>-"], "web>app 1");
     check(&["->a client ->app"], &["a>b server app>web"], "web>app 1");
-    // Another part of what was there.
+    // Another part of an earlier span.
     check(&["->a client web>app"], &["->a - web>- error"], "");
 }
 
-/// Nothing that spans say of each other takes more than sorting does; what grows with the square would take minutes.
+/// Hostile parents cost no more than sorting; a quadratic algorithm would take minutes.
 #[test]
 fn hostile_requests_end_soon() {
     const COUNT: u64 = 100_000;
@@ -330,7 +332,7 @@ fn hostile_requests_end_soon() {
         // Parts of one span.
         many(&|id| SpanRef { start_ns: Some(id), kind: server, local: named("a"), ..bare(1, 0) }),
     ];
-    // An id that all share on hosts of their own, and what is below each of them.
+    // An id that all spans share, on different hosts, with a child for each of them.
     let services: Vec<String> = (0..COUNT).map(|number| format!("service {number}")).collect();
     let shared: Vec<SpanRef<'_>> = services
         .iter()
@@ -348,7 +350,7 @@ fn hostile_requests_end_soon() {
     assert!(calls >= COUNT, "{calls}");
 }
 
-/// Whatever spans say: no link has an end without a name, and the order in which they come does not matter.
+/// For random spans, no link has an end without a name, and the order of the spans does not matter.
 #[test]
 fn random_requests_have_one_answer() {
     let mut random = Random::new(4);

@@ -1,12 +1,12 @@
-//! From nodes to a tree, of which each node knows what is above it. Start at `Linker::plant`.
+//! Step 2: nodes to a tree. Start at `Linker::build_tree`.
 
-use super::{Linker, Node, Place};
-use blkkin_model::{Kind, SpanRef};
+use super::nodes::{Linker, Node, Position};
+use blkkin_model::SpanRef;
 
 impl Linker {
-    pub(super) fn plant(&mut self, spans: &[SpanRef<'_>]) {
+    pub(super) fn build_tree(&mut self, spans: &[SpanRef<'_>]) {
         self.index(spans);
-        // Other spans that know no parent, or one that is not there, hang below the first root.
+        // Nodes without a parent, or with an unknown one, become children of the first root.
         let root = self.nodes.iter().position(|node| !node.shared && node.parent_id.is_none());
         for at in 0..self.nodes.len() {
             let parent = self.parent_of(at, spans).or(root).filter(|_| Some(at) != root);
@@ -23,7 +23,7 @@ impl Linker {
         }
     }
 
-    /// Notes by what nodes are found.
+    /// Builds the indexes for finding nodes by id.
     fn index(&mut self, spans: &[SpanRef<'_>]) {
         let Linker { nodes, shared, .. } = self;
         shared.clear();
@@ -35,29 +35,30 @@ impl Linker {
             let node = &nodes[at];
             match node.shared {
                 true => shared.push((node.id, node.endpoint.number(spans), at)),
-                false => nodes[first].plain = Some(at),
+                false => nodes[first].unshared = Some(at),
             }
         }
         shared.sort_unstable();
     }
 
-    /// The parent as the node names it, if it is there. A server's that shares its id is the client with that id;
-    /// another one's that of the same host that shares the parent's id, or else who made that id.
+    /// The parent node, if it exists. For a shared node it is the client with the same id. For
+    /// other nodes it is the node of the same host that shares the parent's id, or else the node
+    /// that is not shared.
     fn parent_of(&self, at: usize, spans: &[SpanRef<'_>]) -> Option<usize> {
         let node = &self.nodes[at];
         if node.shared {
-            return self.plain(node.id);
+            return self.unshared(node.id);
         }
         let id = node.parent_id?;
-        self.shared_by(id, node, spans).or_else(|| self.plain(id))
+        self.shared_by(id, node, spans).or_else(|| self.unshared(id))
     }
 
-    fn plain(&self, id: u64) -> Option<usize> {
+    fn unshared(&self, id: u64) -> Option<usize> {
         let first = self.nodes.partition_point(|node| node.id < id);
-        self.nodes.get(first).filter(|node| node.id == id)?.plain
+        self.nodes.get(first).filter(|node| node.id == id)?.unshared
     }
 
-    /// The last node that shares an id, on the host of another node.
+    /// The last node that shares an id and has the endpoint of another node.
     fn shared_by(&self, id: u64, of: &Node, spans: &[SpanRef<'_>]) -> Option<usize> {
         let from = self.shared.partition_point(|entry| entry.0 < id);
         let rest = &self.shared[from..];
@@ -73,38 +74,32 @@ impl Linker {
             .filter(|&at| self.nodes[at].endpoint.is(&of.endpoint, spans))
     }
 
-    /// Finds what is next above a node and a call or a message, and the same for all between them and the root.
+    /// Finds the nearest call or message above a node, and above all nodes on the path to the root.
     fn find_ancestor(&mut self, mut at: usize) {
         self.path.clear();
-        let (mut ancestor, place) = loop {
-            match self.nodes[at].place {
-                Place::Unknown => {}
-                Place::Sought => break (None, Place::Circle),
+        let (mut ancestor, position) = loop {
+            match self.nodes[at].position {
+                Position::Unknown => {}
+                Position::Visiting => break (None, Position::Cyclic),
                 known => {
                     let node = &self.nodes[at];
                     break (if node.is_call() { Some(at) } else { node.ancestor }, known);
                 }
             }
-            self.nodes[at].place = Place::Sought;
+            self.nodes[at].position = Position::Visiting;
             self.path.push(at);
             match self.nodes[at].parent {
                 Some(parent) => at = parent,
-                None => break (None, Place::Known),
+                None => break (None, Position::Rooted),
             }
         };
         while let Some(at) = self.path.pop() {
             let node = &mut self.nodes[at];
             node.ancestor = ancestor;
-            node.place = place;
+            node.position = position;
             if node.is_call() {
                 ancestor = Some(at);
             }
         }
-    }
-}
-
-impl Node {
-    fn is_call(&self) -> bool {
-        self.kind != Kind::Unspecified
     }
 }

@@ -1,20 +1,24 @@
-//! What the nodes of a tree say of who calls whom. Start at `Linker::walk`.
+//! Step 3: a tree to calls. Start at `Linker::count_calls`.
 
-use super::{Call, Linker, Node, Place};
+use super::nodes::{Call, Linker, Node, Position};
 use blkkin_model::{Kind, SpanRef};
 
 impl Linker {
-    pub(super) fn walk<'a>(&mut self, spans: &[SpanRef<'a>], mut tell: impl FnMut(Call<'a>)) {
+    pub(super) fn count_calls<'a>(
+        &mut self,
+        spans: &[SpanRef<'a>],
+        mut emit: impl FnMut(Call<'a>),
+    ) {
         for at in 0..self.nodes.len() {
             let node = &self.nodes[at];
-            if node.counts && node.place == Place::Known && !self.was_told(at) {
-                self.tell(at, spans, &mut tell);
+            if node.counts && node.position == Position::Rooted && !self.was_counted(at) {
+                self.emit(at, spans, &mut emit);
             }
         }
     }
 
-    /// Whether the call that a server shows was told before, by its client alone.
-    fn was_told(&mut self, at: usize) -> bool {
+    /// Returns whether the call that a server shows was counted before for its client alone.
+    fn was_counted(&mut self, at: usize) -> bool {
         let Node { kind: Kind::Server, parent: Some(parent), .. } = self.nodes[at] else {
             return false;
         };
@@ -22,22 +26,22 @@ impl Linker {
         let has_caller = |node: &Node| node.endpoint.service.is_some();
         let had_caller =
             has_caller(client) || client.ancestor.is_some_and(|at| has_caller(&self.nodes[at]));
-        let was_told = client.kind == Kind::Client
+        let was_counted = client.kind == Kind::Client
             && !client.counts
             && !client.has_earlier_children
-            && !client.met_again
+            && !client.has_late_server
             && client.remote.is_some()
             && had_caller;
-        self.nodes[parent].met_again |= was_told;
-        was_told
+        self.nodes[parent].has_late_server |= was_counted;
+        was_counted
     }
 
-    fn tell<'a>(&self, at: usize, spans: &[SpanRef<'a>], tell: &mut impl FnMut(Call<'a>)) {
+    fn emit<'a>(&self, at: usize, spans: &[SpanRef<'a>], emit: &mut impl FnMut(Call<'a>)) {
         let node = &self.nodes[at];
         let local = node.endpoint.service(spans);
         let remote = node.remote.map_or("", |at| spans[at].remote.service);
         let kind = match node.kind {
-            // The server decides.
+            // The server's node shows the call.
             Kind::Client if node.has_children => return,
             Kind::Unspecified if local.is_empty() || remote.is_empty() => return,
             Kind::Unspecified => Kind::Client,
@@ -52,10 +56,10 @@ impl Linker {
         let ancestor = ancestor.filter(|_| matches!(kind, Kind::Client | Kind::Server));
         if let Some(above) = ancestor.filter(|above| above.endpoint.service.is_some()) {
             let name = above.endpoint.service(spans);
-            // Some clients give the name of who is called as their own.
+            // Some clients give the name of the called service as their own.
             if kind == Kind::Client && !local.is_empty() && !name.eq_ignore_ascii_case(local) {
                 let (is_error, duration_ns) = (false, None);
-                tell(Call { parent: name, child: local, is_error, duration_ns, span: node.span });
+                emit(Call { parent: name, child: local, is_error, duration_ns, span: node.span });
             }
             if kind == Kind::Server || parent.is_empty() {
                 parent = name;
@@ -65,7 +69,7 @@ impl Linker {
         }
         if !parent.is_empty() && !child.is_empty() {
             let duration_ns = node.duration_ns;
-            tell(Call { parent, child, is_error, duration_ns, span: node.span });
+            emit(Call { parent, child, is_error, duration_ns, span: node.span });
         }
     }
 }

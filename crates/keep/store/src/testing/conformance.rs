@@ -1,8 +1,10 @@
-//! The tests that every store must pass. A store's tests are [`conformance_tests!`](crate::conformance_tests) with a
-//! function that makes an empty store, as a [`Subject`]; each case is a test of its own.
+//! Conformance tests of stores. A store runs them by
+//! [`conformance_tests!`](crate::conformance_tests) with a function that makes an empty store, as a
+//! [`Subject`]. Each case is a test of its own.
 //!
-//! They hold what Zipkin's own tests of storage demand, and what the [trait](crate::SpanStore) says beyond it; the last
-//! one compares random answers with those of a [`MemoryStore`](crate::MemoryStore), from the seed that `TEST_SEED` says.
+//! They cover what Zipkin's own storage tests demand, and what the [trait](crate::SpanStore)
+//! promises beyond it. The last one compares answers to random queries with those of a
+//! [`MemoryStore`](crate::MemoryStore); `TEST_SEED` sets its seed.
 
 mod answers;
 mod batches;
@@ -16,22 +18,23 @@ mod subject;
 
 pub use subject::Subject;
 
-/// A test.
+/// A test case.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// What it shows.
+    /// Name of the property.
     pub name: &'static str,
-    /// Panics if an empty store does not do it.
+    /// Runs the case on an empty store; panics on failure.
     pub run: fn(&Subject),
 }
 
 macro_rules! cases {
     ($dollar:tt $($module:ident::$name:ident,)*) => {
-        /// All tests.
+        /// All cases.
         pub const CASES: &[Case] =
             &[$(Case { name: stringify!($name), run: $module::$name },)*];
 
-        /// A test for each case, with a function that makes a [`Subject`]($crate::testing::conformance::Subject).
+        /// A test for each case, with a function that makes a
+        /// [`Subject`]($crate::testing::conformance::Subject).
         #[macro_export]
         macro_rules! conformance_tests {
             ($dollar make:expr) => {
@@ -89,7 +92,7 @@ cases! { $
     random::answers_are_those_of_the_plain_store,
 }
 
-// Behind the macro, which it needs.
+// Defined after the macro that it uses.
 #[cfg(test)]
 mod tests;
 

@@ -1,8 +1,10 @@
-//! Requests as a store of disks for virtual machines makes them, the same in each run. Start at [`Requests`].
+//! [`Requests`]: a deterministic generator of requests as a block store for virtual machines makes
+//! them.
 //!
-//! A guest reads, writes or flushes; qemu passes that on to `nbd`, `composer` or `mapper`, which asks one to nine of
-//! `osd.0` to `osd.11`, each of which writes to its journal and asks its disk. So a request has 4 to 40 spans, mostly 8.
-//! Nothing is allocated for a span: a sink that takes none of it sees several million spans a second.
+//! A guest reads, writes or flushes. qemu passes the operation on to `nbd`, `composer` or `mapper`,
+//! which calls one to nine of `osd.0` to `osd.11`. Each of those writes to its journal and calls
+//! its disk. A request thus has 4 to 40 spans, mostly 8. Generating a span allocates nothing; a
+//! sink that ignores them receives several million spans a second.
 
 mod numbers;
 #[cfg(test)]
@@ -16,30 +18,30 @@ use numbers::{Digits, Numbers};
 use std::net::Ipv4Addr;
 use std::ops::ControlFlow;
 
-/// How many volumes there are.
+/// Number of volumes.
 const VOLUMES: usize = 1000;
-/// Services that keep data, each with a disk.
+/// Number of storage services, each with a disk.
 const OSDS: usize = 12;
-/// Who distributes data to them.
+/// Services that distribute data.
 const MIDDLES: [&str; 3] = ["nbd", "composer", "mapper"];
 const PATHS: [&str; 4] = ["/objects", "/objects/head", "/map", "/snapshots"];
 const EVENTS: [&str; 6] = ["queued", "sent", "received", "journaled", "committed", "acked"];
 const ERRORS: [&str; 3] = ["timeout", "no space left on device", "connection reset by peer"];
 
-/// What requests are like.
+/// Options of the generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Others give other requests.
+    /// Seed of the random numbers.
     pub seed: u64,
-    /// When the first one starts, in nanoseconds since 1970.
+    /// Start of the first request, in nanoseconds since 1970.
     pub start_ns: u64,
-    /// How far it is from one to the next on average.
+    /// Mean interval between requests.
     pub gap_ns: u64,
-    /// The two sides of a call have one id, as Zipkin's have.
+    /// Both sides of a call share one id, as with Zipkin.
     pub shared: bool,
-    /// Ids of requests have 128 bits.
+    /// Trace ids have 128 bits.
     pub wide: bool,
-    /// Numbers in tags are numbers. Else they are text, which is how they come back from formats of Zipkin's.
+    /// Numeric tags are numbers. Otherwise they are text, as in Zipkin's formats.
     pub typed: bool,
 }
 
@@ -57,7 +59,7 @@ impl Default for Options {
     }
 }
 
-/// Makes requests, one after the other.
+/// Generator of requests.
 #[derive(Clone, Debug)]
 pub struct Requests {
     options: Options,
@@ -65,11 +67,11 @@ pub struct Requests {
     next_start_ns: u64,
     volumes: Vec<String>,
     osds: Vec<String>,
-    /// The steps of a request.
+    /// Steps of the current request.
     steps: Vec<Step>,
 }
 
-/// A span before it has its texts.
+/// A span without its texts.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     id: SpanId,
@@ -93,7 +95,7 @@ enum Service {
 }
 
 impl Requests {
-    /// From the first one on.
+    /// Creates a generator, which starts with the first request.
     pub fn new(options: Options) -> Requests {
         Requests {
             options,
@@ -105,7 +107,7 @@ impl Requests {
         }
     }
 
-    /// Gives the spans of the next request, in the order in which they ended.
+    /// Generates the spans of the next request, in the order in which they ended.
     pub fn next(&mut self, sink: &mut dyn SpanSink) -> ControlFlow<()> {
         let operation = match self.numbers.below(10) {
             0 => "flush",
@@ -126,7 +128,7 @@ impl Requests {
             true => ValueRef::Int(number as i64),
             false => ValueRef::Str(text),
         };
-        let about = About {
+        let context = RequestContext {
             trace_id,
             volume: self.numbers.index(VOLUMES),
             offset: number(offset, texts.0),
@@ -136,12 +138,12 @@ impl Requests {
             failed: (self.numbers.below(100) == 0).then(|| self.numbers.index(self.steps.len())),
         };
         for at in (0..self.steps.len()).rev() {
-            self.give(at, &about, sink)?;
+            self.send(at, &context, sink)?;
         }
         ControlFlow::Continue(())
     }
 
-    /// Gives whole requests until there are so many spans, and says how many there were.
+    /// Generates whole requests until there are at least `spans_min` spans. Returns their number.
     pub fn fill(&mut self, spans_min: u64, sink: &mut dyn SpanSink) -> u64 {
         let mut given = 0;
         while given < spans_min && self.next(sink).is_continue() {
@@ -150,12 +152,12 @@ impl Requests {
         given
     }
 
-    /// When the next request starts.
+    /// Start of the next request.
     pub fn next_start_ns(&self) -> u64 {
         self.next_start_ns
     }
 
-    /// Who does what, when.
+    /// Plans the steps of a request.
     fn plan(&mut self, operation: &'static str) {
         self.steps.clear();
         let numbers = &mut self.numbers;
@@ -192,7 +194,7 @@ impl Requests {
         }
     }
 
-    /// The two sides of a call. Gives the id of the server's, and its time.
+    /// Adds both sides of a call. Returns the id of the server's side, and its time.
     fn call(
         &mut self,
         name: &'static str,
@@ -241,7 +243,7 @@ impl Requests {
         id
     }
 
-    /// Some time within another.
+    /// A random interval within another one.
     fn within(&mut self, (start_ns, duration_ns): (u64, u64)) -> (u64, u64) {
         let lead = duration_ns / 64 * (1 + self.numbers.below(8)) / 2;
         let tail = duration_ns / 64 * self.numbers.below(8) / 2;
@@ -260,7 +262,12 @@ impl Requests {
         EndpointRef { service, ipv4, ipv6: None, port }
     }
 
-    fn give(&mut self, at: usize, about: &About<'_>, sink: &mut dyn SpanSink) -> ControlFlow<()> {
+    fn send(
+        &mut self,
+        at: usize,
+        context: &RequestContext<'_>,
+        sink: &mut dyn SpanSink,
+    ) -> ControlFlow<()> {
         let step = self.steps[at];
         let count = match self.numbers.below(10) {
             0..3 => 1 + self.numbers.index(4),
@@ -277,24 +284,24 @@ impl Requests {
             tags[tag_count] = TagRef { key, value, origin: Origin::Span };
             tag_count += 1;
         };
-        if about.failed == Some(at) {
+        if context.failed == Some(at) {
             tag("error", ValueRef::Str(ERRORS[at % ERRORS.len()]));
         }
         if step.local == Service::Middle(1) {
             let method = if step.name == "read" { "GET" } else { "PUT" };
             tag("http.method", ValueRef::Str(method));
-            tag("http.path", ValueRef::Str(about.path));
-            tag("http.status_code", about.status);
+            tag("http.path", ValueRef::Str(context.path));
+            tag("http.status_code", context.status);
         }
         if step.name != "flush" {
-            tag("length", about.length);
-            tag("offset", about.offset);
+            tag("length", context.length);
+            tag("offset", context.offset);
         }
         if step.kind != Kind::Internal {
-            tag("volume", ValueRef::Str(&self.volumes[about.volume]));
+            tag("volume", ValueRef::Str(&self.volumes[context.volume]));
         }
         sink.span(&SpanRef {
-            trace_id: about.trace_id,
+            trace_id: context.trace_id,
             id: step.id,
             parent_id: step.parent_id,
             kind: if self.options.typed || step.kind != Kind::Internal {
@@ -316,14 +323,14 @@ impl Requests {
     }
 }
 
-/// What the spans of a request have in common.
-struct About<'a> {
+/// Properties that all spans of a request share.
+struct RequestContext<'a> {
     trace_id: TraceId,
     volume: usize,
     offset: ValueRef<'a>,
     length: ValueRef<'a>,
     status: ValueRef<'a>,
     path: &'static str,
-    /// The step that has failed.
+    /// Index of the step that has failed.
     failed: Option<usize>,
 }

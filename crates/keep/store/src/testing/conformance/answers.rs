@@ -1,11 +1,11 @@
-//! What is said of names, tags, requests and durations.
+//! Cases: names, tags, summaries and durations.
 
 use super::subject::{MS, NOON, Subject, With, condition, span, trace_id};
 use crate::{Durations, Query, Window};
 use blkkin_model::{Span, SpanId};
 use std::collections::BTreeSet;
 
-/// The names of a service's spans, and whom it names as the other end; each once, however many there are.
+/// The names of a service's spans and its remote services are listed, each once.
 pub(super) fn names_are_listed(subject: &Subject) {
     let store = subject.store();
     let many: Vec<Span> = (0..60u64)
@@ -35,7 +35,7 @@ pub(super) fn names_are_listed(subject: &Subject) {
     assert_eq!(store.span_names("timeless").expect("an answer"), ["x"]);
 }
 
-/// Keys of tags and their values.
+/// The keys and values of tags are listed.
 pub(super) fn tags_are_listed(subject: &Subject) {
     let store = subject.store();
     let spans: Vec<Span> = (1..30u64)
@@ -57,7 +57,7 @@ pub(super) fn tags_are_listed(subject: &Subject) {
     }
 }
 
-/// Who took part in a request, with how many spans, and which failed.
+/// A summary lists the services of a request, with their spans and errors.
 pub(super) fn summaries_tell_who_took_part(subject: &Subject) {
     subject.accept(&[
         span(1, 2, 1, 5, "b", "child").lasting(20 * MS).tag("error", "bad"),
@@ -76,12 +76,12 @@ pub(super) fn summaries_tell_who_took_part(subject: &Subject) {
     assert_eq!((summary.spans, summary.errors), (5, 2));
     let services = summary.services.iter().map(|it| (it.service.as_str(), it.spans, it.errors));
     assert_eq!(services.collect::<Vec<_>>(), [("b", 2, 1), ("a", 1, 1), ("c", 1, 0)]);
-    // It is when the root started that counts, though the clock of another was behind.
+    // The start of the root counts, although another clock was behind.
     assert!(subject.between(0, MS - 1).is_empty());
     assert_eq!(subject.between(MS, MS), [1]);
 }
 
-/// Durations of the spans that are asked for, of requests that began in a window, with examples.
+/// Latency measures the matching spans of requests that began in a window, with examples.
 pub(super) fn latency_is_measured(subject: &Subject) {
     let spans: Vec<Span> = (1..=200u64)
         .map(|at| {

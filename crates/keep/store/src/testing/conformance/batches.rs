@@ -1,4 +1,4 @@
-//! What becomes of batches.
+//! Cases: batches.
 
 use super::subject::{NOON, Subject, With, assert_same, encoded, span, trace_id};
 use crate::{Counters, Policy, Query};
@@ -6,7 +6,7 @@ use blkkin_model::{Span, TraceId};
 use blkkin_wire::{Decoder, End, Format};
 use std::sync::mpsc;
 
-/// What was accepted is somewhere.
+/// Asserts that each accepted span is counted as kept or removed.
 fn balanced(subject: &Subject) -> Counters {
     let counters = subject.store().counters();
     let Counters { accepted, kept, duplicates, expired, lost, .. } = counters;
@@ -14,7 +14,8 @@ fn balanced(subject: &Subject) -> Counters {
     counters
 }
 
-/// In one batch, in another, and among others; but one that says anything else is another span.
+/// Duplicates in one batch, across batches and among other spans are stored once. A span that
+/// differs in any field is another span.
 pub(super) fn spans_that_come_twice_are_kept_once(subject: &Subject) {
     let one = span(1, 1, 0, 0, "a", "x").tag("k", "v").annotation(NOON, "sent");
     let others = [
@@ -42,7 +43,8 @@ pub(super) fn spans_that_come_twice_are_kept_once(subject: &Subject) {
     assert_eq!((counters.accepted, counters.refused), (2 + 8 + 8 + 3, 0));
 }
 
-/// By the policy, the good ones with the bad ones or not; and it is said which they are.
+/// The policy decides whether good spans are refused with bad ones. The outcome says which ones are
+/// bad.
 pub(super) fn bad_spans_are_refused(subject: &Subject) {
     let json = |ids: &[&str], rest: &str| {
         let spans = ids.iter().map(|id| {
@@ -71,7 +73,7 @@ pub(super) fn bad_spans_are_refused(subject: &Subject) {
     assert!(subject.store().services().expect("an answer").is_empty());
     let outcome = check(&bad, Policy::EachSpan, 2, 2, &[1, 2]);
     assert_eq!(outcome.refusals.iter().map(|it| it.span).collect::<Vec<_>>(), [1, 3]);
-    // From some place on nothing can be understood.
+    // The rest of the batch cannot be decoded.
     let broken = json(&["3", "4"], ",{");
     let outcome = check(&broken, Policy::Whole, 0, 0, &[1, 2]);
     assert!(matches!(outcome.end, End::Broken(_)), "{outcome:?}");
@@ -83,11 +85,11 @@ pub(super) fn bad_spans_are_refused(subject: &Subject) {
             assert!(!outcome.is_good(), "{at} {outcome:?}");
         }
     }
-    // It goes on as if nothing had been.
+    // Later batches are not affected.
     check(&json(&["5"], "]"), Policy::Whole, 1, 0, &[1, 2, 3, 4, 5]);
 }
 
-/// There is nothing in them, and nothing wrong.
+/// Empty batches are valid.
 pub(super) fn empty_batches_are_good(subject: &Subject) {
     for policy in [Policy::Whole, Policy::EachSpan] {
         for format in [Format::ZipkinJson, Format::ZipkinProto, Format::OtlpProto] {
@@ -99,7 +101,7 @@ pub(super) fn empty_batches_are_good(subject: &Subject) {
     assert!(subject.found(&Query::new(1)).is_empty());
 }
 
-/// What is kept of a batch is what it says, in each format.
+/// A batch in each format is stored with the same content.
 pub(super) fn all_formats_are_taken(subject: &Subject) {
     for (at, format) in (1..).zip(Format::ALL) {
         let of = |id| span(at, id, id - 1, id, "guest", "read").remote("disk").tag("k", "v");
@@ -115,7 +117,7 @@ pub(super) fn all_formats_are_taken(subject: &Subject) {
     }
 }
 
-/// Many hand over and ask at the same time: nothing is lost, and no answer is half of something.
+/// Concurrent batches and queries: no span is lost, and no answer is partial.
 pub(super) fn threads_do_not_disturb_each_other(subject: &Subject) {
     const THREADS: u64 = 4;
     const BATCHES: u64 = 25;

@@ -1,4 +1,4 @@
-//! Who calls whom.
+//! Cases: calls between services.
 
 use super::subject::{MS, NOON, Subject, With, span};
 use crate::Window;
@@ -6,7 +6,7 @@ use blkkin_model::{Kind, Span};
 
 const MINUTE: u64 = 60_000;
 
-/// `parent>child calls errors durations` of links between two minutes since noon, in order.
+/// `parent>child calls errors durations` of the links in a range of minutes since noon.
 fn links(subject: &Subject, from_minute: u64, to_minute: u64) -> String {
     subject.settle();
     let ns = |minute: u64| NOON + minute * MINUTE * MS;
@@ -20,7 +20,7 @@ fn links(subject: &Subject, from_minute: u64, to_minute: u64) -> String {
     shown.collect::<Vec<_>>().join(", ")
 }
 
-/// A request through three services, of which the last is known by its caller only.
+/// A request through three services, the last of which is known only from its caller.
 fn request(trace: u128, start_ms: u64) -> Vec<Span> {
     vec![
         span(trace, 1, 0, start_ms, "web", "get").kind(Kind::Server),
@@ -33,17 +33,17 @@ fn request(trace: u128, start_ms: u64) -> Vec<Span> {
     ]
 }
 
-/// By what both sides say, or one of them.
+/// Calls are counted if both sides or only one side recorded them.
 pub(super) fn calls_are_counted(subject: &Subject) {
     subject.accept(&request(1, 0));
     assert_eq!(links(subject, 0, 1), "app>db 1 1 1, web>app 1 0 1");
-    // Parts come one by one, what is above last; the caller of the first is known.
+    // Parts arrive one by one, the root last; the caller of the first one is known.
     for part in request(2, 10).into_iter().rev() {
         let part = if part.parent_id.is_none() { part.remote("browser") } else { part };
         subject.accept(&[part]);
     }
     assert_eq!(links(subject, 0, 1), "app>db 2 2 2, browser>web 1 0 1, web>app 2 0 2");
-    // Without a root; messages; steps between; a client that gives the name of whom it calls.
+    // Without a root; messages; internal steps; a client with the name of the called service.
     subject.accept(&request(3, 20)[1..]);
     subject.accept(&[
         span(4, 1, 0, 30, "sender", "send").kind(Kind::Producer).remote("queue"),
@@ -60,7 +60,7 @@ pub(super) fn calls_are_counted(subject: &Subject) {
     );
 }
 
-/// Links are those of requests that began in the window, wherever in it their calls are.
+/// A link belongs to the window in which its request began.
 pub(super) fn calls_are_in_the_window_of_their_request(subject: &Subject) {
     subject.accept(&request(1, MINUTE - 2));
     subject.accept(&request(2, 5 * MINUTE));
@@ -72,7 +72,7 @@ pub(super) fn calls_are_in_the_window_of_their_request(subject: &Subject) {
     assert_eq!(links(subject, 0, 6), "app>db 2 2 2, web>app 2 0 2");
 }
 
-/// What is sent again is not counted again, nor is what was there when something else came late.
+/// Duplicates and late parts do not count calls twice.
 pub(super) fn calls_are_counted_once(subject: &Subject) {
     subject.accept(&request(1, 0));
     subject.accept(&request(1, 0));
@@ -83,7 +83,7 @@ pub(super) fn calls_are_counted_once(subject: &Subject) {
     assert_eq!(links(subject, 0, 1), "app>cache 1 0 1, app>db 1 1 1, web>app 1 0 1");
 }
 
-/// A service that only knows the lower half of a request's id takes part in it.
+/// A service that knows only the lower half of a trace id takes part in the request.
 pub(super) fn ids_that_are_cut_are_linked(subject: &Subject) {
     let mut spans = request(7 | 5 << 64, 0);
     spans[2].trace_id = super::subject::trace_id(7);

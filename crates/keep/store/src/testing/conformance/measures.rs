@@ -1,11 +1,11 @@
-//! What is measured of many spans at once, and handed over of requests that have many.
+//! Cases: measures over many spans, and reads of large requests.
 
 use super::subject::{MS, NOON, Subject, With, assert_same, condition, span, trace_id};
 use crate::{Area, Condition, Difference, Heat, Spoken, Topic, Window, words_of};
 use blkkin_model::{Kind, Span, SpanId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Spans of several requests, of which some have no start or no duration.
+/// Spans of several requests, some without a start or a duration.
 fn spans() -> Vec<Span> {
     let mut spans: Vec<Span> = (1..=120u64)
         .map(|at| {
@@ -23,7 +23,7 @@ fn spans() -> Vec<Span> {
     spans
 }
 
-/// Those that meet a condition, started in a window, and have a duration.
+/// The spans that meet a condition, started in a window, and have a duration.
 pub(super) fn like<'s>(
     spans: &'s [Span],
     window: Window,
@@ -36,7 +36,7 @@ pub(super) fn like<'s>(
     })
 }
 
-/// What a heat map of them is, counted one by one.
+/// Asserts that a heat map equals a count span by span.
 pub(super) fn assert_heat(subject: &Subject, spans: &[Span], cells: &Heat, condition: &Condition) {
     let mut found = cells.clone();
     subject.store().heat(condition, &mut found).expect("an answer");
@@ -51,7 +51,7 @@ pub(super) fn assert_heat(subject: &Subject, spans: &[Span], cells: &Heat, condi
     assert_eq!(found, expected, "{window:?} {condition:?}");
 }
 
-/// How spans in a box differ from others, counted one by one.
+/// Asserts that a difference equals a count span by span.
 pub(super) fn assert_difference(
     subject: &Subject,
     spans: &[Span],
@@ -103,7 +103,7 @@ const FILTERS: [&str; 7] = [
     r#"service == "nobody""#,
 ];
 
-/// When the spans themselves started counts, whenever their requests began.
+/// Heat maps use the starts of spans, not of their requests.
 pub(super) fn cells_have_the_spans_of_their_time_and_duration(subject: &Subject) {
     let spans = spans();
     spans.chunks(40).for_each(|some| subject.accept(some));
@@ -124,7 +124,7 @@ pub(super) fn cells_have_the_spans_of_their_time_and_duration(subject: &Subject)
     }
 }
 
-/// Words are counted in the box and outside of it, but nothing of spans that were not asked for.
+/// Words are counted separately inside and outside of a box, and not for spans that do not match.
 pub(super) fn words_inside_of_a_box_are_told_from_others(subject: &Subject) {
     let spans = spans();
     spans.chunks(40).for_each(|some| subject.accept(some));
@@ -142,7 +142,7 @@ pub(super) fn words_inside_of_a_box_are_told_from_others(subject: &Subject) {
     }
 }
 
-/// All spans of a request are handed over, or those of an id, whatever the upper half of the request's id is.
+/// All spans of a request, or those with a span id, are visited for any upper half of the trace id.
 pub(super) fn spans_are_handed_over_one_by_one(subject: &Subject) {
     let wide = (7 << 64) | 3;
     let mut all: Vec<Span> = (1..=50).map(|id| span(3, id, id / 3, id, "a", "x")).collect();
@@ -156,7 +156,7 @@ pub(super) fn spans_are_handed_over_one_by_one(subject: &Subject) {
         let id = id.map(|id| SpanId::from_number(id).expect("not 0"));
         let visited = subject.store().visit(low, id, &mut |span| found.push(span.to_owned()));
         visited.expect("an answer");
-        // What was sent again may come again.
+        // Duplicates may be visited twice.
         found.sort_by_key(|span| (span.trace_id, span.id));
         found.dedup();
         assert_same(&found, expected);
@@ -173,7 +173,7 @@ pub(super) fn spans_are_handed_over_one_by_one(subject: &Subject) {
     assert_eq!(ids, BTreeSet::from([trace_id(3), trace_id(wide)]));
 }
 
-/// The first and the last start of all spans, not only of those that began requests.
+/// The earliest and the latest start cover all spans, not only roots.
 pub(super) fn it_is_known_when_spans_started(subject: &Subject) {
     let check = |expected: Option<(u64, u64)>| {
         let found = subject.store().starts().expect("an answer");

@@ -1,4 +1,4 @@
-//! Spans that say odd things.
+//! Cases: spans with unusual values.
 
 use super::subject::{NOON, Subject, With, encoded, span};
 use crate::zipkin::Parameters;
@@ -7,7 +7,7 @@ use blkkin_model::{Endpoint, Kind, Origin, Span, Status, Tag, Value};
 use blkkin_wire::{Decoder, Format};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Hands over spans in OpenTelemetry's format, and gives what a decoder makes of them.
+/// Sends spans in OTLP and returns them as decoded.
 fn accept_otlp(subject: &Subject, spans: &[Span]) -> Vec<Span> {
     let bytes = encoded(Format::OtlpProto, spans);
     let outcome = subject.hand_over(Format::OtlpProto, &bytes, Policy::Whole).outcome;
@@ -18,7 +18,7 @@ fn accept_otlp(subject: &Subject, spans: &[Span]) -> Vec<Span> {
     decoded
 }
 
-/// From the first nanosecond to the last one.
+/// The first and the last nanosecond are stored.
 pub(super) fn odd_times_are_kept(subject: &Subject) {
     let at = |trace, start_ns, duration_ns| Span {
         start_ns: Some(start_ns),
@@ -55,7 +55,7 @@ pub(super) fn odd_times_are_kept(subject: &Subject) {
     assert_eq!(subject.filtered("duration == 999"), [3]);
     assert_eq!(subject.filtered("duration == 1 && start > 0"), [7, 6, 2]);
     assert_eq!(subject.filtered("duration > 9223372036854775807"), [8]);
-    // That it took no time is something to know.
+    // A duration of 0 differs from a missing one.
     assert_eq!(subject.filtered("duration == 0 || duration == 5"), {
         let known = |span: &&Span| matches!(span.duration_ns, Some(0 | 5));
         let mut found: Vec<&Span> = decoded.iter().filter(known).collect();
@@ -64,7 +64,7 @@ pub(super) fn odd_times_are_kept(subject: &Subject) {
     });
 }
 
-/// None, some that end other texts, and some that are very long.
+/// Texts that are empty, end with other texts, or are very long.
 pub(super) fn odd_texts_are_kept(subject: &Subject) {
     let long = "long ".repeat((1 << 20) / 5);
     let texts = [
@@ -106,7 +106,7 @@ pub(super) fn odd_texts_are_kept(subject: &Subject) {
     assert_eq!(subject.store().services().expect("an answer").len(), texts.len());
 }
 
-/// Numbers, flags and bytes come back as such, from whatever they are said of.
+/// Numbers, booleans and bytes keep their types, for each origin.
 pub(super) fn typed_tags_are_kept(subject: &Subject) {
     let values = [
         ("bool", Value::Bool(true)),
@@ -151,7 +151,7 @@ pub(super) fn typed_tags_are_kept(subject: &Subject) {
     assert_eq!(subject.store().tag_values("bool", 5).expect("an answer"), ["true"]);
 }
 
-/// Flags, kinds, states and addresses make spans different, and come back.
+/// Flags, kinds, statuses and addresses distinguish spans, and are stored.
 pub(super) fn flags_are_kept(subject: &Subject) {
     let base = || span(1, 1, 0, 0, "a", "x");
     let address = Endpoint {

@@ -1,10 +1,10 @@
-//! In which order requests come, page by page.
+//! Cases: order and pages of requests.
 
 use super::subject::{MS, NOON, Subject, With, condition, span};
 use crate::{Order, Place, Query, Window};
 use blkkin_model::Span;
 
-/// By the duration of the root, however long other spans go on.
+/// The duration of the root decides, whatever other spans last.
 pub(super) fn the_slowest_come_first(subject: &Subject) {
     subject.accept(&[
         span(1, 1, 0, 0, "a", "x").lasting(5 * MS),
@@ -23,12 +23,13 @@ pub(super) fn the_slowest_come_first(subject: &Subject) {
         let within = |durations| subject.found(&Query { durations, order, ..slowest.clone() });
         assert_eq!(within(6 * MS..=u64::MAX), [2]);
         assert_eq!(within(0..=MS), if order == Order::Slowest { [3, 4] } else { [4, 3] });
-        // The child that took 7 ms, and all of its request, do not count.
+        // The child of 7 ms does not count, nor does the extent of its request.
         assert_eq!(within(7 * MS..=40 * MS), [0; 0]);
     }
 }
 
-/// A request is where all of its parts say it is, in whatever order they came, and whichever of them was asked for.
+/// The place of a request depends on all of its parts, whatever their order and whichever of them
+/// matches.
 pub(super) fn requests_are_in_order_that_come_in_parts(subject: &Subject) {
     let root = |trace: u128, start_ms: u64, ms: u64| {
         span(trace, 1, 0, start_ms, "a", "x").lasting(ms * MS)
@@ -65,7 +66,7 @@ pub(super) fn requests_are_in_order_that_come_in_parts(subject: &Subject) {
     }
 }
 
-/// Each request is on one page, also where many are alike, and the last page says that it is.
+/// Each request is on exactly one page, also among ties, and the last page is marked as the last.
 pub(super) fn pages_neither_repeat_nor_lose(subject: &Subject) {
     let spans: Vec<Span> = (1..=40u64)
         .map(|at| {
@@ -85,7 +86,7 @@ pub(super) fn pages_neither_repeat_nor_lose(subject: &Subject) {
         let page = subject.page(&Query { order, ..Query::new(39) });
         let last = page.requests.last().expect("some").trace_id;
         assert_eq!(page.next.map(|place| place.trace_id), Some(last));
-        // Behind all, and a place that is nobody's.
+        // Behind all requests, and a place that no request has.
         let behind = |rank_ns, trace_id| {
             let after = Some(Place { rank_ns, trace_id });
             subject.found(&Query { order, after, ..Query::new(1000) })
@@ -96,7 +97,7 @@ pub(super) fn pages_neither_repeat_nor_lose(subject: &Subject) {
     }
 }
 
-/// What comes meanwhile shifts nothing that comes later.
+/// Requests that arrive meanwhile do not shift later pages.
 pub(super) fn pages_hold_while_requests_come(subject: &Subject) {
     let at = |number: u64| span(number.into(), 1, 0, number, "a", "x");
     subject.accept(&(1..=20).map(at).collect::<Vec<_>>());

@@ -1,4 +1,4 @@
-//! Random spans and questions: any store's answers are those of the plain one.
+//! Case: answers to random queries equal those of the [`MemoryStore`].
 
 use super::measures::{assert_difference, assert_heat};
 use super::subject::{MS, NOON, Subject, condition, endpoint, span};
@@ -45,17 +45,17 @@ const FILTERS: [&str; 28] = [
     "has(annotation)",
 ];
 
-/// From the seed that `TEST_SEED` says, or some.
+/// Runs with the seed in `TEST_SEED`, or with several seeds.
 pub(super) fn answers_are_those_of_the_plain_store(subject: &Subject) {
     let seed = std::env::var("TEST_SEED").ok().and_then(|text| text.parse::<u64>().ok());
     let seeds = match seed {
         Some(seed) => seed..seed + 2,
         None => 1..1 + SEEDS,
     };
-    // The questions are about all that was sent so far.
+    // Queries cover all spans that were sent so far.
     let plain = Arc::new(MemoryStore::default());
     let plain = Subject::settling(plain, || {});
-    // The first half come whole, each request at once, and the others in parts.
+    // The first half of the requests are sent whole, the others in parts.
     let middle = seeds.start + (seeds.end - seeds.start) / 2;
     for seed in seeds {
         let are_whole = seed < middle;
@@ -73,7 +73,7 @@ pub(super) fn answers_are_those_of_the_plain_store(subject: &Subject) {
     }
 }
 
-/// Sends spans in batches of whatever size, some of them twice.
+/// Sends spans in batches of random size, some of them twice.
 fn send(random: &mut Random, seed: u64, are_whole: bool, subjects: &[&Subject]) {
     let mut spans: Vec<Span> = (0..SPAN_COUNT).map(|_| random_span(random, seed)).collect();
     if are_whole {
@@ -97,7 +97,7 @@ fn is_one_request(spans: &[Span]) -> bool {
     spans.iter().all(|span| span.trace_id.low() == spans[0].trace_id.low())
 }
 
-/// Of one of some requests, whose ids may be alike in their lower halves.
+/// A span of one of several requests, whose ids may share their lower halves.
 fn random_span(random: &mut Random, seed: u64) -> Span {
     let request = 1 + random.below(60u64);
     let high = if request.is_multiple_of(7) { u128::from(random.below(3u64)) << 64 } else { 0 };
@@ -140,14 +140,14 @@ fn random_span(random: &mut Random, seed: u64) -> Span {
     }
 }
 
-/// What does not depend on a question.
+/// Compares the answers that take no query.
 fn compare_lists(subject: &Subject, plain: &Subject, seed: u64) {
     let (one, other) = (subject.store(), plain.store());
     assert_eq!(one.services().expect("an answer"), other.services().expect("an answer"));
     for service in SERVICES {
         let names = |store: &dyn SpanStore| store.span_names(service).expect("an answer");
         let remotes = |store: &dyn SpanStore| store.remote_services(service).expect("an answer");
-        // Who has no name cannot be asked for.
+        // A service without a name cannot be queried.
         if !service.is_empty() {
             assert_eq!(names(one), names(other), "seed {seed}");
             assert_eq!(remotes(one), remotes(other), "seed {seed}");
@@ -169,7 +169,7 @@ fn compare_lists(subject: &Subject, plain: &Subject, seed: u64) {
     assert_eq!(counted(one), counted(other), "seed {seed}");
 }
 
-/// Some conditions, at most three, some of them joined.
+/// Up to three conditions, some of them combined.
 fn random_conditions(random: &mut Random) -> Vec<String> {
     let one = |random: &mut Random| random.one_of(&FILTERS).to_owned();
     let joined = |random: &mut Random| {
@@ -184,7 +184,7 @@ fn random_conditions(random: &mut Random) -> Vec<String> {
     (0..random.below(4)).map(|_| joined(random)).collect()
 }
 
-/// A question, whose pages must be the same to the end.
+/// Compares all pages of a random query.
 fn ask(random: &mut Random, subject: &Subject, plain: &Subject, seed: u64, is_measured: bool) {
     let filters = random_conditions(random);
     let first = NOON + random.below(200u64) * MS;
@@ -205,7 +205,7 @@ fn ask(random: &mut Random, subject: &Subject, plain: &Subject, seed: u64, is_me
         after: None,
     };
     let context = format!("TEST_SEED={seed} {filters:?} {query:?}");
-    // All pages of one question in four, and of the others the first.
+    // All pages of one query in four, the first page of others.
     for _ in 0..if random.chance(25) { 100 } else { 1 } {
         let page = subject.store().search(&query).expect("an answer");
         assert_eq!(page, plain.store().search(&query).expect("an answer"), "{context}");
@@ -228,13 +228,13 @@ fn ask(random: &mut Random, subject: &Subject, plain: &Subject, seed: u64, is_me
     }
 }
 
-/// All spans, but for those of requests without any time.
+/// All spans, except those of requests without any time.
 fn all_of(plain: &Subject) -> Vec<Span> {
     let page = plain.store().search(&Query::new(usize::MAX)).expect("an answer");
     page.requests.iter().flat_map(|summary| plain.trace(summary.trace_id)).collect()
 }
 
-/// What many spans say together is what they say one by one.
+/// Compares measures with a count span by span.
 fn measure(random: &mut Random, subject: &Subject, all: &[Span]) {
     let window = |random: &mut Random| {
         let first = NOON + random.below(200u64) * MS;
@@ -251,7 +251,7 @@ fn measure(random: &mut Random, subject: &Subject, all: &[Span]) {
     assert_difference(subject, all, random.one_of(&windows), &condition, &area);
 }
 
-/// A request that is found is one that is asked for, and its place is what the order says.
+/// Asserts that a request matches the query and is in its place.
 fn check_place(spans: &[Span], query: &Query, place: Option<Place>) {
     let held: Vec<Held<'_>> = spans.iter().map(Span::hold).collect();
     let spans: Vec<SpanRef<'_>> = held.iter().map(Held::as_ref).collect();

@@ -1,4 +1,4 @@
-//! Which requests are found.
+//! Cases: search for requests.
 
 use super::subject::{MS, NOON, Subject, US, With, condition, span, trace_id};
 use crate::zipkin::Parameters;
@@ -15,7 +15,7 @@ const ASK: Parameters<'static> = Parameters {
     duration_us_max: None,
 };
 
-/// Nobody has sent anything yet.
+/// An empty store answers all queries.
 pub(super) fn an_empty_store_answers(subject: &Subject) {
     let store = subject.store();
     subject.settle();
@@ -41,21 +41,21 @@ pub(super) fn an_empty_store_answers(subject: &Subject) {
     assert_eq!((counters.accepted, counters.kept, counters.refused), (0, 0, 0));
 }
 
-/// A span without a start is there, but nobody can say when.
+/// A request without any start is stored but not found.
 pub(super) fn requests_without_times_are_kept_but_not_found(subject: &Subject) {
     let timeless = Span { start_ns: None, duration_ns: None, ..span(1, 1, 0, 0, "a", "get") };
     subject.accept(std::slice::from_ref(&timeless));
     subject.assert_trace(std::slice::from_ref(&timeless));
     assert!(subject.found(&Query::new(10)).is_empty());
     assert!(subject.asked(&Parameters { service: "a", span_name: "get", ..ASK }).is_empty());
-    // Now somebody says.
+    // A later part has a start.
     let later = span(1, 1, 0, 0, "a", "get").remote("b");
     subject.accept(std::slice::from_ref(&later));
     subject.assert_trace(&[timeless, later]);
     assert_eq!(subject.asked(&Parameters { service: "a", remote_service: "b", ..ASK }), [1]);
 }
 
-/// Parts come in any order, with those of others between them, and what is above comes last.
+/// The parts of a request may arrive in any order, interleaved with others, the root last.
 pub(super) fn spans_of_a_request_are_put_together(subject: &Subject) {
     let of = |trace: u128| -> Vec<Span> {
         (1..=6).map(|id| span(trace, id, id - 1, id * 2, "a", &format!("step {id}"))).collect()
@@ -70,14 +70,15 @@ pub(super) fn spans_of_a_request_are_put_together(subject: &Subject) {
         subject.assert_trace(spans);
     }
     assert_eq!(subject.found(&Query::new(10)), [1, 2, 3]);
-    // Each condition may be met by another span.
+    // Different spans may meet different conditions.
     let conditions = vec![condition(r#"name == "step 2""#), condition(r#"name == "step 6""#)];
     assert_eq!(subject.found(&Query { conditions, ..Query::new(10) }), [1, 2, 3]);
     let conditions = vec![condition(r#"name == "step 2""#), condition(r#"name == "step 7""#)];
     assert!(subject.found(&Query { conditions, ..Query::new(10) }).is_empty());
 }
 
-/// Ids that differ in their upper halves only are those of different requests, which can be asked for together.
+/// Trace ids that differ only in their upper halves are different requests, which can be read
+/// together.
 pub(super) fn upper_halves_of_ids_count(subject: &Subject) {
     let ids = [7, 7 | 1 << 64, 7 | 2 << 64, 8 | 1 << 64];
     let spans: Vec<Span> = (0..)
@@ -97,7 +98,7 @@ pub(super) fn upper_halves_of_ids_count(subject: &Subject) {
     assert!(subject.trace(trace_id(1 << 64)).is_empty());
 }
 
-/// The last ones, if there are more than wanted; of those before some time, the last of them.
+/// The newest requests of a window are returned if there are more than the limit.
 pub(super) fn the_newest_come_first(subject: &Subject) {
     let early: Vec<Span> =
         (1..=10).map(|at| span(at, 1, 0, 100 - at as u64, "a", "early")).collect();
@@ -112,13 +113,13 @@ pub(super) fn the_newest_come_first(subject: &Subject) {
     }
     let window = Window { start_ns: 0, end_ns: NOON + 100 * MS };
     assert_eq!(subject.found(&Query { window, ..Query::new(4) }), [1, 2, 3, 4]);
-    // Those that begin at once come in order of their ids.
+    // Requests with the same start are in order of their ids.
     let at_once: Vec<Span> = [9 << 64, 25, 31, 22].map(|id| span(id, 1, 0, 400, "a", "x")).to_vec();
     subject.accept(&at_once);
     assert_eq!(subject.found(&Query::new(5)), [22, 25, 31, 9 << 64, 11]);
 }
 
-/// What is asked must be true of spans that the service recorded.
+/// Other parameters must match spans of the given service.
 pub(super) fn services_constrain_what_is_asked(subject: &Subject) {
     let client = |trace, service: &str, text: &str| {
         let start = trace as u64 * 10;
@@ -164,7 +165,7 @@ pub(super) fn services_constrain_what_is_asked(subject: &Subject) {
     assert_eq!(subject.asked(&slow), [2, 1]);
 }
 
-/// What one condition says must be true of one span, not of several.
+/// One condition must hold for one span, not for several together.
 pub(super) fn one_span_must_meet_a_condition_whole(subject: &Subject) {
     subject.accept(&[
         span(1, 1, 0, 0, "a", "x"),
@@ -176,13 +177,13 @@ pub(super) fn one_span_must_meet_a_condition_whole(subject: &Subject) {
     assert_eq!(subject.filtered(r#"service == "a" && name == "y""#), [2]);
     let conditions = vec![condition(r#"service == "a""#), condition(r#"name == "x""#)];
     assert_eq!(subject.found(&Query { conditions, ..Query::new(9) }), [2, 1]);
-    // That a span is not so, not that none is.
+    // The negation holds if some span does not match, not if none does.
     assert_eq!(subject.filtered(r#"!(service == "a")"#), [2, 1]);
 }
 
-/// Names are found in whatever case they are asked for, and given as they came.
+/// Names are found in any case, and returned as sent.
 pub(super) fn case_of_names_does_not_matter(subject: &Subject) {
-    // OpenTelemetry's format has upper case.
+    // OTLP preserves upper case.
     let mixed = span(1, 1, 0, 0, "Guest.VM", "Read Block").kind(Kind::Client);
     subject.accept_as(Format::OtlpProto, &[mixed]);
     let name =
@@ -198,7 +199,7 @@ pub(super) fn case_of_names_does_not_matter(subject: &Subject) {
     assert_eq!(subject.store().services().expect("an answer"), ["Guest.VM"]);
 }
 
-/// Terms are all to be true; text of annotations and values is as it is, in its case.
+/// All terms must match; annotations and values are case-sensitive.
 pub(super) fn annotations_and_tags_are_found(subject: &Subject) {
     let base = |trace: u128| span(trace, 1, 0, trace as u64, "front", "call");
     let at = NOON + 5 * MS;
@@ -231,7 +232,7 @@ pub(super) fn annotations_and_tags_are_found(subject: &Subject) {
     check("foo=", &[4, 3, 2, 1]);
 }
 
-/// How long any span of the service took, not the request.
+/// Durations of the service's spans count, not those of requests.
 pub(super) fn durations_are_found(subject: &Subject) {
     let step = |trace, id, parent, start, (service, remote), name, duration_ms| {
         span(trace, id, parent, start, service, name).remote(remote).lasting(duration_ms * MS)
@@ -264,7 +265,7 @@ pub(super) fn durations_are_found(subject: &Subject) {
     assert_eq!(subject.filtered("!has(duration)"), [4]);
 }
 
-/// What a span did not know when it was first sent.
+/// Later parts add what earlier ones did not know.
 pub(super) fn parts_may_be_late(subject: &Subject) {
     let whole = span(1, 5, 0, 3, "a", "get").lasting(7 * MS);
     let first = Span { duration_ns: None, ..whole.clone() };
@@ -276,23 +277,23 @@ pub(super) fn parts_may_be_late(subject: &Subject) {
     subject.assert_trace(&[first, last]);
     assert_eq!(subject.filtered("duration >= 7ms"), [1]);
     assert_eq!(subject.filtered(r#"name == "get""#), [1]);
-    // That it began earlier than what was known of it.
+    // The request began earlier than its first part.
     assert_eq!(subject.between(0, 2 * MS), [0; 0]);
     subject.accept(&[span(1, 4, 0, 1, "a", "start")]);
     assert_eq!(subject.between(0, 2 * MS), [1]);
     assert_eq!(subject.between(2 * MS, 5 * MS), [0; 0]);
 }
 
-/// A request is in the window in which it began, however long it went on.
+/// The window of a request is that of its start, whatever its duration.
 pub(super) fn both_ends_of_a_window_are_in_it(subject: &Subject) {
     subject.accept(&[
         span(1, 1, 0, 10, "a", "x").lasting(100 * MS),
         span(1, 2, 1, 30, "a", "y"),
         span(2, 1, 0, 20, "a", "x"),
-        // A root that is later than what it caused, as clocks say.
+        // The root starts later than its child, by skewed clocks.
         span(3, 1, 0, 40, "a", "x"),
         span(3, 2, 1, 38, "a", "x"),
-        // Without a root, the earliest counts.
+        // Without a root, the earliest span counts.
         span(4, 3, 1, 52, "a", "x"),
         span(4, 2, 1, 50, "a", "x"),
     ]);
@@ -314,7 +315,7 @@ pub(super) fn both_ends_of_a_window_are_in_it(subject: &Subject) {
     assert_eq!(subject.found(&Query::new(9)), [4, 3, 2, 1]);
 }
 
-/// All that the filter language can say of a span.
+/// All fields of the filter language.
 pub(super) fn filters_are_found(subject: &Subject) {
     subject.accept(&[
         span(1, 1, 0, 0, "osd.1", "read").kind(Kind::Server).tag("offset", "4096"),
@@ -365,7 +366,7 @@ pub(super) fn filters_are_found(subject: &Subject) {
     check(&format!("start <= {}", NOON + MS), &[2, 1]);
 }
 
-/// Events and links are found by their names, ends and attributes.
+/// Events and links are found by names, targets and attributes.
 pub(super) fn events_and_links_are_found(subject: &Subject) {
     let link = format!("{:032x}|{:016x}||{{\"batch\":7}}|0", 3, 1);
     subject.accept(&[

@@ -1,4 +1,4 @@
-//! A store that is tested, and what tests say to it. Start at [`Subject`].
+//! [`Subject`]: a store under test, with helpers for the cases.
 
 use crate::zipkin::{Parameters, conditions};
 use crate::{
@@ -9,15 +9,15 @@ use blkkin_wire::{Format, encode};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// When tests happen: the start of a minute, in nanoseconds since 1970.
+/// Time base of the cases: the start of a minute, in nanoseconds since 1970.
 pub(super) const NOON: u64 = 1_793_491_200_000_000_000;
 pub(super) const MS: u64 = 1_000_000;
 pub(super) const US: u64 = 1_000;
 
-/// A batch is to be dealt with after so long.
+/// Time limit for a batch.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// An empty store that is tested.
+/// An empty store under test.
 pub struct Subject {
     store: Arc<dyn SpanStore>,
     settle: Box<dyn Fn()>,
@@ -25,18 +25,19 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// A store in which all that was accepted is linked at once.
+    /// A store that links accepted spans immediately.
     pub fn new(store: impl SpanStore + 'static) -> Subject {
         Subject::settling(Arc::new(store), || {})
     }
 
-    /// A store that takes a while to link requests; `settle` returns when all that was accepted is linked. It may also
-    /// hold on to what must not be gone before the store is.
+    /// A store that links requests later; `settle` returns once all accepted spans are linked. It
+    /// may also hold resources that must outlive the store.
     pub fn settling(store: Arc<dyn SpanStore>, settle: impl Fn() + 'static) -> Subject {
         Subject { store, settle: Box::new(settle), measures_parts: false }
     }
 
-    /// A store that measures latency by when the parts of a request began, if it came in parts.
+    /// Declares that the store measures the latency of each part of a request by that part's own
+    /// start.
     pub fn measuring_parts(self) -> Subject {
         Subject { measures_parts: true, ..self }
     }
@@ -49,7 +50,7 @@ impl Subject {
         (self.settle)();
     }
 
-    /// Hands over a batch and waits for what comes of it.
+    /// Sends a batch and waits for the result.
     pub(super) fn hand_over(&self, format: Format, bytes: &[u8], policy: Policy) -> Accepted {
         let (said, heard) = mpsc::channel();
         let done = Box::new(move |result| drop(said.send(result)));
@@ -61,7 +62,8 @@ impl Subject {
         }
     }
 
-    /// Hands over good spans: in Zipkin's format, which says all of them but fractions of microseconds.
+    /// Sends valid spans in Zipkin's format, which keeps everything except fractions of
+    /// microseconds.
     pub(super) fn accept(&self, spans: &[Span]) {
         self.accept_as(Format::ZipkinProto, spans);
     }
@@ -72,7 +74,7 @@ impl Subject {
         assert_eq!(accepted.outcome.given, spans.len() as u64);
     }
 
-    /// The spans of a request, which must be in order and distinct.
+    /// The spans of a request. Asserts that they are in order and distinct.
     pub(super) fn trace(&self, id: TraceId) -> Vec<Span> {
         let spans = self.store.trace(id).expect("an answer");
         assert!(spans.iter().all(|span| span.trace_id == id), "spans of another request");
@@ -80,13 +82,13 @@ impl Subject {
         spans
     }
 
-    /// All that is kept of a request is this.
+    /// Asserts that the store has exactly these spans of a request.
     #[track_caller]
     pub(super) fn assert_trace(&self, expected: &[Span]) {
         assert_same(&self.trace(expected[0].trace_id), expected);
     }
 
-    /// A page, whose summaries must be true.
+    /// A page of results. Asserts that the summaries are correct.
     #[track_caller]
     pub(super) fn page(&self, query: &Query) -> Page {
         let page = self.store.search(query).expect("an answer");
@@ -100,34 +102,34 @@ impl Subject {
         page
     }
 
-    /// The ids of the requests on a page, in order.
+    /// The trace ids on a page, in order.
     #[track_caller]
     pub(super) fn found(&self, query: &Query) -> Vec<u128> {
         self.page(query).requests.iter().map(|summary| summary.trace_id.number()).collect()
     }
 
-    /// Those that Zipkin's API finds, in order.
+    /// The trace ids that Zipkin's parameters find, in order.
     #[track_caller]
     pub(super) fn asked(&self, parameters: &Parameters<'_>) -> Vec<u128> {
         let conditions = conditions(parameters).expect("a good question");
         self.found(&Query { conditions, ..Query::new(100) })
     }
 
-    /// Those that a filter finds, in order.
+    /// The trace ids that a filter finds, in order.
     #[track_caller]
     pub(super) fn filtered(&self, filter: &str) -> Vec<u128> {
         let conditions = vec![condition(filter)];
         self.found(&Query { conditions, ..Query::new(100) })
     }
 
-    /// Those that begin between two times, which count from noon on.
+    /// The trace ids of requests that began in a range of times since noon.
     #[track_caller]
     pub(super) fn between(&self, first: u64, last: u64) -> Vec<u128> {
         let window = Window { start_ns: NOON + first, end_ns: NOON + last };
         self.found(&Query { window, ..Query::new(100) })
     }
 
-    /// All requests in an order, page by page.
+    /// All trace ids in an order, page by page.
     pub(super) fn all_pages(&self, order: Order, limit: usize) -> Vec<u128> {
         let mut query = Query { order, ..Query::new(limit) };
         let mut all = Vec::new();
@@ -159,7 +161,8 @@ pub(super) fn trace_id(number: u128) -> TraceId {
     TraceId::from_number(number).expect("an id is not 0")
 }
 
-/// A span that starts so many milliseconds after noon: request, id, parent (0 is none), service and name.
+/// A span that starts this many milliseconds after noon: trace id, span id, parent (0 for none),
+/// service and name.
 pub(super) fn span(
     trace: u128,
     id: u64,
@@ -183,7 +186,7 @@ pub(super) fn endpoint(service: &str) -> Endpoint {
     Endpoint { service: service.to_owned(), ..Endpoint::default() }
 }
 
-/// What is said of spans besides.
+/// Builder methods for spans.
 pub(super) trait With {
     fn kind(self, kind: Kind) -> Span;
     fn remote(self, service: &str) -> Span;
@@ -224,7 +227,7 @@ impl With for Span {
     }
 }
 
-/// Spans must be in order, and none there twice.
+/// Asserts that spans are in order and distinct.
 #[track_caller]
 pub(super) fn ordered(spans: &[Span]) {
     for pair in spans.windows(2) {
@@ -232,7 +235,7 @@ pub(super) fn ordered(spans: &[Span]) {
     }
 }
 
-/// The same spans, in whatever order.
+/// Asserts that both lists have the same spans, in any order.
 #[track_caller]
 pub(super) fn assert_same(found: &[Span], expected: &[Span]) {
     let sorted = |spans: &[Span]| {

@@ -1,5 +1,4 @@
-//! The plain store passes all cases, and the cases find what is wrong with stores: each fault is planted, and a case
-//! that is meant for it fails.
+//! The [`MemoryStore`] passes all cases, and each planted fault fails the case meant for it.
 
 use super::{CASES, Subject};
 use crate::{
@@ -14,7 +13,7 @@ use std::sync::Mutex;
 
 conformance_tests!(|| Subject::new(MemoryStore::default()));
 
-/// What is wrong with a store.
+/// Fault planted in a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     Nothing,
@@ -72,7 +71,7 @@ enum Fault {
 struct Broken {
     inner: MemoryStore,
     fault: Fault,
-    /// What was taken, as it came.
+    /// Accepted spans, as received.
     taken: Mutex<Vec<Span>>,
 }
 
@@ -81,7 +80,7 @@ impl Broken {
         self.fault == fault
     }
 
-    /// A window that is not what was asked for.
+    /// A window other than the requested one.
     fn window(&self, window: Window) -> Window {
         match self.fault {
             Fault::IgnoresTheStartOfWindows => Window { start_ns: 0, ..window },
@@ -110,7 +109,7 @@ impl SpanStore for Broken {
             && spans.len() > 20
             && batch.format == Format::ZipkinProto
         {
-            // It says that it has taken it.
+            // The store claims to have accepted the span.
             spans.pop();
             let bytes = super::subject::encoded(batch.format, &spans);
             self.inner.accept(Batch { bytes: &bytes, ..batch }, Box::new(|_| {}));
@@ -333,7 +332,7 @@ impl SpanStore for Broken {
     }
 }
 
-/// Whether a store with a fault passes a case.
+/// Returns whether a store with a fault passes a case.
 fn passes(fault: Fault, name: &str) -> bool {
     let inner = MemoryStore::default();
     let broken = Broken { inner, fault, taken: Mutex::default() };
@@ -342,7 +341,7 @@ fn passes(fault: Fault, name: &str) -> bool {
 
 #[test]
 fn planted_faults_are_found() {
-    // What plants them is no fault.
+    // The faulty store without a fault passes all cases.
     for case in CASES {
         assert!(passes(Fault::Nothing, case.name), "{}", case.name);
     }

@@ -1,18 +1,18 @@
-//! Random numbers of the kinds that requests need, and their digits, both in a few nanoseconds.
+//! Fast random numbers and decimal digits for generated requests, a few nanoseconds each.
 
 use blkkin_model::SpanId;
 use blkkin_sys::testing::Random;
 use std::num::NonZeroU64;
 
-/// Steps of the distribution of durations.
+/// Number of steps of the tabulated distribution of durations.
 const STEPS: usize = 1024;
-/// Its width: of a thousand requests one takes 15 times as long as most.
+/// Standard deviation of the logarithm: one of a thousand requests takes 15 times as long as most.
 const SIGMA: f64 = 0.85;
 
 #[derive(Clone, Debug)]
 pub(super) struct Numbers {
     random: Random,
-    /// By how much of the median something takes.
+    /// Factors of the median.
     factors: Vec<f32>,
 }
 
@@ -20,7 +20,7 @@ impl Numbers {
     pub(super) fn new(seed: u64) -> Numbers {
         let mut shape = Random::new(0);
         let mut uniform = || (shape.next() >> 11) as f64 / (1u64 << 53) as f64;
-        // Twelve even numbers make up a normal one.
+        // The sum of twelve uniform numbers approximates a normal distribution.
         let mut normal = || (0..12).map(|_| uniform()).sum::<f64>() - 6.0;
         let factors = (0..STEPS).map(|_| (SIGMA * normal()).exp() as f32).collect();
         Numbers { random: Random::new(seed), factors }
@@ -30,7 +30,7 @@ impl Numbers {
         self.random.next()
     }
 
-    /// From 0 to below `end`.
+    /// A number from 0 to below `end`.
     pub(super) fn below(&mut self, end: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
     }
@@ -43,7 +43,7 @@ impl Numbers {
         (NonZeroU64::MIN | self.next()).into()
     }
 
-    /// Something that takes so long as often as not.
+    /// A log-normal number with this median.
     pub(super) fn log_normal(&mut self, median: u64) -> u64 {
         let at = self.index(STEPS);
         let factor = self.factors[at];
@@ -52,7 +52,7 @@ impl Numbers {
     }
 }
 
-/// Room for a number as text.
+/// Buffer for the digits of a number.
 #[derive(Default)]
 pub(super) struct Digits([u8; 20]);
 

@@ -1,4 +1,4 @@
-//! That requests are as they are said to be.
+//! The generated requests have the documented properties.
 
 use super::*;
 use crate::{Linker, compare};
@@ -70,7 +70,7 @@ fn seeds_give_the_same_requests_again() {
     assert_ne!(seeded(3), seeded(4));
 }
 
-/// Whole requests are written in any format, and come back, apart from what formats do not say.
+/// Whole requests survive encoding in any format, except for fields that the format lacks.
 #[test]
 fn all_formats_hold_them() {
     for format in Format::ALL {

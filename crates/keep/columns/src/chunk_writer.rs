@@ -1,0 +1,473 @@
+//! Writer of a column chunk: its pages, statistics and index entries. Start at
+//! [`ChunkWriter::new`].
+
+use crate::encode::{self, PageHeader};
+use crate::error::Error;
+use crate::index;
+use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::column::writer::ColumnCloseResult;
+use parquet::data_type::ByteArray;
+use parquet::file::metadata::{ColumnChunkMetaData, ColumnIndexBuilder, OffsetIndexBuilder};
+use parquet::file::statistics::Statistics;
+use parquet::schema::types::ColumnDescPtr;
+use std::io;
+use std::ops::Range;
+use zstd::bulk::Compressor;
+use zstd::zstd_safe::{self, InBuffer, OutBuffer};
+
+/// Maximum length of a text that becomes a bound in statistics, in bytes.
+const BOUND_MAX: usize = 64;
+
+/// zstd contexts and the buffers of the current page.
+pub(crate) struct PageCompressor {
+    compressor: Compressor<'static>,
+    level: ZstdLevel,
+    /// Compressor of columns whose values recur.
+    recurring_compressor: Compressor<'static>,
+    recurring_level: ZstdLevel,
+    recurs: bool,
+    body: PageBody,
+    stored: Vec<u8>,
+    header: Vec<u8>,
+}
+
+impl PageCompressor {
+    pub(crate) fn new(level: i32, level_of_recurring: i32) -> Result<PageCompressor, Error> {
+        Ok(PageCompressor {
+            compressor: Compressor::new(level)?,
+            level: ZstdLevel::try_new(level)?,
+            recurring_compressor: Compressor::new(level_of_recurring)?,
+            recurring_level: ZstdLevel::try_new(level_of_recurring)?,
+            recurs: false,
+            body: PageBody::default(),
+            stored: Vec::new(),
+            header: Vec::new(),
+        })
+    }
+
+    /// Sets whether the following pages belong to a column whose values recur.
+    pub(crate) fn set_recurring(&mut self, recurs: bool) {
+        self.recurs = recurs;
+    }
+
+    fn level(&self) -> ZstdLevel {
+        if self.recurs { self.recurring_level } else { self.level }
+    }
+
+    /// Compresses the body, with a zstd block for each section of it.
+    fn compress(&mut self) -> Result<(), Error> {
+        let PageCompressor {
+            compressor,
+            recurring_compressor,
+            recurs,
+            body: PageBody { bytes, block_ends },
+            stored,
+            ..
+        } = self;
+        let compressor = if *recurs { recurring_compressor } else { compressor };
+        stored.clear();
+        stored.reserve(
+            zstd_safe::compress_bound(bytes.len()) + (block_ends.len() + 1) * BLOCK_HEADER_BYTES,
+        );
+        if block_ends.is_empty() {
+            compressor.compress_to_buffer(bytes, stored)?;
+            return Ok(());
+        }
+        let failed = |code| Error::Io(io::Error::other(zstd_safe::get_error_name(code)));
+        compressor.set_pledged_src_size(Some(bytes.len() as u64))?;
+        let context = compressor.context_mut();
+        let mut output = OutBuffer::around(stored);
+        let mut at = 0;
+        let block_ends = block_ends.iter().copied().filter(|cut| *cut < bytes.len());
+        for cut in block_ends.chain([bytes.len()]) {
+            let mut input = InBuffer::around(&bytes[at..cut]);
+            while input.pos < cut - at && output.pos() < output.capacity() {
+                context.compress_stream(&mut output, &mut input).map_err(failed)?;
+            }
+            let ended = match cut == bytes.len() {
+                true => context.end_stream(&mut output),
+                false => context.flush_stream(&mut output),
+            };
+            if ended.map_err(failed)? > 0 {
+                return Err(Error::Io(io::Error::other("zstd takes more room than it says")));
+            }
+            at = cut;
+        }
+        Ok(())
+    }
+}
+
+/// Body of a page before compression.
+#[derive(Default)]
+pub(crate) struct PageBody {
+    pub(crate) bytes: Vec<u8>,
+    block_ends: Vec<usize>,
+}
+
+/// Minimum length of a section that gets a zstd block of its own, in bytes.
+const BLOCK_BYTES_MIN: usize = 64;
+
+/// Upper bound of the overhead of the zstd blocks that one section may need, in bytes.
+const BLOCK_HEADER_BYTES: usize = 64;
+
+impl PageBody {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.block_ends.clear();
+    }
+
+    /// Ends a section of the body. The next bytes are of another kind and get their own zstd block
+    /// with its own entropy code: a few other bytes before hexadecimal digits would make the codes
+    /// of some digits longer than four bits.
+    pub(crate) fn end_block(&mut self) {
+        let at = self.bytes.len();
+        if at - self.block_ends.last().copied().unwrap_or(0) >= BLOCK_BYTES_MIN {
+            self.block_ends.push(at);
+        }
+    }
+}
+
+/// Parquet's repetition and definition levels. The lists have an entry for each value, including
+/// missing values.
+#[derive(Default)]
+pub(crate) struct Levels {
+    /// Repetition levels: 0 at the first value of a row. Empty if each row has at most one value.
+    pub(crate) repeats: Vec<u32>,
+    /// Definition levels: 0 for a missing value. Empty if each row has a value.
+    pub(crate) present: Vec<u32>,
+    /// For each page: the index of its first level and of its first present value. The last entry
+    /// holds both ends.
+    pub(crate) at_page: Vec<(usize, usize)>,
+    /// All rows are equal and have one level each, so that one row can stand for all of them.
+    pub(crate) same: bool,
+}
+
+impl Levels {
+    /// Levels of a column with one value in each row.
+    pub(crate) fn one(pages: &[Range<usize>]) -> Levels {
+        let end = pages.last().map_or(0, |page| page.end);
+        let at_page = pages.iter().map(|page| page.start).chain([end]).map(|at| (at, at)).collect();
+        Levels { at_page, ..Levels::default() }
+    }
+
+    /// Levels of a column with at most one value in each row.
+    pub(crate) fn at_most_one(present: Vec<u32>, pages: &[Range<usize>]) -> Levels {
+        let mut values = 0;
+        let mut at_page = Vec::with_capacity(pages.len() + 1);
+        for page in pages {
+            at_page.push((page.start, values));
+            values += present[page.clone()].iter().sum::<u32>() as usize;
+        }
+        at_page.push((present.len(), values));
+        Levels { same: values == 0, present, at_page, ..Levels::default() }
+    }
+
+    /// Levels of a column with `counts` values in each row.
+    pub(crate) fn many(counts: &[u32], pages: &[Range<usize>]) -> Levels {
+        let mut levels = Levels::default();
+        let mut values = 0;
+        for page in pages {
+            levels.at_page.push((levels.present.len(), values));
+            for count in &counts[page.clone()] {
+                levels.repeats.push(0);
+                levels.present.push((*count > 0).into());
+                for _ in 1..*count {
+                    levels.repeats.push(1);
+                    levels.present.push(1);
+                }
+                values += *count as usize;
+            }
+        }
+        levels.at_page.push((levels.present.len(), values));
+        levels.same = values == 0;
+        levels
+    }
+
+    /// Returns whether all rows are equal, span several pages, and fit into a single one.
+    fn fit_one_page(&self) -> bool {
+        let values = self.at_page.last().map_or(0, |(levels, _)| *levels);
+        self.same && self.at_page.len() > 2 && values <= index::VALUES_MAX
+    }
+}
+
+/// Smallest and largest value of a page or a chunk.
+#[derive(Clone, Debug)]
+pub(crate) enum Bounds {
+    /// Bounds are not known.
+    Unknown,
+    /// There are no values.
+    None,
+    Texts(Vec<u8>, Vec<u8>),
+    /// 64-bit integers.
+    Numbers(i64, i64),
+    /// 32-bit integers.
+    Numbers32(i32, i32),
+    Flags(bool, bool),
+}
+
+impl Bounds {
+    fn bytes(&self) -> Option<(Vec<u8>, Vec<u8>)> {
+        match self {
+            Bounds::Unknown => None,
+            Bounds::None => Some((Vec::new(), Vec::new())),
+            Bounds::Texts(least, most) => Some((least.clone(), most.clone())),
+            Bounds::Numbers(least, most) => {
+                Some((least.to_le_bytes().to_vec(), most.to_le_bytes().to_vec()))
+            }
+            Bounds::Numbers32(least, most) => {
+                Some((least.to_le_bytes().to_vec(), most.to_le_bytes().to_vec()))
+            }
+            Bounds::Flags(least, most) => Some((vec![(*least).into()], vec![(*most).into()])),
+        }
+    }
+
+    /// Bounds of the values of both.
+    fn merge(self, other: Bounds) -> Bounds {
+        match (self, other) {
+            (Bounds::None, bounds) | (bounds, Bounds::None) => bounds,
+            (Bounds::Texts(a, b), Bounds::Texts(c, d)) => Bounds::Texts(a.min(c), b.max(d)),
+            (Bounds::Numbers(a, b), Bounds::Numbers(c, d)) => Bounds::Numbers(a.min(c), b.max(d)),
+            (Bounds::Numbers32(a, b), Bounds::Numbers32(c, d)) => {
+                Bounds::Numbers32(a.min(c), b.max(d))
+            }
+            (Bounds::Flags(a, b), Bounds::Flags(c, d)) => Bounds::Flags(a & c, b | d),
+            _ => Bounds::Unknown,
+        }
+    }
+
+    fn limited(self) -> Bounds {
+        match self {
+            Bounds::Texts(least, most) if least.len().max(most.len()) > BOUND_MAX => {
+                Bounds::Unknown
+            }
+            bounds => bounds,
+        }
+    }
+}
+
+/// Column chunk being written.
+pub(crate) struct ChunkWriter {
+    descriptor: ColumnDescPtr,
+    /// The encoded pages with their headers.
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) index: index::Chunk,
+    bounds: Bounds,
+    raw: usize,
+    nulls: u64,
+    values: usize,
+    rows: usize,
+    offsets: OffsetIndexBuilder,
+    columns: ColumnIndexBuilder,
+    level: ZstdLevel,
+}
+
+impl ChunkWriter {
+    pub(crate) fn new(descriptor: ColumnDescPtr) -> ChunkWriter {
+        let columns = ColumnIndexBuilder::new(descriptor.physical_type());
+        ChunkWriter {
+            descriptor,
+            bytes: Vec::new(),
+            index: index::Chunk::default(),
+            bounds: Bounds::None,
+            raw: 0,
+            nulls: 0,
+            values: 0,
+            rows: 0,
+            offsets: OffsetIndexBuilder::new(),
+            columns,
+            level: ZstdLevel::default(),
+        }
+    }
+
+    /// Writes the dictionary page.
+    pub(crate) fn dictionary<'t>(
+        &mut self,
+        texts: impl ExactSizeIterator<Item = &'t str>,
+        compressor: &mut PageCompressor,
+    ) -> Result<(), Error> {
+        compressor.body.clear();
+        let count = texts.len();
+        for text in texts {
+            compressor.body.bytes.extend((text.len() as u32).to_le_bytes());
+            compressor.body.bytes.extend_from_slice(text.as_bytes());
+        }
+        let page = self.store_page(true, Encoding::PLAIN, count, compressor)?;
+        self.index.dictionary = Some(page);
+        Ok(())
+    }
+
+    /// Writes a data page. `values` encodes the range of present values that it is given. If all
+    /// rows are equal, the first page holds the whole chunk and later calls do nothing.
+    pub(crate) fn page(
+        &mut self,
+        number: usize,
+        rows: usize,
+        levels: &Levels,
+        encoding: Encoding,
+        compressor: &mut PageCompressor,
+        values: impl FnOnce(Range<usize>, &mut PageBody) -> Bounds,
+    ) -> Result<(), Error> {
+        if self.index.is_same {
+            return Ok(());
+        }
+        self.index.is_same = levels.fit_one_page();
+        let next = if self.index.is_same { levels.at_page.len() - 1 } else { number + 1 };
+        let ((first, from), (end, to)) = (levels.at_page[number], levels.at_page[next]);
+        let rows = if self.index.is_same { end } else { rows };
+        compressor.body.clear();
+        for list in [&levels.repeats, &levels.present] {
+            if list.is_empty() {
+                continue;
+            }
+            let bytes = &mut compressor.body.bytes;
+            let at = bytes.len();
+            bytes.extend([0; 4]);
+            encode::runs(&list[first..end], 1, bytes);
+            let length = (bytes.len() - at - 4) as u32;
+            bytes[at..at + 4].copy_from_slice(&length.to_le_bytes());
+        }
+        compressor.body.end_block();
+        let bounds = values(from..to, &mut compressor.body);
+        let nulls = ((end - first) - (to - from)) as u64;
+        let offset = self.bytes.len();
+        let page = self.store_page(false, encoding, end - first, compressor)?;
+        self.offsets.append_row_count(rows as i64);
+        self.offsets.append_offset_and_size(offset as i64, page.len() as i32);
+        let bounds = if from == to { Bounds::None } else { bounds.limited() };
+        match bounds.bytes() {
+            Some((least, most)) => self.columns.append(from == to, least, most, nulls as i64),
+            None => self.columns.to_invalid(),
+        }
+        self.bounds = std::mem::replace(&mut self.bounds, Bounds::None).merge(bounds);
+        self.index.pages.push(page);
+        self.nulls += nulls;
+        self.values += end - first;
+        self.rows += rows;
+        Ok(())
+    }
+
+    /// Compresses the compressor's body and appends it as a page.
+    fn store_page(
+        &mut self,
+        is_dictionary: bool,
+        encoding: Encoding,
+        values: usize,
+        compressor: &mut PageCompressor,
+    ) -> Result<index::Page, Error> {
+        compressor.compress()?;
+        self.level = compressor.level();
+        let header = PageHeader {
+            is_dictionary,
+            raw: compressor.body.bytes.len(),
+            stored: compressor.stored.len(),
+            crc: crc32fast::hash(&compressor.stored),
+            values,
+            encoding: encoding as i32,
+        };
+        compressor.header.clear();
+        encode::page_header(&header, &mut compressor.header);
+        self.raw += compressor.header.len() + compressor.body.bytes.len();
+        self.bytes.extend_from_slice(&compressor.header);
+        self.bytes.extend_from_slice(&compressor.stored);
+        Ok(index::Page {
+            offset: 0,
+            header: compressor.header.len() as u8,
+            encoding: encoding as u8,
+            stored: compressor.stored.len() as u32,
+            raw: compressor.body.bytes.len() as u32,
+            values: values as u32,
+            crc: crc32c::crc32c_append(crc32c::crc32c(&compressor.header), &compressor.stored),
+        })
+    }
+
+    /// Returns the bytes of the chunk, its Parquet metadata, and its entry in BlkKin's index.
+    pub(crate) fn finish(self) -> Result<(Vec<u8>, ColumnCloseResult, index::Chunk), Error> {
+        let first = self.index.dictionary.map_or(0, |page| page.len() as i64);
+        let mut encodings = vec![Encoding::RLE];
+        for page in self.index.dictionary.iter().chain(&self.index.pages) {
+            let encoding = encoding(page.encoding);
+            if !encodings.contains(&encoding) {
+                encodings.push(encoding);
+            }
+        }
+        let mut builder = ColumnChunkMetaData::builder(self.descriptor)
+            .set_compression(Compression::ZSTD(self.level))
+            .set_encodings(encodings)
+            .set_total_compressed_size(self.bytes.len() as i64)
+            .set_total_uncompressed_size(self.raw as i64)
+            .set_num_values(self.values as i64)
+            .set_data_page_offset(first)
+            .set_dictionary_page_offset(self.index.dictionary.map(|_| 0));
+        if let Some(statistics) = statistics(&self.bounds, self.nulls) {
+            builder = builder.set_statistics(statistics);
+        }
+        let close = ColumnCloseResult {
+            bytes_written: self.bytes.len() as u64,
+            rows_written: self.rows as u64,
+            metadata: builder.build()?,
+            bloom_filter: None,
+            column_index: if self.columns.valid() { Some(self.columns.build()?) } else { None },
+            offset_index: Some(self.offsets.build()),
+        };
+        Ok((self.bytes, close, self.index))
+    }
+}
+
+fn statistics(bounds: &Bounds, nulls: u64) -> Option<Statistics> {
+    let nulls = Some(nulls);
+    Some(match bounds {
+        Bounds::Unknown | Bounds::None => return None,
+        Bounds::Texts(least, most) => {
+            let text = |text: &Vec<u8>| Some(ByteArray::from(text.clone()));
+            Statistics::byte_array(text(least), text(most), None, nulls, false)
+        }
+        Bounds::Numbers(least, most) => {
+            Statistics::int64(Some(*least), Some(*most), None, nulls, false)
+        }
+        Bounds::Numbers32(least, most) => {
+            Statistics::int32(Some(*least), Some(*most), None, nulls, false)
+        }
+        Bounds::Flags(least, most) => {
+            Statistics::boolean(Some(*least), Some(*most), None, nulls, false)
+        }
+    })
+}
+
+/// The encoding of a number in files, among those that [`ChunkWriter`] writes.
+pub(crate) fn encoding(number: u8) -> Encoding {
+    match number {
+        5 => Encoding::DELTA_BINARY_PACKED,
+        6 => Encoding::DELTA_LENGTH_BYTE_ARRAY,
+        7 => Encoding::DELTA_BYTE_ARRAY,
+        8 => Encoding::RLE_DICTIONARY,
+        _ => Encoding::PLAIN,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Parts of a page, none, short ones and none at the end included, are one frame of zstd that
+    /// says how long it is.
+    #[test]
+    fn parts_are_one_frame() {
+        let mut compressor = PageCompressor::new(1, 1).expect("zstd");
+        for lengths in [&[][..], &[0], &[100], &[100, 0], &[9, 100, 0], &[70, 300_000, 70], &[0, 5]]
+        {
+            compressor.body.clear();
+            for (length, byte) in lengths.iter().zip(1_usize..) {
+                let of_part = (0..*length).map(|at| ((at * at * byte) >> 3) as u8);
+                compressor.body.bytes.extend(of_part);
+                compressor.body.end_block();
+            }
+            compressor.compress().expect("compressed");
+            let frame = zstd_safe::find_frame_compressed_size(&compressor.stored);
+            assert_eq!(frame, Ok(compressor.stored.len()), "{lengths:?}");
+            let content = zstd_safe::get_frame_content_size(&compressor.stored).expect("a frame");
+            assert_eq!(content, Some(compressor.body.bytes.len() as u64), "{lengths:?}");
+            let body = zstd::bulk::decompress(&compressor.stored, compressor.body.bytes.len());
+            assert_eq!(body.expect("a frame"), compressor.body.bytes, "{lengths:?}");
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! [`Options`] of the writer.
+
+/// Options of a [`Writer`](crate::Writer).
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// zstd level, from 1.
+    pub level: i32,
+    /// zstd level of columns whose values recur, such as names and tags.
+    pub level_of_recurring: i32,
+    /// Maximum number of rows in a row group.
+    pub rows_of_group: usize,
+    /// Maximum number of rows in a page: the number of rows that are decoded to find one. Values
+    /// above 65536 are treated as 65536.
+    pub rows_of_page: usize,
+    /// Enables a Bloom filter of trace ids, for other Parquet readers.
+    pub bloom: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            level: 1,
+            level_of_recurring: 1,
+            rows_of_group: 1 << 16,
+            rows_of_page: 2048,
+            bloom: true,
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! [`ReadAt`]: the byte source of a file of spans.
+
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// Random access to bytes, by several threads at once.
+pub trait ReadAt {
+    /// Number of bytes.
+    fn len(&self) -> io::Result<u64>;
+
+    /// Fills the buffer with the bytes at `offset`.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
+
+    /// Returns whether there are no bytes.
+    fn is_empty(&self) -> io::Result<bool> {
+        self.len().map(|len| len == 0)
+    }
+}
+
+impl ReadAt for std::fs::File {
+    fn len(&self) -> io::Result<u64> {
+        self.metadata().map(|metadata| metadata.len())
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.read_exact_at(buffer, offset)
+    }
+}
+
+impl ReadAt for Vec<u8> {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.len() as u64)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let from = usize::try_from(offset).ok();
+        let bytes = from.and_then(|from| self.get(from..)?.get(..buffer.len()));
+        buffer.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+}

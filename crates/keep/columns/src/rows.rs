@@ -1,0 +1,384 @@
+//! Rows of a file as spans: by row number, or by the lower half of the request's id. Start at
+//! [`File::read`].
+
+use crate::block::{Block, Refused};
+use crate::cells::Cells;
+use crate::decode;
+use crate::error::Error;
+use crate::file::File;
+use crate::layout::ValueType;
+use crate::read_at::ReadAt;
+use crate::schema::{COLUMNS, Column, KINDS, STATUSES, TAGS, kind_text, status_text};
+use crate::tag_layout::tag_type;
+use crate::value_text::{parse_bytes, parse_value};
+use blkkin_model::{
+    AnnotationRef, EndpointRef, Kind, Origin, SpanId, SpanRef, SpanSink, Status, TagRef, TraceId,
+    ValueRef,
+};
+use std::ops::{ControlFlow, Range, RangeInclusive};
+
+/// Decoded trace ids of a page, with the page's number in its group.
+type TraceIdPage = (usize, Cells);
+
+impl<R: ReadAt> File<R> {
+    /// Sends the spans of a range of rows to a sink, in order, until the sink breaks off.
+    pub fn read(
+        &self,
+        rows: Range<u64>,
+        sink: &mut (impl SpanSink + ?Sized),
+    ) -> Result<ControlFlow<()>, Error> {
+        let first = self.first_group(rows.start);
+        for (number, group) in self.row_groups().iter().enumerate().skip(first) {
+            if group.first_row >= rows.end {
+                break;
+            }
+            let of_group = rows.start.saturating_sub(group.first_row) as usize
+                ..(rows.end - group.first_row).min(group.rows.into()) as usize;
+            if self.read_group(number, of_group, None, None, sink)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Appends the spans of a range of rows to a block. Returns how many were appended, which is
+    /// fewer than asked for if the block became full.
+    pub fn rows(&self, rows: Range<u64>, into: &mut Block) -> Result<u64, Error> {
+        let before = into.len();
+        let mut sink = BlockSink { into, too_large: false };
+        let broken = self.read(rows, &mut sink)?.is_break();
+        if broken && sink.too_large {
+            let reason = "a span is larger than any that we write";
+            return Err(Error::Damaged { offset: 0, reason });
+        }
+        Ok((into.len() - before) as u64)
+    }
+
+    /// Sends the spans whose trace ids have this lower half to a sink, until it breaks off.
+    pub fn trace(
+        &self,
+        low: u64,
+        sink: &mut (impl SpanSink + ?Sized),
+    ) -> Result<ControlFlow<()>, Error> {
+        self.between(low..=low, sink)
+    }
+
+    /// Sends the spans whose trace ids have lower halves in a range to a sink, group by group,
+    /// until it breaks off.
+    pub fn between(
+        &self,
+        lows: RangeInclusive<u64>,
+        sink: &mut (impl SpanSink + ?Sized),
+    ) -> Result<ControlFlow<()>, Error> {
+        self.between_of(lows, None, sink)
+    }
+
+    /// Like [`File::between`], restricted to one span id if `id` is given. In pages without that
+    /// id, only the columns of ids are read.
+    pub fn between_of(
+        &self,
+        lows: RangeInclusive<u64>,
+        id: Option<SpanId>,
+        sink: &mut (impl SpanSink + ?Sized),
+    ) -> Result<ControlFlow<()>, Error> {
+        for group in 0..self.groups() {
+            let (rows, trace_ids) = self.rows_between(group, &lows)?;
+            if self.read_group(group, rows, trace_ids, id, sink)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Finds the rows of a group whose lower halves are in a range. Returns the trace ids of the
+    /// last page as well, if they had to be decoded, so that they are not decoded again.
+    fn rows_between(
+        &self,
+        number: usize,
+        lows: &RangeInclusive<u64>,
+    ) -> Result<(Range<usize>, Option<TraceIdPage>), Error> {
+        let group = self.group(number);
+        let (first, last) = (*lows.start(), *lows.end());
+        if last < group.page_lows[0] || first > group.last_low || first > last {
+            return Ok((0..0, None));
+        }
+        let page = group.page_lows.partition_point(|low| *low < first).saturating_sub(1);
+        let of_page = self.cells(number, page, Column::TraceId)?;
+        let before = self.rows_before(number, page, &of_page, |low| low < first)?;
+        let start = group.page_rows[page] as usize + before;
+        let end_page = group.page_lows.partition_point(|low| *low <= last) - 1;
+        let of_page = match end_page == page {
+            true => of_page,
+            false => self.cells(number, end_page, Column::TraceId)?,
+        };
+        let before = self.rows_before(number, end_page, &of_page, |low| low <= last)?;
+        let end = (group.page_rows[end_page] as usize + before).max(start);
+        Ok((start..end, Some((end_page, of_page))))
+    }
+
+    /// Number of rows of a page before the first trace id whose lower half does not satisfy
+    /// `holds`.
+    fn rows_before(
+        &self,
+        group: usize,
+        page: usize,
+        cells: &Cells,
+        holds: impl Fn(u64) -> bool,
+    ) -> Result<usize, Error> {
+        let not_ids = "an id is none";
+        let ids = cells.ids().ok_or_else(|| self.damaged(group, page, Column::TraceId, not_ids))?;
+        let place = ids.ids.partition_point(|id| holds(*id as u64));
+        let rows = self.rows_of_page(group, page).len();
+        Ok(ids.starts.get(place).map_or(rows, |start| *start as usize))
+    }
+
+    fn read_group(
+        &self,
+        number: usize,
+        rows: Range<usize>,
+        mut trace_ids: Option<TraceIdPage>,
+        id: Option<SpanId>,
+        sink: &mut (impl SpanSink + ?Sized),
+    ) -> Result<ControlFlow<()>, Error> {
+        if rows.is_empty() {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let starts = &self.group(number).page_rows;
+        let first = starts.partition_point(|row| *row as usize <= rows.start) - 1;
+        for page in first..starts.len() {
+            let of_page = self.rows_of_page(number, page);
+            if of_page.start >= rows.end {
+                break;
+            }
+            let from = rows.start.max(of_page.start) - of_page.start;
+            let to = rows.end.min(of_page.end) - of_page.start;
+            let known = trace_ids.take_if(|(of_page, _)| *of_page == page).map(|(_, ids)| ids);
+            if self.read_page(number, page, from..to, known, id, sink)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn read_page(
+        &self,
+        group: usize,
+        page: usize,
+        rows: Range<usize>,
+        mut trace_ids: Option<Cells>,
+        id: Option<SpanId>,
+        sink: &mut (impl SpanSink + ?Sized),
+    ) -> Result<ControlFlow<()>, Error> {
+        let ids = match id {
+            Some(id) => Some((self.cells(group, page, Column::SpanId)?, id.to_string())),
+            None => None,
+        };
+        let is_wanted = |row: &usize| {
+            let ids = ids.as_ref();
+            ids.is_none_or(|(ids, wanted)| ids.row_text(*row) == wanted)
+        };
+        if !rows.clone().any(|row| is_wanted(&row)) {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let mut columns = Vec::with_capacity(COLUMNS.len());
+        for column in COLUMNS {
+            columns.push(match trace_ids.take_if(|_| column == Column::TraceId) {
+                Some(ids) => ids,
+                None => self.cells(group, page, column)?,
+            });
+        }
+        let spans = PageRows { columns: &columns };
+        for row in rows.filter(is_wanted) {
+            let flow = spans
+                .with(row, |span| sink.span(span))
+                .map_err(|(column, reason)| self.damaged(group, page, column, reason))?;
+            if flow.is_break() {
+                return Ok(flow);
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Returns whether the file has spans whose trace ids have this lower half.
+    pub fn holds(&self, low: u64) -> Result<bool, Error> {
+        for group in 0..self.groups() {
+            if !self.rows_between(group, &(low..=low))?.0.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+struct BlockSink<'a> {
+    into: &'a mut Block,
+    too_large: bool,
+}
+
+impl SpanSink for BlockSink<'_> {
+    fn span(&mut self, span: &SpanRef<'_>) -> ControlFlow<()> {
+        match self.into.push(span) {
+            Ok(_) => ControlFlow::Continue(()),
+            Err(refused) => {
+                self.too_large = refused == Refused::TooLarge;
+                ControlFlow::Break(())
+            }
+        }
+    }
+}
+
+/// The columns of a page, decoded.
+struct PageRows<'c> {
+    columns: &'c [Cells],
+}
+
+type ColumnResult<T> = Result<T, (Column, &'static str)>;
+
+/// Iterator over the tags of a row, in the order of the layout. The key and value columns of each
+/// origin advance independently.
+struct TagIter<'c> {
+    keys: [&'c Cells; 3],
+    values: [&'c Cells; 3],
+    left: [Range<usize>; 3],
+    layout: &'c [u8],
+}
+
+impl<'c> Iterator for TagIter<'c> {
+    type Item = decode::Result<(&'c str, &'c str, Origin, ValueType)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (origin, kind) = match self.layout.split_first() {
+            Some((letter, rest)) => {
+                self.layout = rest;
+                match tag_type(*letter) {
+                    Some(of) => of,
+                    None => return Some(Err("there is no such letter in a layout")),
+                }
+            }
+            // An empty layout means that all tags are text of the span. At the end of a layout that
+            // is not empty, no value is left over: `tags` has compared the counts.
+            None if self.left.iter().all(Range::is_empty) => return None,
+            None => (Origin::Span, ValueType::Str),
+        };
+        let list = TAGS.iter().position(|(of, ..)| *of == origin).unwrap_or(0);
+        Some(match self.left[list].next() {
+            Some(at) => Ok((self.keys[list].text(at), self.values[list].text(at), origin, kind)),
+            None => Err("it says more or other tags than there are"),
+        })
+    }
+}
+
+impl<'c> PageRows<'c> {
+    fn of(&self, column: Column) -> &'c Cells {
+        &self.columns[column as usize]
+    }
+
+    /// Assembles the span of a row and passes it to `take`.
+    fn with<T>(&self, row: usize, take: impl FnOnce(&SpanRef<'_>) -> T) -> ColumnResult<T> {
+        let text = |column| self.of(column).row_text(row);
+        let number = |column| self.of(column).row_number(row).map(|number| number as u64);
+        let flag = |column| number(column) == Some(1);
+        let ids = self.of(Column::TraceId).ids();
+        let trace_id = ids.and_then(|ids| TraceId::from_number(ids.get(row)));
+        let trace_id = trace_id.ok_or((Column::TraceId, "an id is none"))?;
+        let id = in_column(Column::SpanId, span_id(text(Column::SpanId)))?;
+        let parent = Some(text(Column::ParentId)).filter(|text| !text.is_empty()).map(span_id);
+        let parent_id = in_column(Column::ParentId, parent.transpose())?;
+        let times = self.of(Column::AnnotationTime);
+        let values = self.of(Column::AnnotationValue);
+        let of_row = times.range(row);
+        if of_row != values.range(row) {
+            return Err((Column::AnnotationValue, "it has not as many values as there are times"));
+        }
+        let annotation =
+            |at| AnnotationRef { time_ns: times.number(at) as u64, value: values.text(at) };
+        let annotations: Vec<AnnotationRef<'_>> = of_row.map(annotation).collect();
+        let blobs = in_column(Column::TagLayout, self.blobs(row))?;
+        let mut blobs = blobs.iter();
+        let mut tags = Vec::new();
+        for tag in in_column(Column::TagLayout, self.tags(row))? {
+            let (key, text, origin, kind) = in_column(Column::TagLayout, tag)?;
+            let value = match kind {
+                ValueType::Bytes => ValueRef::Bytes(blobs.next().map_or(&[], Vec::as_slice)),
+                _ => in_column(Column::TagLayout, parse_value(kind, text))?,
+            };
+            tags.push(TagRef { key, value, origin });
+        }
+        let local = [Column::Service, Column::LocalIpv4, Column::LocalIpv6, Column::LocalPort];
+        let remote =
+            [Column::RemoteService, Column::RemoteIpv4, Column::RemoteIpv6, Column::RemotePort];
+        Ok(take(&SpanRef {
+            trace_id,
+            id,
+            parent_id,
+            kind: in_column(Column::Kind, kind(text(Column::Kind)))?,
+            status: in_column(Column::Status, status(text(Column::Status)))?,
+            debug: flag(Column::Debug),
+            shared: flag(Column::Shared),
+            name: text(Column::Name),
+            start_ns: number(Column::StartTime),
+            duration_ns: number(Column::Duration),
+            local: self.endpoint(row, local)?,
+            remote: self.endpoint(row, remote)?,
+            annotations: &annotations,
+            tags: &tags,
+        }))
+    }
+
+    fn tags(&self, row: usize) -> decode::Result<TagIter<'c>> {
+        let keys = TAGS.map(|(_, key, _)| self.of(key));
+        let values = TAGS.map(|(_, _, value)| self.of(value));
+        let left = keys.map(|keys| keys.range(row));
+        let layout = self.of(Column::TagLayout).row_text(row).as_bytes();
+        let tags: usize = left.iter().map(Range::len).sum();
+        let fits = layout.len() == tags || (layout.is_empty() && left[0].len() == tags);
+        if !fits || (0..3).any(|list| values[list].range(row) != left[list]) {
+            return Err("it says more or fewer tags than there are");
+        }
+        Ok(TagIter { keys, values, left, layout })
+    }
+
+    /// Decodes the byte-string values among a row's tags.
+    fn blobs(&self, row: usize) -> decode::Result<Vec<Vec<u8>>> {
+        let mut blobs = Vec::new();
+        for tag in self.tags(row)? {
+            let (_, text, _, kind) = tag?;
+            if kind == ValueType::Bytes {
+                blobs.push(parse_bytes(text)?);
+            }
+        }
+        Ok(blobs)
+    }
+
+    fn endpoint(
+        &self,
+        row: usize,
+        [service, ipv4, ipv6, port]: [Column; 4],
+    ) -> ColumnResult<EndpointRef<'c>> {
+        let address = |column| Some(self.of(column).row_text(row)).filter(|text| !text.is_empty());
+        let bad = "an address is none";
+        Ok(EndpointRef {
+            service: self.of(service).row_text(row),
+            ipv4: address(ipv4).map(str::parse).transpose().map_err(|_| (ipv4, bad))?,
+            ipv6: address(ipv6).map(str::parse).transpose().map_err(|_| (ipv6, bad))?,
+            port: u16::try_from(self.of(port).row_number(row).unwrap_or(0))
+                .map_err(|_| (port, "a port is none"))?,
+        })
+    }
+}
+
+fn in_column<T>(column: Column, result: decode::Result<T>) -> ColumnResult<T> {
+    result.map_err(|reason| (column, reason))
+}
+
+fn span_id(text: &str) -> decode::Result<SpanId> {
+    SpanId::from_number(decode::hex(text.as_bytes())?).ok_or("an id is 0")
+}
+
+fn kind(text: &str) -> decode::Result<Kind> {
+    KINDS.into_iter().find(|kind| kind_text(*kind) == text).ok_or("there is no such kind")
+}
+
+fn status(text: &str) -> decode::Result<Status> {
+    STATUSES.into_iter().find(|of| status_text(*of) == text).ok_or("there is no such status")
+}

@@ -1,0 +1,153 @@
+//! [`Cache`]: indexes and dictionaries of files, evicted by least recent use within a memory limit.
+//! Dictionaries are evicted first, since few queries need one again; indexes, which all queries
+//! need, follow. Start at [`Cache::get`].
+
+use crate::Error;
+use crate::files::loaded_file::LoadedFile;
+use crate::locks::lock;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Cache of the loaded parts of files.
+pub(crate) struct Cache {
+    /// Limit as long as nothing else needs the memory.
+    bytes_limit: usize,
+    bytes_max: AtomicUsize,
+    state: Mutex<CacheState>,
+}
+
+/// The cache keeps at least one part in this many of its limit.
+const MIN_PART: usize = 4;
+
+#[derive(Default)]
+struct CacheState {
+    /// By the number of the file.
+    files: HashMap<u64, Entry>,
+    bytes: usize,
+    uses: u64,
+}
+
+struct Entry {
+    loaded: Arc<LoadedFile>,
+    bytes: usize,
+    used: u64,
+    /// The dictionaries may be evicted without the index.
+    can_shrink: bool,
+}
+
+impl Cache {
+    pub(crate) fn new(bytes_max: usize) -> Cache {
+        let limit = AtomicUsize::new(bytes_max);
+        Cache { bytes_limit: bytes_max, bytes_max: limit, state: Mutex::default() }
+    }
+
+    /// Lowers the limit by the bytes that something else needs now, and evicts down to it.
+    pub(crate) fn make_way_for(&self, bytes: usize) {
+        let left = self.bytes_limit.saturating_sub(bytes).max(self.bytes_limit / MIN_PART);
+        if self.bytes_max.swap(left, Ordering::Relaxed) > left {
+            lock(&self.state).make_room(left);
+        }
+    }
+
+    fn bytes_max(&self) -> usize {
+        self.bytes_max.load(Ordering::Relaxed)
+    }
+
+    /// Returns the loaded parts of a file, which `load` provides if they are not cached.
+    pub(crate) fn get(
+        &self,
+        number: u64,
+        load: impl FnOnce() -> Result<LoadedFile, Error>,
+    ) -> Result<Arc<LoadedFile>, Error> {
+        if let Some(loaded) = lock(&self.state).touch(number, self.bytes_max()) {
+            return Ok(loaded);
+        }
+        // The cache is not locked during a load. Two threads may load the same file.
+        let loaded = Arc::new(load()?);
+        self.put(number, Arc::clone(&loaded));
+        Ok(loaded)
+    }
+
+    /// Returns the loaded parts of a file if they are cached.
+    pub(crate) fn peek(&self, number: u64) -> Option<Arc<LoadedFile>> {
+        lock(&self.state).files.get(&number).map(|entry| Arc::clone(&entry.loaded))
+    }
+
+    pub(crate) fn put(&self, number: u64, loaded: Arc<LoadedFile>) {
+        let bytes = loaded.memory_bytes();
+        let mut state = lock(&self.state);
+        state.forget(number);
+        state.uses += 1;
+        state.bytes += bytes;
+        let used = state.uses;
+        state.files.insert(number, Entry { loaded, bytes, used, can_shrink: true });
+        state.make_room(self.bytes_max());
+    }
+
+    /// Removes a file from the cache.
+    pub(crate) fn forget(&self, number: u64) {
+        lock(&self.state).forget(number);
+    }
+
+    /// Memory of all cached parts, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        lock(&self.state).bytes
+    }
+}
+
+impl CacheState {
+    fn touch(&mut self, number: u64, bytes_max: usize) -> Option<Arc<LoadedFile>> {
+        self.uses += 1;
+        let entry = self.files.get_mut(&number)?;
+        entry.used = self.uses;
+        let loaded = Arc::clone(&entry.loaded);
+        // Entries grow as dictionaries are read.
+        let before = std::mem::replace(&mut entry.bytes, loaded.memory_bytes());
+        entry.can_shrink |= entry.bytes > before;
+        self.bytes = self.bytes - before + entry.bytes;
+        self.make_room(bytes_max);
+        Some(loaded)
+    }
+
+    /// Evicts down to the limit. The most recently used entry stays, whatever its size.
+    fn make_room(&mut self, bytes_max: usize) {
+        while self.bytes > bytes_max {
+            let others = self.files.values_mut().filter(|entry| entry.used != self.uses);
+            let Some(entry) = others.filter(|entry| entry.can_shrink).min_by_key(|it| it.used)
+            else {
+                break;
+            };
+            entry.can_shrink = false;
+            entry.loaded.shrink();
+            let before = std::mem::replace(&mut entry.bytes, entry.loaded.memory_bytes());
+            self.bytes = self.bytes - before + entry.bytes;
+        }
+        while self.bytes > bytes_max && self.files.len() > 1 {
+            let oldest = self.files.iter().min_by_key(|(_, entry)| entry.used);
+            let Some((&number, _)) = oldest else { return };
+            self.forget(number);
+        }
+    }
+
+    fn forget(&mut self, number: u64) {
+        if let Some(entry) = self.files.remove(&number) {
+            self.bytes -= entry.bytes;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cache;
+
+    #[test]
+    fn what_came_last_has_the_memory_as_long_as_it_needs_it() {
+        let cache = Cache::new(64);
+        let left = |bytes| {
+            cache.make_way_for(bytes);
+            cache.bytes_max()
+        };
+        assert_eq!([0, 24, 48, 60, usize::MAX, 10, 0].map(left), [64, 40, 16, 16, 16, 54, 64]);
+    }
+}

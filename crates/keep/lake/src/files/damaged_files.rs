@@ -1,0 +1,79 @@
+//! [`DamagedFiles`]: files of spans that were put aside as damaged. They stay in the directory
+//! under another name for inspection, within limits of number and size. Start at
+//! [`DamagedFiles::find`].
+
+use crate::files::naming;
+use blkkin_journal::Disk;
+use std::io;
+use std::sync::Arc;
+
+const SUFFIX: &str = ".damaged";
+
+/// Maximum number of files kept for inspection.
+const FILES_MAX: usize = 64;
+
+/// The files that were put aside.
+pub(crate) struct DamagedFiles {
+    spans: Arc<dyn Disk>,
+    /// Number and size of each file, the oldest first.
+    files: Vec<(u64, u64)>,
+    /// Number of files removed since the store was opened.
+    pub(crate) removed: u64,
+}
+
+/// Puts a damaged file aside. Returns `false` if the file still has its name because the system
+/// refused.
+pub(crate) fn put_aside(spans: &dyn Disk, number: u64) -> bool {
+    match spans.rename(&naming::spans_name(number), &name(number)) {
+        // Without the sync, a power failure could bring the old name back, and the next start would
+        // refuse a file that no manifest names.
+        Ok(()) => {
+            let _ = spans.remove(&naming::index_name(number));
+            spans.sync().is_ok()
+        }
+        // A missing file needs no renaming.
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
+}
+
+fn name(number: u64) -> String {
+    naming::spans_name(number) + SUFFIX
+}
+
+impl DamagedFiles {
+    /// Lists the files that were put aside, now and in earlier runs.
+    pub(crate) fn find(spans: Arc<dyn Disk>) -> DamagedFiles {
+        let mut files = Vec::new();
+        // A file that is not listed only takes room until the next start.
+        let _ = spans.list(&mut |name| {
+            let number = name.strip_suffix(SUFFIX).and_then(naming::number_of);
+            if let Some(number) = number.filter(|number| self::name(*number) == name) {
+                let bytes = spans.open(name).and_then(|file| file.size_bytes()).unwrap_or(0);
+                files.push((number, bytes));
+            }
+            true
+        });
+        files.sort_unstable();
+        DamagedFiles { spans, files, removed: 0 }
+    }
+
+    /// Size of the files on disk, in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.files.iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    /// Removes the oldest files until the others fit into `bytes_max` and [`FILES_MAX`].
+    pub(crate) fn trim(&mut self, bytes_max: u64) {
+        while self.files.len() > FILES_MAX || self.bytes() > bytes_max {
+            let Some((number, _)) = self.files.first().copied() else { return };
+            if let Err(error) = self.spans.remove(&name(number))
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                // The next call tries again.
+                return;
+            }
+            self.files.remove(0);
+            self.removed += 1;
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Entries of a manifest: [`FileEntry`] for a file, [`Totals`] for the store.
+
+use serde::{Deserialize, Serialize};
+
+/// Upper bound of counters, so that increments cannot overflow.
+pub(crate) const GREATEST: u64 = 1 << 62;
+
+/// Numbers of spans since the store was created, up to the manifest's position in the journal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Totals {
+    pub(crate) accepted: u64,
+    pub(crate) duplicates: u64,
+    pub(crate) expired: u64,
+    pub(crate) lost: u64,
+}
+
+/// A file of spans.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct FileEntry {
+    pub(crate) number: u64,
+    /// Number of times that its spans were merged.
+    pub(crate) tier: u32,
+    pub(crate) spans: u64,
+    pub(crate) bytes: u64,
+    pub(crate) index_bytes: u64,
+    /// Earliest start of a request.
+    pub(crate) min_start_ns: u64,
+    pub(crate) max_start_ns: u64,
+    /// Time at which the last span was received.
+    pub(crate) received_ns: u64,
+}
+
+impl FileEntry {
+    pub(crate) fn bytes_on_disk(&self) -> u64 {
+        self.bytes + self.index_bytes
+    }
+}

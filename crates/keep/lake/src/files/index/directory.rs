@@ -1,0 +1,210 @@
+//! [`Directory`]: the part of an index that is in memory while the file is in use.
+
+use super::NO_DURATION;
+use crate::files::ascending::Shape;
+use crate::files::packed::width_of;
+use serde::{Deserialize, Serialize};
+
+/// Directory of an index.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Directory {
+    /// Number of rows of the file.
+    pub(crate) rows: u32,
+    /// Number of requests.
+    pub(crate) requests: u32,
+    /// Number of requests that have a time, and thus an ordinal.
+    pub(crate) timed: u32,
+    /// Earliest start of a request.
+    pub(crate) min_start_ns: u64,
+    /// Latest start of a request.
+    pub(crate) max_start_ns: u64,
+    /// List of the starts of requests, relative to the first one.
+    pub(crate) starts: Shape,
+    /// Widths of first rows and numbers of spans.
+    pub(crate) widths: Widths,
+    /// Size of the Bloom filter.
+    pub(crate) bloom_bytes: u64,
+    /// Size of the calls.
+    pub(crate) links_bytes: u64,
+    /// The first and the last minute with calls.
+    pub(crate) link_minutes: Option<(u64, u64)>,
+    /// Services, names and remote services.
+    pub(crate) texts: Vec<String>,
+    /// In the order of their entries in the body.
+    pub(crate) groups: Vec<Group>,
+    /// Groups of the requests' spans in other files. Their entries follow those of `groups`.
+    pub(crate) elsewhere: Vec<Group>,
+    /// Lower halves of the trace ids of requests with spans in other files, ascending.
+    pub(crate) lows_elsewhere: Vec<u64>,
+    /// True if `elsewhere` covers all spans that earlier files have of these requests.
+    pub(crate) is_whole: bool,
+    /// Tags in order of key.
+    pub(crate) keys: Vec<KeyValues>,
+}
+
+/// Widths of packed numbers, in bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Widths {
+    pub(crate) rows: u32,
+    pub(crate) spans: u32,
+}
+
+/// Spans with the same service, name and remote service.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Group {
+    /// Index into `texts`.
+    pub(crate) service: u32,
+    /// Index into `texts`.
+    pub(crate) name: u32,
+    /// Index into `texts`.
+    pub(crate) remote: u32,
+    /// Number of spans.
+    pub(crate) spans: u32,
+    /// List of entries: the spans of requests that have a time.
+    pub(crate) entries: Shape,
+    /// Number of entries that failed.
+    pub(crate) errors: u32,
+    /// Number of entries by the code of their duration, ascending.
+    #[serde(with = "counts")]
+    pub(crate) durations: Vec<(u16, u32)>,
+    /// Number of failed entries by the code of their duration.
+    #[serde(with = "counts")]
+    pub(crate) failed: Vec<(u16, u32)>,
+    /// Sample spans.
+    pub(crate) samples: Vec<Sample>,
+}
+
+/// Copy of a span's fields, so that an example needs no read of the file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Sample {
+    pub(crate) trace_high: u64,
+    pub(crate) trace_low: u64,
+    pub(crate) id: u64,
+    pub(crate) duration_ns: u64,
+    pub(crate) ordinal: u32,
+    pub(crate) is_error: bool,
+}
+
+/// Number of calls in a minute.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct LinkCount {
+    /// Minutes since 1970.
+    pub(crate) minute: u64,
+    pub(crate) parent: String,
+    pub(crate) child: String,
+    /// May be negative: it corrects the count of an earlier file.
+    pub(crate) calls: i64,
+    pub(crate) errors: i64,
+    /// Number of calls by the code of their duration, ascending.
+    pub(crate) durations: Vec<(u16, i64)>,
+}
+
+/// The last minute of the range of start times.
+pub(crate) const LAST_MINUTE: u64 = u64::MAX / 60_000_000_000;
+
+/// Upper bound of the calls of a file, so that sums over files cannot overflow.
+const CALLS_MAX: u64 = 1 << 48;
+
+impl LinkCount {
+    /// Returns whether the numbers are plausible for a file.
+    pub(crate) fn is_possible(&self) -> bool {
+        let numbers = self.durations.iter().map(|&(_, times)| times);
+        self.minute <= LAST_MINUTE
+            && numbers.chain([self.calls, self.errors]).all(|it| it.unsigned_abs() <= CALLS_MAX)
+    }
+}
+
+/// A tag key with its values.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct KeyValues {
+    pub(crate) key: String,
+    pub(crate) spans: u64,
+    /// All values as text, in order; empty if there are too many.
+    pub(crate) values: Vec<String>,
+}
+
+impl Group {
+    /// Width of a symbol in bits. Symbols of spans without an error come first. In both halves the
+    /// last symbol stands for spans without a duration.
+    pub(crate) fn symbol_width(&self) -> u32 {
+        width_of((self.durations.len() + self.failed.len() + 1) as u64)
+    }
+
+    /// The symbol of a duration code and an error flag.
+    pub(crate) fn symbol(&self, code: u16, is_error: bool) -> u64 {
+        let (counts, first) = match is_error {
+            true => (&self.failed, self.durations.len() + 1),
+            false => (&self.durations, 0),
+        };
+        let place = counts.binary_search_by_key(&code, |(code, _)| *code);
+        (first + place.unwrap_or(counts.len())) as u64
+    }
+
+    /// The duration code and error flag of each symbol.
+    pub(crate) fn symbols(&self) -> Vec<(u16, bool)> {
+        let of = |counts: &[(u16, u32)], is_error| -> Vec<(u16, bool)> {
+            let codes = counts.iter().map(|(code, _)| (*code).min(NO_DURATION));
+            codes.chain([NO_DURATION]).map(|code| (code, is_error)).collect()
+        };
+        [of(&self.durations, false), of(&self.failed, true)].concat()
+    }
+}
+
+/// Serialization of counts by code: each code as the difference to the previous one, mostly one
+/// byte.
+mod counts {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(
+        counts: &[(u16, u32)],
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        let mut before = 0;
+        to.collect_seq(counts.iter().map(|&(code, count)| {
+            let difference = code.wrapping_sub(before);
+            before = code;
+            (difference, count)
+        }))
+    }
+
+    pub(super) fn deserialize<'d, D: Deserializer<'d>>(
+        from: D,
+    ) -> Result<Vec<(u16, u32)>, D::Error> {
+        let mut counts = Vec::<(u16, u32)>::deserialize(from)?;
+        let mut before = 0_u16;
+        for (code, _) in &mut counts {
+            *code = code.wrapping_add(before);
+            before = *code;
+        }
+        Ok(counts)
+    }
+}
+
+impl Directory {
+    pub(crate) fn text(&self, index: u32) -> Option<&str> {
+        self.texts.get(index as usize).map(String::as_str)
+    }
+
+    /// The groups of the file's spans, followed by those of spans that are elsewhere.
+    pub(crate) fn all_groups(&self) -> impl Iterator<Item = &Group> {
+        self.groups.iter().chain(&self.elsewhere)
+    }
+
+    /// A group, numbered as in [`Directory::all_groups`].
+    pub(crate) fn group(&self, place: usize) -> Option<&Group> {
+        let elsewhere = || self.elsewhere.get(place - self.groups.len());
+        self.groups.get(place).or_else(elsewhere)
+    }
+
+    /// Approximate memory in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let texts = |texts: &[String]| texts.iter().map(|text| text.len() + 24).sum::<usize>();
+        let groups = self.all_groups().map(|group| {
+            let counts = group.durations.len() + group.failed.len();
+            size_of::<Group>() + 8 * counts + size_of_val(&*group.samples)
+        });
+        let keys = self.keys.iter().map(|key| 56 + key.key.len() + texts(&key.values));
+        let lows = 8 * self.lows_elsewhere.len();
+        texts(&self.texts) + groups.sum::<usize>() + keys.sum::<usize>() + lows
+    }
+}

@@ -1,0 +1,305 @@
+//! [`IndexedFile`]: a file of spans with its index, as the store's threads share it.
+
+use crate::Error;
+use crate::files::cache::Cache;
+use crate::files::column_file::{ColumnFile, open_spans, read_error, read_rows, spans_error};
+use crate::files::file_entry::FileEntry;
+use crate::files::index::{self, Index, LinkCount, OpenError};
+use crate::files::loaded_file::LoadedFile;
+use crate::files::naming::{index_name, remove_unfinished, spans_name};
+use crate::locks::lock;
+use blkkin_columns::{Block, Column, PageColumns};
+use blkkin_journal::{Disk, File};
+use blkkin_model::{SpanId, SpanRef, SpanSink};
+use std::fmt;
+use std::ops::{ControlFlow, Range, RangeInclusive};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// A file of spans with its index. [`IndexedFile::mark_removed`] has the files removed from the
+/// disk when the last reference is dropped.
+pub(crate) struct IndexedFile {
+    pub(crate) entry: FileEntry,
+    pub(crate) summary: FileSummary,
+    index: Arc<dyn File>,
+    disk: Arc<dyn Disk>,
+    cache: Arc<Cache>,
+    health: AtomicU8,
+    retry: Mutex<Retry>,
+    is_removed: AtomicBool,
+}
+
+/// The part of an index that is always in memory; it decides whether the rest is needed.
+pub(crate) struct FileSummary {
+    /// True if every request of the file has a time.
+    pub(crate) all_have_times: bool,
+    /// True if the index knows all spans that earlier files have of its requests.
+    pub(crate) is_whole: bool,
+    /// The earliest and the latest start; `None` if no span has a start.
+    pub(crate) starts_ns: Option<(u64, u64)>,
+    /// The first and the last minute with calls.
+    pub(crate) link_minutes: Option<(u64, u64)>,
+    bloom: Range<u64>,
+    links: Range<u64>,
+}
+
+/// Health of a file: no error so far; wrong bytes, to be verified; verified as damaged; refused by
+/// the system (too many open files, an I/O error); refused for [`LASTING_AFTER`].
+const GOOD: u8 = 0;
+const SUSPECT: u8 = 1;
+const DAMAGED: u8 = 2;
+const UNREADABLE: u8 = 3;
+const LASTING: u8 = 4;
+
+/// Delay before an unreadable file is verified again. It doubles up to the maximum.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
+
+/// A file that was unreadable for this long counts as damaged until it can be read again.
+const LASTING_AFTER: Duration = Duration::from_secs(60);
+
+/// Schedule of verifying an unreadable file.
+#[derive(Default)]
+struct Retry {
+    /// Uptime of the first failed verification in a row.
+    since: Option<Duration>,
+    at: Duration,
+    after: Duration,
+}
+
+impl IndexedFile {
+    pub(crate) fn of(
+        disk: Arc<dyn Disk>,
+        cache: Arc<Cache>,
+        entry: FileEntry,
+        file: ColumnFile,
+        index: Index,
+    ) -> Result<IndexedFile, Error> {
+        let name = index_name(entry.number);
+        let (directory, sections) = (&index.directory, &index.sections);
+        let summary = FileSummary {
+            all_have_times: directory.timed == directory.requests,
+            is_whole: directory.is_whole,
+            starts_ns: starts_ns(&file),
+            link_minutes: directory.link_minutes,
+            bloom: sections.bloom.clone(),
+            links: sections.links.clone(),
+        };
+        let index_file = disk.open(&name).map_err(Error::io(&name))?;
+        cache.put(entry.number, Arc::new(LoadedFile::new(index, file)));
+        let (health, is_removed) = (AtomicU8::new(GOOD), AtomicBool::new(false));
+        let retry = Mutex::default();
+        Ok(IndexedFile {
+            entry,
+            summary,
+            index: index_file,
+            disk,
+            cache,
+            health,
+            retry,
+            is_removed,
+        })
+    }
+
+    /// Returns the index and the columns, from the cache if possible.
+    pub(crate) fn load(&self) -> Result<Arc<LoadedFile>, Error> {
+        let number = self.entry.number;
+        let loaded = self.cache.get(number, || {
+            let index = Index::load(Arc::clone(&self.index));
+            let index = index.map_err(|error| index_error(number, error))?;
+            Ok(LoadedFile::new(index, open_spans(&*self.disk, number)?))
+        });
+        self.note(loaded)
+    }
+
+    /// Returns whether the file may contain the request, by its Bloom filter.
+    pub(crate) fn may_hold(&self, low: u64) -> bool {
+        match self.cache.peek(self.entry.number) {
+            Some(loaded) => loaded.index.may_hold(low),
+            // Read errors are reported by the read that follows.
+            None => index::may_hold(&*self.index, &self.summary.bloom, low).unwrap_or(true),
+        }
+    }
+
+    /// Reads the calls of the file's requests, in order of minute, caller and callee.
+    pub(crate) fn links(&self) -> Result<Vec<LinkCount>, Error> {
+        let links = index::links(&*self.index, &self.summary.links);
+        self.note(links.map_err(|error| index_error(self.entry.number, error)))
+    }
+
+    /// Appends the spans of a range of rows to a block.
+    pub(crate) fn rows_of(
+        &self,
+        loaded: &LoadedFile,
+        rows: Range<u32>,
+        to: &mut Block,
+    ) -> Result<(), Error> {
+        self.note(read_rows(&loaded.file, self.entry.number, rows, to))
+    }
+
+    /// Reads columns of a page, except those that were read before. Of parent ids, only their
+    /// presence is read.
+    pub(crate) fn read_columns(
+        &self,
+        loaded: &LoadedFile,
+        page: &mut PageColumns,
+        columns: &[Column],
+    ) -> Result<(), Error> {
+        let read = columns.iter().try_for_each(|&column| match column {
+            Column::ParentId => loaded.file.read_presence(page, column),
+            _ => loaded.file.read_columns(page, &[column]),
+        });
+        self.note(read.map_err(|error| self.read_error(error)))
+    }
+
+    /// Returns whether the file has spans with this lower half of the trace id. If it cannot be
+    /// read, it may.
+    pub(crate) fn holds(&self, low: u64) -> bool {
+        let looked = || {
+            let held = self.load()?.file.holds(low);
+            self.note(held.map_err(|error| self.read_error(error)))
+        };
+        self.may_hold(low) && looked().unwrap_or(true)
+    }
+
+    /// Appends the spans whose trace ids have lower halves in a range to a block.
+    pub(crate) fn between(&self, lows: RangeInclusive<u64>, to: &mut Block) -> Result<(), Error> {
+        // A full block is an error: the ranges in use are far smaller.
+        self.note(match self.load()?.file.between(lows, to) {
+            Ok(ControlFlow::Continue(())) => Ok(()),
+            Ok(ControlFlow::Break(())) => Err(self.error("more than a block takes")),
+            Err(error) => Err(self.read_error(error)),
+        })
+    }
+
+    /// Sends the spans whose trace ids have lower halves in a range to a sink. Returns `false` if
+    /// the sink broke off.
+    pub(crate) fn send(
+        &self,
+        lows: RangeInclusive<u64>,
+        to: &mut impl SpanSink,
+    ) -> Result<bool, Error> {
+        let read = self.load()?.file.between(lows, to);
+        Ok(self.note(read.map_err(|error| self.read_error(error)))?.is_continue())
+    }
+
+    /// Calls `each` with the spans whose trace ids have this lower half, restricted to a span id if
+    /// one is given.
+    pub(crate) fn visit(
+        &self,
+        low: u64,
+        id: Option<SpanId>,
+        each: &mut dyn FnMut(&SpanRef<'_>),
+    ) -> Result<(), Error> {
+        let mut sink = VisitSink(each);
+        let visited = self.load()?.file.between_of(low..=low, id, &mut sink);
+        self.note(visited.map(drop).map_err(|error| self.read_error(error)))
+    }
+
+    /// Passes on a result. An error marks the file for verification.
+    pub(crate) fn note<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
+        if let Err(error) = &result {
+            let may_pass = error.may_pass();
+            let worse = |health| match health {
+                GOOD => Some(if may_pass { UNREADABLE } else { SUSPECT }),
+                UNREADABLE | LASTING if !may_pass => Some(SUSPECT),
+                _ => None,
+            };
+            let _ = self.health.fetch_update(Ordering::Relaxed, Ordering::Relaxed, worse);
+        }
+        result
+    }
+
+    /// Verifies the whole file after an error. The file is damaged only if its bytes are wrong; if
+    /// the system refuses to read it, it is verified again later.
+    pub(crate) fn verify_if_due(&self, uptime: Duration) {
+        let mut retry = lock(&self.retry);
+        let is_due = match self.health.load(Ordering::Relaxed) {
+            SUSPECT => true,
+            UNREADABLE | LASTING => uptime >= retry.at,
+            _ => false,
+        };
+        if !is_due {
+            return;
+        }
+        let verified = self.verify();
+        let health = match verified {
+            Ok(()) => GOOD,
+            Err(error) if error.may_pass() => {
+                let since = *retry.since.get_or_insert(uptime);
+                retry.after = (retry.after * 2).clamp(RETRY_AFTER, RETRY_AFTER_MAX);
+                retry.at = uptime + retry.after;
+                if uptime - since >= LASTING_AFTER { LASTING } else { UNREADABLE }
+            }
+            Err(_) => DAMAGED,
+        };
+        if matches!(health, GOOD | DAMAGED) {
+            *retry = Retry::default();
+        }
+        self.health.store(health, Ordering::Relaxed);
+    }
+
+    fn verify(&self) -> Result<(), Error> {
+        self.load()?.file.verify().map_err(|error| self.read_error(error))?;
+        self.links().map(drop)
+    }
+
+    /// Returns whether no read has failed since the last verification.
+    pub(crate) fn is_good(&self) -> bool {
+        self.health.load(Ordering::Relaxed) == GOOD
+    }
+
+    /// Returns whether bytes of the file are wrong, or the file was unreadable for long.
+    pub(crate) fn is_damaged(&self) -> bool {
+        matches!(self.health.load(Ordering::Relaxed), SUSPECT | DAMAGED | LASTING)
+    }
+
+    pub(crate) fn read_error(&self, error: blkkin_columns::Error) -> Error {
+        read_error(self.entry.number, error)
+    }
+
+    pub(crate) fn error(&self, error: impl fmt::Display) -> Error {
+        spans_error(self.entry.number, error)
+    }
+
+    /// Marks the file for removal from the disk when the last reference is dropped.
+    pub(crate) fn mark_removed(&self) {
+        self.is_removed.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for IndexedFile {
+    fn drop(&mut self) {
+        self.cache.forget(self.entry.number);
+        if self.is_removed.load(Ordering::Relaxed) {
+            // A file that cannot be removed now is removed at the next start.
+            let _ = self.disk.remove(&spans_name(self.entry.number));
+            remove_unfinished(&*self.disk, self.entry.number);
+        }
+    }
+}
+
+pub(crate) fn index_error(number: u64, error: OpenError) -> Error {
+    let name = index_name(number);
+    match error {
+        OpenError::Io(source) => Error::io(name)(source),
+        OpenError::Damaged(at) => Error::Spans(format!("{name}: damaged at {at}")),
+    }
+}
+
+/// The earliest and the latest start of a file's spans.
+fn starts_ns(file: &ColumnFile) -> Option<(u64, u64)> {
+    let starts = (0..file.groups()).filter_map(|group| file.group_starts_ns(group));
+    starts.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))
+}
+
+/// Sink that calls a function for each span.
+struct VisitSink<'v>(&'v mut dyn FnMut(&SpanRef<'_>));
+
+impl SpanSink for VisitSink<'_> {
+    fn span(&mut self, span: &SpanRef<'_>) -> ControlFlow<()> {
+        (self.0)(span);
+        ControlFlow::Continue(())
+    }
+}

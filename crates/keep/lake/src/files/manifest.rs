@@ -1,0 +1,318 @@
+//! [`Manifest`]: the list of valid files and the position up to which they contain the journal.
+//! Each change is atomic and durable.
+//!
+//! There are two copies. Each is written to a new file, which is then renamed to the copy's name.
+//! The store opens the later copy that is intact. A file of spans is removed only after both copies
+//! list it as being removed. A file that neither copy names is never touched.
+
+use crate::files::file_entry::{FileEntry, GREATEST, Totals};
+use crate::{Error, Retention};
+use blkkin_journal::{Directory, Disk};
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::path::Path;
+
+const COPIES: [&str; 2] = ["manifest", "manifest.copy"];
+const UNFINISHED: &str = "manifest.new";
+
+/// Version of the format. A manifest with unknown `incompat` bits is not touched.
+const FORMAT: u32 = 1;
+const INCOMPAT_KNOWN: u32 = 0;
+
+/// Maximum size in bytes; more than a manifest of 100,000 files takes.
+const BYTES_MAX: u64 = 64 << 20;
+
+/// The files of a store and their relation to the journal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Manifest {
+    format: u32,
+    incompat: u32,
+    /// Incremented by each commit.
+    pub(crate) commit: u64,
+    /// All records of the journal before this one are in files.
+    pub(crate) journal_sequence: u64,
+    /// Greater than the number of any file so far.
+    pub(crate) next_file: u64,
+    /// Sums since the store was created.
+    pub(crate) totals: Totals,
+    /// In the order in which the spans were received.
+    pub(crate) files: Vec<FileEntry>,
+    /// Files that could not be read when the store was opened, which says nothing of their content.
+    /// Their spans count as lost as long as they are listed here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) unread: Vec<FileEntry>,
+    /// Files that were merged or have expired, until they are removed. After a crash this proves
+    /// that the store itself gave them up.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) removing: Vec<FileEntry>,
+    /// Retention of the last start that set one: a start without options must not remove more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) retention: Option<Retention>,
+}
+
+impl Default for Manifest {
+    fn default() -> Manifest {
+        Manifest {
+            format: FORMAT,
+            incompat: 0,
+            commit: 0,
+            journal_sequence: 0,
+            next_file: 1,
+            totals: Totals::default(),
+            files: Vec::new(),
+            unread: Vec::new(),
+            removing: Vec::new(),
+            retention: None,
+        }
+    }
+}
+
+/// Reason why a copy is not used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unusable {
+    Missing,
+    Damaged,
+    Newer,
+}
+
+/// The name of a copy, and its commit.
+type Copy = (&'static str, Result<u64, Unusable>);
+
+impl Manifest {
+    /// A copy with the next commit number, to be changed and written.
+    pub(crate) fn next(&self) -> Manifest {
+        Manifest { commit: self.commit + 1, ..self.clone() }
+    }
+
+    /// All files that the manifest names, readable or not.
+    pub(crate) fn named(&self) -> impl Iterator<Item = &FileEntry> {
+        self.files.iter().chain(&self.unread)
+    }
+
+    /// Removes and returns all files in order, including those that could not be read last time.
+    pub(crate) fn take_files(&mut self) -> Vec<FileEntry> {
+        let mut files = std::mem::take(&mut self.files);
+        for file in std::mem::take(&mut self.unread) {
+            self.totals.lost = self.totals.lost.saturating_sub(file.spans);
+            let place = files.partition_point(|other| other.received_ns <= file.received_ns);
+            files.insert(place, file);
+        }
+        files
+    }
+
+    /// Reads the later copy that is intact. Returns it with whether the other one was damaged, or
+    /// `None` if there is no copy.
+    pub(crate) fn read(disk: &dyn Disk) -> Result<Option<(Manifest, bool)>, Error> {
+        let mut found: Option<Manifest> = None;
+        let (mut damaged, mut newer) = (false, false);
+        for name in COPIES {
+            match read_copy(disk, name)? {
+                Ok(copy) if found.as_ref().is_none_or(|one| one.commit < copy.commit) => {
+                    found = Some(copy);
+                }
+                Ok(_) | Err(Unusable::Missing) => {}
+                Err(Unusable::Damaged) => damaged = true,
+                Err(Unusable::Newer) => newer = true,
+            }
+        }
+        match found {
+            _ if newer => Err(Error::Newer),
+            None if damaged => Err(Error::Manifest),
+            found => Ok(found.map(|manifest| (manifest, damaged))),
+        }
+    }
+
+    /// The commit of each copy, or the reason why it is not used.
+    pub(crate) fn copies(disk: &dyn Disk) -> Result<[Copy; 2], Error> {
+        let copy = |name| read_copy(disk, name).map(|it| (name, it.map(|found| found.commit)));
+        let [one, other] = COPIES;
+        Ok([copy(one)?, copy(other)?])
+    }
+
+    /// Writes both copies.
+    pub(crate) fn write(&self, disk: &dyn Disk) -> Result<(), Error> {
+        let text =
+            serde_json::to_string(self).map_err(|error| Error::io("manifest")(error.into()))?;
+        let bytes = with_checksum(&text);
+        for name in COPIES {
+            let written = || {
+                // A process that ended may have left the file behind.
+                let _ = disk.remove(UNFINISHED);
+                let file = disk.create(UNFINISHED)?;
+                file.write_at(&bytes, 0)?;
+                file.sync()?;
+                disk.rename(UNFINISHED, name)?;
+                disk.sync()
+            };
+            written().map_err(Error::io(name))?;
+        }
+        Ok(())
+    }
+}
+
+impl Retention {
+    /// The retention that the store in a directory has noted. `None` if there is no store, or none
+    /// was noted.
+    pub fn noted(directory: &Path) -> Result<Option<Retention>, Error> {
+        let disk = match Directory::open(directory) {
+            Ok(disk) => disk,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(Error::io(directory.display().to_string())(error)),
+        };
+        Ok(Manifest::read(&disk)?.and_then(|(manifest, _)| manifest.retention))
+    }
+}
+
+fn read_copy(disk: &dyn Disk, name: &str) -> Result<Result<Manifest, Unusable>, Error> {
+    let file = match disk.open(name) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Ok(Err(Unusable::Missing));
+        }
+        Err(error) => return Err(Error::io(name)(error)),
+    };
+    let size = file.size_bytes().map_err(Error::io(name))?;
+    if size > BYTES_MAX {
+        return Ok(Err(Unusable::Damaged));
+    }
+    let bytes = crate::files::bytes::read(&*file, 0..size).map_err(Error::io(name))?;
+    Ok(parse(&bytes))
+}
+
+fn with_checksum(text: &str) -> Vec<u8> {
+    format!("{text}\n{:08x}\n", crc32c::crc32c(text.as_bytes())).into_bytes()
+}
+
+/// Returns whether this text is a valid manifest. Asserts that it reads the same after it was
+/// written.
+#[cfg(any(test, feature = "testing"))]
+pub(crate) fn is_read_as_written(json: &[u8]) -> bool {
+    let Ok(json) = std::str::from_utf8(json) else { return false };
+    let Ok(read) = parse(&with_checksum(json)) else { return false };
+    let text = serde_json::to_string(&read).expect("it was read");
+    assert!(parse(&with_checksum(&text)).is_ok_and(|again| again == read));
+    let bytes: u64 = read.named().map(FileEntry::bytes_on_disk).sum();
+    let spans: u64 = read.named().map(|file| file.spans).sum();
+    assert!(bytes <= GREATEST && spans <= GREATEST);
+    true
+}
+
+impl Manifest {
+    /// Returns whether no number can overflow, and each file has its own number.
+    fn is_sound(&self) -> bool {
+        let Totals { accepted, duplicates, expired, lost } = self.totals;
+        let counts = [self.commit, self.journal_sequence, self.next_file];
+        let sum = |of: fn(&FileEntry) -> Option<u64>| {
+            let sum = self.named().try_fold(0u64, |sum, file| sum.checked_add(of(file)?));
+            sum.unwrap_or(u64::MAX)
+        };
+        let sums = [
+            sum(|file| file.bytes.checked_add(file.index_bytes)),
+            sum(|file| Some(file.spans)),
+            accepted,
+            duplicates.saturating_add(expired).saturating_add(lost),
+        ];
+        let all = self.named().chain(&self.removing);
+        let mut numbers: Vec<u64> = all.map(|file| file.number).collect();
+        numbers.sort_unstable();
+        counts.into_iter().chain(sums).all(|count| count <= GREATEST)
+            && numbers.windows(2).all(|pair| pair[0] != pair[1])
+            && numbers.last().is_none_or(|&last| last < self.next_file)
+            && self.named().all(|file| file.spans <= u32::MAX.into() && file.tier < u32::MAX)
+    }
+}
+
+/// Parses the output of [`Manifest::write`].
+fn parse(bytes: &[u8]) -> Result<Manifest, Unusable> {
+    let text = std::str::from_utf8(bytes).map_err(|_| Unusable::Damaged)?;
+    let (json, crc) = text.split_once('\n').ok_or(Unusable::Damaged)?;
+    if crc != format!("{:08x}\n", crc32c::crc32c(json.as_bytes())) {
+        return Err(Unusable::Damaged);
+    }
+    let value: serde_json::Value = serde_json::from_str(json).map_err(|_| Unusable::Damaged)?;
+    let number = |name: &str| value.get(name).and_then(serde_json::Value::as_u64);
+    let incompat = number("incompat").ok_or(Unusable::Damaged)?;
+    if number("format") != Some(FORMAT.into()) || incompat & !u64::from(INCOMPAT_KNOWN) != 0 {
+        return Err(Unusable::Newer);
+    }
+    let manifest: Manifest = serde_json::from_value(value).map_err(|_| Unusable::Damaged)?;
+    if manifest.is_sound() { Ok(manifest) } else { Err(Unusable::Damaged) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{COPIES, Manifest};
+    use crate::Error;
+    use crate::files::file_entry::FileEntry;
+    use blkkin_journal::Disk;
+    use blkkin_journal::testing::SimulatedDisk;
+
+    fn manifest(commit: u64) -> Manifest {
+        let file = FileEntry {
+            number: 7,
+            tier: 1,
+            spans: 100,
+            bytes: 2000,
+            index_bytes: 300,
+            min_start_ns: 1,
+            max_start_ns: u64::MAX,
+            received_ns: 3,
+        };
+        Manifest {
+            commit,
+            journal_sequence: 5,
+            next_file: 8,
+            files: vec![file],
+            ..Manifest::default()
+        }
+    }
+
+    fn bytes_of(disk: &dyn Disk, name: &str) -> Vec<u8> {
+        let file = disk.open(name).expect("is there");
+        crate::files::bytes::read(&*file, 0..file.size_bytes().expect("a size")).expect("read")
+    }
+
+    fn set(disk: &dyn Disk, name: &str, bytes: &[u8]) {
+        disk.remove(name).expect("removed");
+        disk.create(name).expect("created").write_at(bytes, 0).expect("written");
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let disk = SimulatedDisk::new(1);
+        assert!(Manifest::read(&disk).expect("read").is_none());
+        for commit in [1, 2] {
+            manifest(commit).write(&disk).expect("written");
+            let read = Manifest::read(&disk).expect("read");
+            assert_eq!(read, Some((manifest(commit), false)));
+        }
+    }
+
+    #[test]
+    fn one_copy_is_enough() {
+        let disk = SimulatedDisk::new(1);
+        manifest(1).write(&disk).expect("written");
+        let bytes = bytes_of(&disk, COPIES[0]);
+        for name in COPIES {
+            for at in 0..bytes.len() {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= 1;
+                for contents in [&damaged, &bytes[..at].to_vec()] {
+                    set(&disk, name, contents);
+                    let read = Manifest::read(&disk).expect("the other copy is whole");
+                    assert_eq!(read, Some((manifest(1), true)), "{name} {at}");
+                }
+            }
+            set(&disk, name, &bytes);
+        }
+        COPIES.iter().for_each(|name| set(&disk, name, b"{}"));
+        assert!(matches!(Manifest::read(&disk), Err(Error::Manifest)));
+    }
+
+    #[test]
+    fn later_releases_are_left_alone() {
+        let disk = SimulatedDisk::new(1);
+        Manifest { incompat: 2, ..manifest(1) }.write(&disk).expect("written");
+        assert!(matches!(Manifest::read(&disk), Err(Error::Newer)));
+    }
+}

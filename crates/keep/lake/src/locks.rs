@@ -1,0 +1,203 @@
+//! Locks that are taken in one order. Start at [`RankedMutex`].
+//!
+//! Each lock of [`crate::shared::Shared`] has a rank. A thread that holds a lock may take only
+//! locks of higher rank, so that no two threads wait for each other. Debug builds check this on
+//! each acquisition and panic when it is violated; in release builds the check and its bookkeeping
+//! are compiled out.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+
+/// The ranks of the store's locks, lowest first.
+pub(crate) mod rank {
+    /// The manifest, throughout each change of it.
+    pub(crate) const MANIFEST: u8 = 0;
+    /// Numbers of files that a failed write of the manifest may have named.
+    pub(crate) const DOUBTFUL: u8 = 1;
+    /// Files that were put aside as damaged.
+    pub(crate) const DAMAGED_FILES: u8 = 2;
+    /// The head and its counters.
+    pub(crate) const STATE: u8 = 3;
+    /// The list of files.
+    pub(crate) const FILES: u8 = 4;
+    /// Calls of spans in memory.
+    pub(crate) const HEAD_LINKS: u8 = 5;
+    /// Sums of the calls of all files.
+    pub(crate) const LEDGER: u8 = 6;
+}
+
+/// Locks a mutex without a rank. A poisoned mutex is locked too: the threads of a store go on after
+/// one panicked.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Mutex of a rank.
+#[derive(Default)]
+pub(crate) struct RankedMutex<T, const RANK: u8> {
+    mutex: Mutex<T>,
+}
+
+impl<T, const RANK: u8> RankedMutex<T, RANK> {
+    pub(crate) fn new(value: T) -> RankedMutex<T, RANK> {
+        RankedMutex { mutex: Mutex::new(value) }
+    }
+
+    /// Locks the mutex.
+    ///
+    /// # Panics
+    /// In debug builds, if the thread holds a lock of this or a higher rank.
+    pub(crate) fn lock(&self) -> Guard<'_, T, RANK> {
+        let held = HeldRank::take();
+        Guard { guard: lock(&self.mutex), held }
+    }
+}
+
+/// Access to the value of a locked [`RankedMutex`].
+pub(crate) struct Guard<'m, T, const RANK: u8> {
+    guard: MutexGuard<'m, T>,
+    held: HeldRank<RANK>,
+}
+
+impl<T, const RANK: u8> Guard<'_, T, RANK> {
+    /// Waits for a notification. The lock is released meanwhile, its rank is not.
+    #[must_use]
+    pub(crate) fn wait(self, condition: &Condvar) -> Self {
+        let Guard { guard, held } = self;
+        Guard { guard: condition.wait(guard).unwrap_or_else(PoisonError::into_inner), held }
+    }
+
+    /// Like [`Guard::wait`], up to a time limit.
+    #[must_use]
+    pub(crate) fn wait_timeout(self, condition: &Condvar, limit: Duration) -> Self {
+        let Guard { guard, held } = self;
+        let (guard, _) =
+            condition.wait_timeout(guard, limit).unwrap_or_else(PoisonError::into_inner);
+        Guard { guard, held }
+    }
+}
+
+impl<T, const RANK: u8> Deref for Guard<'_, T, RANK> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.guard
+    }
+}
+
+impl<T, const RANK: u8> DerefMut for Guard<'_, T, RANK> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.guard
+    }
+}
+
+/// A value that is read as a copy and replaced as a whole, behind a lock of a rank. The lock is
+/// held for no longer than the copy or the replacement takes.
+pub(crate) struct RankedCell<T, const RANK: u8> {
+    value: RwLock<T>,
+}
+
+impl<T, const RANK: u8> RankedCell<T, RANK> {
+    pub(crate) fn new(value: T) -> RankedCell<T, RANK> {
+        RankedCell { value: RwLock::new(value) }
+    }
+
+    /// Copies the value.
+    ///
+    /// # Panics
+    /// In debug builds, if the thread holds a lock of this or a higher rank.
+    pub(crate) fn get(&self) -> T
+    where
+        T: Clone,
+    {
+        let _held = HeldRank::<RANK>::take();
+        self.value.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Replaces the value, and returns the earlier one.
+    ///
+    /// # Panics
+    /// In debug builds, if the thread holds a lock of this or a higher rank.
+    pub(crate) fn replace(&self, value: T) -> T {
+        let _held = HeldRank::<RANK>::take();
+        std::mem::replace(&mut *self.value.write().unwrap_or_else(PoisonError::into_inner), value)
+    }
+}
+
+/// Notes that the thread holds a lock of this rank. Guards may be dropped in any order, so held
+/// ranks are bits rather than a stack.
+struct HeldRank<const RANK: u8>;
+
+#[cfg(debug_assertions)]
+thread_local! {
+    /// A bit for each rank of which this thread holds a lock.
+    static HELD_RANKS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
+#[cfg(debug_assertions)]
+impl<const RANK: u8> HeldRank<RANK> {
+    fn take() -> HeldRank<RANK> {
+        let held = HELD_RANKS.get();
+        assert!(
+            held >> RANK == 0,
+            "a lock of rank {RANK} is taken under one of rank {}",
+            held.checked_ilog2().unwrap_or(0)
+        );
+        HELD_RANKS.set(held | 1 << RANK);
+        HeldRank
+    }
+}
+
+#[cfg(debug_assertions)]
+impl<const RANK: u8> Drop for HeldRank<RANK> {
+    fn drop(&mut self) {
+        HELD_RANKS.set(HELD_RANKS.get() & !(1 << RANK));
+    }
+}
+
+#[cfg(not(debug_assertions))]
+impl<const RANK: u8> HeldRank<RANK> {
+    #[inline(always)]
+    fn take() -> HeldRank<RANK> {
+        HeldRank
+    }
+}
+
+#[cfg(all(test, debug_assertions))]
+mod tests {
+    use super::{RankedCell, RankedMutex};
+    use std::sync::Condvar;
+    use std::time::Duration;
+
+    #[test]
+    fn ranks_ascend() {
+        let (low, high) = (RankedMutex::<u8, 0>::new(1), RankedMutex::<u8, 2>::new(2));
+        let middle = RankedCell::<u8, 1>::new(3);
+        let held = low.lock();
+        assert_eq!(middle.get(), 3);
+        let higher = high.lock();
+        // Guards may be dropped in another order than they were made.
+        drop(held);
+        assert_eq!(*higher, 2);
+        drop(higher);
+        let held = low.lock().wait_timeout(&Condvar::new(), Duration::ZERO);
+        assert_eq!((middle.replace(4), *high.lock(), *held), (3, 2, 1));
+    }
+
+    #[test]
+    #[should_panic(expected = "a lock of rank 1 is taken under one of rank 2")]
+    fn a_lower_rank_panics() {
+        let (low, high) = (RankedMutex::<(), 1>::new(()), RankedMutex::<(), 2>::new(()));
+        let _held = high.lock();
+        let _ = low.lock();
+    }
+
+    #[test]
+    #[should_panic(expected = "a lock of rank 1 is taken under one of rank 1")]
+    fn the_same_rank_panics() {
+        let mutex = RankedMutex::<(), 1>::new(());
+        let _held = mutex.lock();
+        let _ = mutex.lock();
+    }
+}

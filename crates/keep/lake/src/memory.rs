@@ -1,0 +1,193 @@
+//! [`Memory`]: the head of spans that are in no file yet, the counters, and spare buffers for
+//! decoding.
+
+use crate::Options;
+use crate::files::cache::Cache;
+use crate::files::file_entry::Totals;
+use crate::locks::{Guard, RankedMutex, lock, rank};
+use crate::write::batch;
+use crate::write::head::Head;
+use blkkin_columns::Block;
+use blkkin_store::{Batch, Counters, Done, Interval, Refusal};
+use blkkin_wire::{Decoder, End, Outcome};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+/// Time that a new batch waits for room before it is rejected.
+pub(crate) const WAIT_FOR_ROOM: Duration = Duration::from_secs(1);
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Maximum number of spare decoders, and of spare blocks.
+const SPARE_MAX: usize = 16;
+
+/// State in memory. The journal's thread holds a reference to it, so it must not hold one to the
+/// journal.
+pub(crate) struct Memory {
+    pub(crate) options: Options,
+    state: RankedMutex<State, { rank::STATE }>,
+    /// Notified when the head may have become smaller, or a flush has failed.
+    pub(crate) room: Condvar,
+    /// Notified when the head may need a flush, or the store closes.
+    pub(crate) work: Condvar,
+    spare_decoders: Mutex<Vec<Decoder>>,
+    spare_blocks: Mutex<Vec<Block>>,
+    cache: Arc<Cache>,
+}
+
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) head: Head,
+    /// Uptime when the oldest span that is in no file arrived.
+    pub(crate) unwritten_since: Option<Duration>,
+    pub(crate) counters: Counters,
+    /// Sums over all accepted spans, whether in the head or in files.
+    pub(crate) totals: Totals,
+    /// Message of the last failed flush; `None` if the last flush succeeded.
+    pub(crate) write_error: Option<String>,
+    /// All records of the journal before this one must be flushed, as somebody waits for that.
+    pub(crate) flush_target: u64,
+    /// All records of the journal before this one are in files.
+    pub(crate) written: u64,
+    pub(crate) is_closing: bool,
+}
+
+impl Memory {
+    /// An empty head, which starts at the first record of the journal that is in no file.
+    pub(crate) fn new(options: Options, state: State, cache: Arc<Cache>) -> Memory {
+        Memory {
+            options,
+            state: RankedMutex::new(state),
+            room: Condvar::new(),
+            work: Condvar::new(),
+            spare_decoders: Mutex::default(),
+            spare_blocks: Mutex::default(),
+            cache,
+        }
+    }
+
+    pub(crate) fn state(&self) -> Guard<'_, State, { rank::STATE }> {
+        self.state.lock()
+    }
+
+    pub(crate) fn reject(&self, refusal: &blkkin_journal::Refusal, done: Done) {
+        self.count_rejected();
+        done(Err(Refusal { reason: refusal.to_string(), retry_after: RETRY_AFTER }));
+    }
+
+    pub(crate) fn count_damage(&self, damages: u64, is_more_lost: bool) {
+        let mut state = self.state();
+        state.counters.damages = damages;
+        let times = &mut state.counters.times;
+        let now_ns = self.options.clock.now_ns();
+        if damages > 0 {
+            Interval::note(&mut times.damages, now_ns);
+        }
+        if is_more_lost {
+            Interval::note(&mut times.lost, now_ns);
+        }
+    }
+
+    pub(crate) fn count_rejected(&self) {
+        let mut state = self.state();
+        state.counters.turned_away += 1;
+        Interval::note(&mut state.counters.times.turned_away, self.options.clock.now_ns());
+    }
+
+    pub(crate) fn count_refused(&self, state: &mut State, outcome: &Outcome) {
+        let refused = refused(outcome);
+        state.counters.refused += refused;
+        if refused > 0 {
+            Interval::note(&mut state.counters.times.refused, self.options.clock.now_ns());
+        }
+    }
+
+    /// Waits up to [`WAIT_FOR_ROOM`] until the head is within its memory limit.
+    pub(crate) fn wait_for_room(&self) -> Result<(), Refusal> {
+        let deadline = Instant::now() + WAIT_FOR_ROOM;
+        let mut state = self.state();
+        while state.head.memory_bytes() > self.options.memory_bytes_max {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let why = state.write_error.as_deref().unwrap_or("the disk is too slow");
+                let reason =
+                    format!("memory holds all that it may, as it cannot be written: {why}");
+                return Err(Refusal { reason, retry_after: RETRY_AFTER });
+            }
+            state = state.wait_timeout(&self.room, left);
+        }
+        Ok(())
+    }
+
+    /// Decodes a batch. Its policy decides whether an error rejects spans or the whole batch.
+    pub(crate) fn decode(&self, batch: &Batch<'_>) -> (Outcome, Vec<Block>) {
+        let spare = lock(&self.spare_decoders).pop();
+        let mut decoder = spare.unwrap_or_else(|| Decoder::new(self.options.limits));
+        let (outcome, blocks) = batch::read(&mut decoder, batch, &|| self.block());
+        let mut spare = lock(&self.spare_decoders);
+        if spare.len() < SPARE_MAX {
+            spare.push(decoder);
+        }
+        (outcome, blocks)
+    }
+
+    fn block(&self) -> Block {
+        lock(&self.spare_blocks).pop().unwrap_or_default()
+    }
+
+    /// Keeps a block for reuse, if it is of a usual size.
+    pub(crate) fn recycle_block(&self, mut block: Block) {
+        let mut spare = lock(&self.spare_blocks);
+        if spare.len() < SPARE_MAX && block.memory_bytes() < 4 << 20 {
+            block.clear();
+            spare.push(block);
+        }
+    }
+
+    /// Appends the spans of the next `records` records of the journal to the head.
+    pub(crate) fn publish(&self, blocks: Vec<Block>, records: u64, outcome: &Outcome) {
+        let spans: u64 = blocks.iter().map(|block| block.len() as u64).sum();
+        let mut state = self.state();
+        let sequence = state.head.sequence + records;
+        self.count_refused(&mut state, outcome);
+        if spans > 0 {
+            state.counters.batches += 1;
+            state.totals.accepted += spans;
+            let uptime = self.options.clock.uptime();
+            state.unwritten_since.get_or_insert(uptime);
+        }
+        blocks.into_iter().for_each(|block| state.head.push(block));
+        state.head.advance(sequence);
+        let (is_full, bytes) = (state.head.is_full(&self.options), state.head.memory_bytes());
+        drop(state);
+        self.shrink_cache(bytes);
+        if is_full {
+            self.work.notify_all();
+        }
+    }
+
+    /// Shrinks the cache by the memory of the head beyond half of the head's own limit.
+    fn shrink_cache(&self, head_bytes: usize) {
+        self.cache.make_way_for(head_bytes.saturating_sub(self.options.memory_bytes_max / 2));
+    }
+
+    /// Notifies waiters that the head may have become smaller.
+    pub(crate) fn notify_room(&self) {
+        let bytes = self.state().head.memory_bytes();
+        self.shrink_cache(bytes);
+        self.room.notify_all();
+    }
+
+    pub(crate) fn wait_until_written(&self) {
+        let mut state = self.state();
+        while state.head.memory_bytes() > self.options.memory_bytes_max
+            && state.write_error.is_none()
+        {
+            state = state.wait(&self.room);
+        }
+    }
+}
+
+/// Number of rejected spans of a batch.
+fn refused(outcome: &Outcome) -> u64 {
+    outcome.refused + u64::from(matches!(outcome.end, End::Broken(_)))
+}

@@ -1,0 +1,135 @@
+//! Scans of a file's columns that replace reads of single requests.
+
+use crate::Error;
+use crate::files::indexed_file::IndexedFile;
+use crate::query::projection::{Projection, fault_of, for_each_holding, trace_id};
+use blkkin_columns::Column;
+use blkkin_model::TraceId;
+use blkkin_store::{Place, is_cancelled};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ops::Range;
+
+/// Maximum number of requests whose column-scan result is cached, per file and in total.
+pub(super) const SELECTED_MAX: usize = 4 << 20;
+
+/// Columns of a request's id and duration.
+const TIMES: [Column; 3] = [Column::TraceId, Column::StartTime, Column::Duration];
+
+/// Column-scan result of a request. A request has at least one for each condition that it meets.
+#[derive(Clone, Copy)]
+pub(super) struct ScanMatch {
+    /// One of its rows.
+    pub(super) row: u32,
+    /// A bit for each of the query's conditions that a span of it in this file meets.
+    pub(super) met: u32,
+    pub(super) low: u64,
+}
+
+/// Scans the columns of a file for each condition. `None` if too many requests match.
+pub(super) fn scan_file(
+    file: &IndexedFile,
+    projections: &[Projection<'_>],
+) -> Result<Option<Vec<ScanMatch>>, Error> {
+    let mut is_too_much = false;
+    let loaded = file.load()?;
+    let mut requests: Vec<ScanMatch> = Vec::new();
+    for (projection, bit) in projections.iter().zip(0..) {
+        let mut id = None;
+        for_each_holding(file, &loaded, projection, &[Column::TraceId], |page, row| {
+            let this = trace_id(page, row)?;
+            if id.replace(this) != Some(this) {
+                if requests.len() == SELECTED_MAX {
+                    is_too_much = true;
+                    return Ok(());
+                }
+                let row = page.first_row() as u32 + row as u32;
+                requests.push(ScanMatch { row, met: 1 << bit, low: this.low() });
+            }
+            Ok(())
+        })?;
+    }
+    requests.sort_by_key(|request| request.row);
+    Ok((!is_too_much).then_some(requests))
+}
+
+/// The scan results of the request with these rows.
+pub(super) fn matches_of<'k>(
+    known: &'k [ScanMatch],
+    rows: &Range<u32>,
+) -> impl Iterator<Item = &'k ScanMatch> + use<'k> {
+    let first = known.partition_point(|request| request.row < rows.start);
+    let end = rows.end;
+    known[first..].iter().take_while(move |request| request.row < end)
+}
+
+/// The first requests of a file behind the place `after`, ordered by their exact durations.
+pub(super) fn first_places(
+    file: &IndexedFile,
+    ordinals: &[u32],
+    after: Option<Place>,
+    count_max: usize,
+) -> Result<Vec<(Place, u32)>, Error> {
+    let loaded = file.load()?;
+    let requests = loaded.index.requests(0..loaded.index.directory.timed);
+    let requests = file.note(requests.map_err(io_error))?;
+    let mut wanted = ordinals.iter().copied().peekable();
+    let mut rows: Vec<(Range<u32>, u32)> = requests
+        .iter()
+        .filter(|(ordinal, _)| wanted.next_if_eq(ordinal).is_some())
+        .map(|(ordinal, rows)| (rows, ordinal))
+        .collect();
+    rows.sort_unstable_by_key(|(rows, _)| rows.start);
+    let key = |place: &Place| (Reverse(place.rank_ns), place.trace_id);
+    // The last of the kept requests is on top.
+    let mut first: BinaryHeap<((Reverse<u64>, TraceId), u32)> = BinaryHeap::new();
+    let mut left = rows.into_iter().peekable();
+    // Earliest start and latest end of a request, which may continue on the next page.
+    let mut times: Option<(u64, u64)> = None;
+    for group in 0..loaded.columns().groups() {
+        for mut page in loaded.columns().pages_of_group(group) {
+            if is_cancelled() {
+                return Ok(Vec::new());
+            }
+            let start = page.first_row() as u32;
+            let end = start.saturating_add(page.rows() as u32);
+            if left.peek().is_none_or(|(rows, _)| rows.start >= end) {
+                continue;
+            }
+            file.read_columns(&loaded, &mut page, &TIMES)?;
+            while let Some((rows, ordinal)) = left.peek().filter(|(rows, _)| rows.start < end) {
+                for row in rows.start.max(start)..rows.end.min(end) {
+                    let row = (row - start) as usize;
+                    if let Some(start) = page.number(Column::StartTime, row) {
+                        let lasted = page.number(Column::Duration, row).unwrap_or(0);
+                        let end = start.saturating_add(lasted);
+                        let (first, last) = times.unwrap_or((start, end));
+                        times = Some((first.min(start), last.max(end)));
+                    }
+                }
+                if rows.end > end {
+                    break;
+                }
+                let last_row = rows.end.saturating_sub(1).max(start) - start;
+                if let Some((earliest, latest)) = times.take() {
+                    let id = trace_id(&page, last_row as usize);
+                    let id = file.note(id.map_err(|fault| fault_of(file, &page, fault)))?;
+                    let place = (Reverse(latest - earliest), id);
+                    if after.is_none_or(|after| key(&after) < place) {
+                        first.push((place, *ordinal));
+                        if first.len() > count_max {
+                            first.pop();
+                        }
+                    }
+                }
+                left.next();
+            }
+        }
+    }
+    let place = |((Reverse(rank_ns), trace_id), ordinal)| (Place { rank_ns, trace_id }, ordinal);
+    Ok(first.into_sorted_vec().into_iter().map(place).collect())
+}
+
+pub(super) fn io_error(error: std::io::Error) -> Error {
+    Error::io("an index")(error)
+}

@@ -1,0 +1,215 @@
+//! Measures over many spans: [`heat`] counts them by start and duration, [`difference`] compares
+//! those in a box with others.
+//!
+//! A span counts by its own start, whatever request it belongs to. Only starts, durations and the
+//! condition's columns are therefore read of a file. Words are read only of pages with matching
+//! spans.
+
+use crate::Error;
+use crate::files::indexed_file::IndexedFile;
+use crate::query::matching::for_each_match;
+use crate::query::projection::{Fault, WORDS, Word, scan_group, words_of};
+use crate::query::row_evaluator::RowEvaluator;
+use crate::query::snapshot::Snapshot;
+use blkkin_columns::{Block, Column, PageColumns, Row, Scratch};
+use blkkin_store::{Area, Cancel, Condition, Difference, Heat, Tally, Window, is_cancelled};
+use blkkin_sys::beside;
+use foldhash::fast::RandomState;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A sample of fewer spans than the target divided by this is too small.
+const OTHERS_LEAST: u64 = 100;
+/// Factor by which a sample that is too small is enlarged.
+const OTHERS_AGAIN: u64 = 16;
+
+/// Counts the spans that meet a condition in the cells of a heat map.
+pub(crate) fn heat(snapshot: &Snapshot, condition: &Condition, cells: &mut Heat) {
+    for_each_in_head(snapshot, condition, |_, _, start, duration| cells.add(start, duration));
+    let window = cells.window();
+    for file in snapshot.files.iter() {
+        let count = |page: &PageColumns, evaluator: &mut RowEvaluator<'_>| {
+            for row in 0..page.rows() {
+                if let Some((start, duration)) = times(page, row)
+                    && window.holds(start)
+                    && evaluator.holds(page, row)?
+                {
+                    cells.add(start, duration);
+                }
+            }
+            Ok(None::<()>)
+        };
+        // An unreadable file is counted as damaged; the others contribute.
+        let _ = scan(file, window, condition, &[], 1, count, |_, ()| Ok(()));
+    }
+}
+
+/// Compares the spans in a box with the others, among those that meet a condition and started in a
+/// window. Very many others are sampled.
+pub(crate) fn difference(
+    snapshot: &Snapshot,
+    window: Window,
+    condition: &Condition,
+    area: &Area,
+    others_enough: u64,
+) -> Difference {
+    let count = |is_inside: bool, within: Window, one_in: u64| {
+        let is_asked_for =
+            |start, duration| window.holds(start) && area.holds(start, duration) == is_inside;
+        let count_in = |files: &[Arc<IndexedFile>]| {
+            let mut tally = Tally::default();
+            let selection = Selection { within, condition, one_in, is_inside };
+            for file in files {
+                // An unreadable file is counted as damaged; the others contribute.
+                let _ = count_words(file, &selection, &is_asked_for, &mut tally);
+            }
+            tally
+        };
+        let (some, others) = snapshot.files.split_at(snapshot.files.len() / 2);
+        let cancel = Cancel::current();
+        let of_others = || cancel.run(|| count_in(others));
+        let (mut tally, others) = beside(|| cancel.run(|| count_in(some)), of_others);
+        tally.merge(&others);
+        for_each_in_head(snapshot, condition, |block, row, start, duration| {
+            if block.trace_low(row).is_multiple_of(one_in) && is_asked_for(start, duration) {
+                tally.add_span(is_inside, &block.span(row, &mut Scratch::default()));
+            }
+        });
+        tally
+    };
+    let within = Window {
+        start_ns: window.start_ns.max(area.window.start_ns),
+        end_ns: window.end_ns.min(area.window.end_ns),
+    };
+    let mut tally = count(true, within, 1);
+    let near = snapshot.files.iter().filter(|file| is_near(file.summary.starts_ns, window));
+    let mut one_in = (near.map(|file| file.entry.spans).sum::<u64>() / others_enough).max(1);
+    loop {
+        let others = count(false, window, one_in);
+        // The sample may be too small although the files have many spans.
+        if one_in == 1 || is_cancelled() || others.spans()[1] >= others_enough / OTHERS_LEAST {
+            tally.merge(&others);
+            return Difference { outside_one_in: one_in, ..tally.finish() };
+        }
+        one_in = (one_in / OTHERS_AGAIN).max(1);
+    }
+}
+
+/// Selection of the spans of a file to count.
+struct Selection<'c> {
+    within: Window,
+    condition: &'c Condition,
+    /// One page in this many is read.
+    one_in: u64,
+    is_inside: bool,
+}
+
+/// Counts the words of selected spans of a file.
+fn count_words(
+    file: &IndexedFile,
+    selection: &Selection<'_>,
+    is_asked_for: &impl Fn(u64, u64) -> bool,
+    tally: &mut Tally,
+) -> Result<(), Error> {
+    let choose = |page: &PageColumns, evaluator: &mut RowEvaluator<'_>| {
+        let mut rows = Vec::new();
+        for row in 0..page.rows() {
+            if let Some((start, duration)) = times(page, row)
+                && is_asked_for(start, duration)
+                && evaluator.holds(page, row)?
+            {
+                rows.push(row);
+            }
+        }
+        Ok((!rows.is_empty()).then_some(rows))
+    };
+    let Selection { within, condition, one_in, is_inside } = *selection;
+    scan(file, within, condition, &WORDS, one_in, choose, |page, rows: Vec<usize>| {
+        let mut words: Words<'_> = HashMap::default();
+        for &row in &rows {
+            words_of(page, row, |word| *words.entry(word).or_default() += 1)?;
+        }
+        let words: Result<Vec<_>, Fault> =
+            words.into_iter().map(|(word, count)| Ok((word.read()?, count))).collect();
+        let words = words?;
+        tally.add_spans(is_inside, rows.len() as u64);
+        for ((topic, word), count) in words.iter().filter(|((_, word), _)| !word.is_empty()) {
+            tally.add(is_inside, *topic, word, *count);
+        }
+        Ok(())
+    })
+}
+
+/// Counts of the words on a page.
+type Words<'p> = HashMap<Word<'p>, u64, RandomState>;
+
+/// The earliest and the latest start of all spans.
+pub(crate) fn starts(snapshot: &Snapshot) -> Option<Window> {
+    let of_batches = snapshot.batches.iter().filter_map(|batch| batch.starts_ns);
+    let all = of_batches.chain(snapshot.files.iter().filter_map(|file| file.summary.starts_ns));
+    let all = all.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
+    all.map(|(start_ns, end_ns)| Window { start_ns, end_ns })
+}
+
+/// Start and duration of a row, if it has both.
+#[inline]
+fn times(page: &PageColumns, row: usize) -> Option<(u64, u64)> {
+    page.number(Column::StartTime, row).zip(page.number(Column::Duration, row))
+}
+
+/// Scans the pages of a file that may have spans that started in a window, or one page in `one_in`.
+/// `choose` gets starts, durations and the condition's columns. If it returns a value, `visit` gets
+/// that value and the columns `more`.
+fn scan<T>(
+    file: &IndexedFile,
+    window: Window,
+    condition: &Condition,
+    more: &[Column],
+    one_in: u64,
+    mut choose: impl FnMut(&PageColumns, &mut RowEvaluator<'_>) -> Result<Option<T>, Fault>,
+    mut visit: impl FnMut(&PageColumns, T) -> Result<(), Fault>,
+) -> Result<(), Error> {
+    if !is_near(file.summary.starts_ns, window) {
+        return Ok(());
+    }
+    let loaded = file.load()?;
+    let Some(mut evaluator) = RowEvaluator::of(&loaded, condition) else { return Ok(()) };
+    let columns = [&[Column::StartTime, Column::Duration], evaluator.columns()].concat();
+    let reader = loaded.columns();
+    let is_near = |&group: &usize| is_near(reader.group_starts_ns(group), window);
+    for group in (0..reader.groups()).filter(is_near) {
+        let choose = |page: &PageColumns| choose(page, &mut evaluator);
+        scan_group(file, &loaded, group, one_in, [&columns[..], more], choose, &mut visit)?;
+    }
+    Ok(())
+}
+
+/// Returns whether a range of starts overlaps a window.
+fn is_near(starts: Option<(u64, u64)>, window: Window) -> bool {
+    starts.is_some_and(|(first, last)| first <= window.end_ns && window.start_ns <= last)
+}
+
+/// Calls `each` with the distinct spans in memory that meet a condition and have a start and a
+/// duration.
+fn for_each_in_head(
+    snapshot: &Snapshot,
+    condition: &Condition,
+    mut each: impl FnMut(&Block, Row, u64, u64),
+) {
+    let mut matching: Vec<Vec<bool>> = Vec::with_capacity(snapshot.batches.len());
+    for batch in &snapshot.batches {
+        let mut rows = vec![false; batch.len()];
+        for_each_match(batch, batch.grouped_rows(), condition, |row| rows[row as usize] = true);
+        matching.push(rows);
+    }
+    let sorted = snapshot.sorted();
+    for index in 0..sorted.len() {
+        let (place, row) = sorted.place(index);
+        let block = sorted.blocks()[place];
+        if matching[place][row as usize]
+            && let Some((start, duration)) = block.start_ns(row).zip(block.duration_ns(row))
+        {
+            each(block, row, start, duration);
+        }
+    }
+}

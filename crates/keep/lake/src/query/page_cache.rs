@@ -1,0 +1,70 @@
+//! [`PageCache`]: pages that a query has read, within a memory limit.
+
+use crate::Error;
+use crate::files::indexed_file::IndexedFile;
+use crate::files::loaded_file::LoadedFile;
+use blkkin_columns::{Column, PageColumns};
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// Maximum memory of the cached pages, in bytes, besides those of the current call.
+const BYTES_MAX: usize = 16 << 20;
+
+/// After this many uses of a page, the whole page is decoded and cached; before, only the rows in
+/// use.
+const PARTIAL_USES_MAX: u32 = 12;
+
+/// Cache of decoded pages.
+#[derive(Default)]
+pub(crate) struct PageCache {
+    /// Whole pages, and row ranges of others.
+    pages: HashMap<Key, PageColumns>,
+    /// Number of uses of a page, by the file's number and the page's first row.
+    uses: HashMap<(u64, u64), u32>,
+    bytes: usize,
+}
+
+/// File number, first row and number of rows.
+type Key = (u64, u64, usize);
+
+impl PageCache {
+    /// Returns the pages that overlap a range of rows, with the rows of each, after reading
+    /// `columns`.
+    pub(crate) fn of(
+        &mut self,
+        file: &IndexedFile,
+        loaded: &LoadedFile,
+        rows: Range<u32>,
+        columns: &[Column],
+    ) -> Result<Vec<(&PageColumns, Range<usize>)>, Error> {
+        if self.bytes > BYTES_MAX {
+            self.pages.clear();
+            self.bytes = 0;
+        }
+        let rows = u64::from(rows.start)..u64::from(rows.end);
+        let number = file.entry.number;
+        let mut keys = Vec::new();
+        for page in loaded.columns().pages(rows.clone()) {
+            let of_page = (number, page.first_row());
+            let uses = self.uses.entry(of_page).or_default();
+            *uses = uses.saturating_add(1);
+            let wanted = if *uses > PARTIAL_USES_MAX { page } else { page.only(&rows) };
+            let key = (number, wanted.first_row(), wanted.rows());
+            let bytes = &mut self.bytes;
+            let page = self.pages.entry(key).or_insert_with(|| {
+                *bytes += wanted.memory_bytes();
+                wanted
+            });
+            let before = page.memory_bytes();
+            file.read_columns(loaded, page, columns)?;
+            self.bytes += page.memory_bytes() - before;
+            keys.push(key);
+        }
+        let of_page = |key: &Key| {
+            let page = self.pages.get(key)?;
+            let within = |row: u64| row.saturating_sub(page.first_row()).min(page.rows() as u64);
+            Some((page, within(rows.start) as usize..within(rows.end) as usize))
+        };
+        Ok(keys.iter().filter_map(of_page).collect())
+    }
+}

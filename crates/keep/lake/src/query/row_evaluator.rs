@@ -1,0 +1,92 @@
+//! [`RowEvaluator`]: evaluates a condition row by row. Tests on services and names are evaluated
+//! once for each combination on a page.
+
+use crate::files::index::NO_DURATION;
+use crate::files::loaded_file::LoadedFile;
+use crate::query::matching::groups;
+use crate::query::projection::{Fault, Projection};
+use crate::query::residual::{GroupTexts, Residual, Truth};
+use blkkin_columns::{Column, PageColumns};
+use blkkin_store::{Condition, Durations};
+use std::collections::HashMap;
+
+/// The columns of the texts that groups share.
+const COMMON: [Column; 3] = [Column::Service, Column::Name, Column::RemoteService];
+
+/// Stands for a text that is missing or that the condition does not test.
+const NO_TEXT: u32 = u32::MAX;
+
+/// Evaluator of a condition on the rows of a file.
+pub(crate) struct RowEvaluator<'c> {
+    condition: &'c Condition,
+    /// `None` if the condition holds for all rows.
+    projection: Option<Projection<'c>>,
+    /// The first row of the current page, and the residuals of its combinations of text numbers.
+    page: Option<u64>,
+    residuals: HashMap<[u32; 3], Residual>,
+}
+
+impl<'c> RowEvaluator<'c> {
+    /// Prepares the evaluation for a file; `None` if the condition holds for no row of it.
+    pub(crate) fn of(loaded: &LoadedFile, condition: &'c Condition) -> Option<RowEvaluator<'c>> {
+        let (mut count, mut holds_always) = (0, true);
+        for (_, residual, _) in groups(loaded, condition) {
+            count += 1;
+            holds_always &= residual == Residual::Known(true);
+        }
+        let holds_always = holds_always && count == loaded.index.directory.groups.len();
+        let projection = (!holds_always).then(|| Projection::of(condition));
+        let evaluator =
+            RowEvaluator { condition, projection, page: None, residuals: HashMap::new() };
+        (count > 0).then_some(evaluator)
+    }
+
+    /// The columns that must be read, apart from the duration.
+    pub(crate) fn columns(&self) -> &[Column] {
+        self.projection.as_ref().map_or(&[], Projection::columns)
+    }
+
+    /// Returns whether the condition holds for a row.
+    #[inline]
+    pub(crate) fn holds(&mut self, page: &PageColumns, row: usize) -> Result<bool, Fault> {
+        let Some(projection) = &self.projection else { return Ok(true) };
+        if self.page != Some(page.first_row()) {
+            self.page = Some(page.first_row());
+            self.residuals.clear();
+        }
+        let reads = |column: Column| projection.columns().contains(&column);
+        let mut key = [NO_TEXT; 3];
+        for (code, column) in key.iter_mut().zip(COMMON) {
+            if let Some(value) = page_value(page, column, row, reads(column)) {
+                // Without a dictionary there are no numbers to use as a key.
+                let Some(number) = page.code(column, value) else {
+                    return projection.holds(page, row);
+                };
+                *code = number;
+            }
+        }
+        let residual = self.residuals.entry(key).or_insert_with(|| {
+            let text = |column| reads(column).then(|| page.text(column, row));
+            let [service, name, remote] = COMMON.map(text);
+            Residual::of(self.condition, GroupTexts { service, name, remote })
+        });
+        let truth = match residual {
+            Residual::Known(holds) => return Ok(*holds),
+            residual => {
+                let code = page.number(Column::Duration, row).map_or(NO_DURATION, Durations::code);
+                let is_error = reads(Column::Error) && page.number(Column::Error, row) == Some(1);
+                residual.truth(code, is_error)
+            }
+        };
+        match truth {
+            Truth::No => Ok(false),
+            Truth::Yes => Ok(true),
+            Truth::Maybe => projection.holds(page, row),
+        }
+    }
+}
+
+/// The value of a row, if the column is read and the row has a value.
+fn page_value(page: &PageColumns, column: Column, row: usize, reads: bool) -> Option<usize> {
+    if reads { page.values(column, row).next() } else { None }
+}

@@ -1,0 +1,123 @@
+//! [`Snapshot`]: the state of a store at one moment, which a query reads.
+
+use crate::Error;
+use crate::calls::link_table::EarlierSpans;
+use crate::files::indexed_file::IndexedFile;
+use crate::write::head::Batch;
+use blkkin_columns::{Block, Scratch, Sorted};
+use blkkin_model::{SpanId, SpanRef, SpanSink};
+use blkkin_store::is_cancelled;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// Immutable state of a store at one moment.
+pub(crate) struct Snapshot {
+    pub(crate) batches: Vec<Arc<Batch>>,
+    /// Spans in files of requests that are in memory, as of the last refresh.
+    pub(crate) earlier: Arc<EarlierSpans>,
+    pub(crate) files: Arc<Vec<Arc<IndexedFile>>>,
+}
+
+impl Snapshot {
+    /// The spans in memory, followed by their requests' spans in files.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = &Block> {
+        let batches = self.batches.iter().map(|batch| &***batch);
+        batches.chain([self.earlier.spans()])
+    }
+
+    /// The spans in memory, sorted.
+    pub(crate) fn sorted(&self) -> Sorted<'_> {
+        let blocks: Vec<&Block> = self.batches.iter().map(|batch| &***batch).collect();
+        Sorted::of(&blocks)
+    }
+
+    /// The spans in memory whose lower half of the trace id satisfies `holds`, sorted.
+    pub(crate) fn sorted_of(&self, holds: impl Fn(u64) -> bool) -> Sorted<'_> {
+        let blocks: Vec<&Block> = self.batches.iter().map(|batch| &***batch).collect();
+        Sorted::of_some(&blocks, holds)
+    }
+
+    /// Reads all spans whose trace ids have this lower half. They stay in columns, so that a shared
+    /// value is stored once.
+    pub(crate) fn request(&self, low: u64) -> Result<Request<'_>, Error> {
+        let batches = self.batches.iter().filter(|batch| batch.may_hold(low));
+        let in_memory: Vec<&Block> = batches.map(|batch| &***batch).collect();
+        let mut read = Vec::new();
+        let mut unread = None;
+        for file in self.files.iter().filter(|file| file.may_hold(low)) {
+            if is_cancelled() {
+                break;
+            }
+            let mut block = Block::new();
+            match file.send(low..=low, &mut BlockSink(&mut block)) {
+                Ok(is_whole) if is_whole || is_cancelled() => read.push(block),
+                Ok(_) => unread = Some(file.error("more than a block takes")),
+                Err(error) => unread = Some(error),
+            }
+        }
+        let request = Request { low, in_memory, read };
+        // A partial request is better than none; the unreadable file is counted.
+        match unread {
+            Some(error) if request.sorted().is_empty() => Err(error),
+            _ => Ok(request),
+        }
+    }
+
+    /// Calls `each` with the spans whose trace ids have this lower half, restricted to a span id if
+    /// one is given. Duplicates are not removed.
+    pub(crate) fn visit(
+        &self,
+        low: u64,
+        id: Option<SpanId>,
+        each: &mut dyn FnMut(&SpanRef<'_>),
+    ) -> Result<(), Error> {
+        let mut count = 0u64;
+        let mut each = |span: &SpanRef<'_>| {
+            count += 1;
+            if !is_cancelled() {
+                each(span);
+            }
+        };
+        for batch in self.batches.iter().filter(|batch| batch.may_hold(low)) {
+            let mut scratch = Scratch::default();
+            let rows =
+                (0..).zip(batch.trace_lows()).filter(|(_, it)| **it == low && !is_cancelled());
+            for (row, _) in rows.filter(|(row, _)| id.is_none_or(|id| batch.id(*row) == id)) {
+                each(&batch.span(row, &mut scratch));
+            }
+        }
+        let mut unread = None;
+        for file in self.files.iter().filter(|file| !is_cancelled() && file.may_hold(low)) {
+            unread = file.visit(low, id, &mut each).err().or(unread);
+        }
+        // A partial request is better than none; the unreadable file is counted.
+        match unread {
+            Some(error) if count == 0 => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Collects spans in a block until the query is cancelled.
+struct BlockSink<'b>(&'b mut Block);
+
+impl SpanSink for BlockSink<'_> {
+    fn span(&mut self, span: &SpanRef<'_>) -> ControlFlow<()> {
+        if is_cancelled() { ControlFlow::Break(()) } else { self.0.span(span) }
+    }
+}
+
+/// Spans of all requests whose trace ids have the same lower half.
+pub(crate) struct Request<'s> {
+    low: u64,
+    in_memory: Vec<&'s Block>,
+    read: Vec<Block>,
+}
+
+impl Request<'_> {
+    /// The distinct spans, in order of id and start.
+    pub(crate) fn sorted(&self) -> Sorted<'_> {
+        let blocks: Vec<&Block> = self.in_memory.iter().copied().chain(&self.read).collect();
+        Sorted::of_some(&blocks, |low| low == self.low)
+    }
+}

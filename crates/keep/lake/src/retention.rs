@@ -1,0 +1,197 @@
+//! [`Retention`]: which files expire by age or size. Start at [`Retention::expired`].
+
+use crate::files::file_entry::FileEntry;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// Age and size up to which spans are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retention {
+    /// Maximum age, whatever room there is.
+    pub age: Option<Duration>,
+    /// Maximum size of all files, without the journal; the oldest files expire first. Files that
+    /// cannot be read do not expire, so they count for at most half of this.
+    pub bytes: Option<u64>,
+}
+
+/// At most one part in this many of all bytes expires by age in a minute: a clock that jumps by a
+/// year must not empty the store.
+const PART_A_MINUTE: u64 = 20;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Rate limit of expiry by age.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Allowance {
+    /// Uptime at which the current minute began.
+    minute: Option<Duration>,
+    bytes: u64,
+}
+
+impl Retention {
+    /// Keeps all spans.
+    pub const ALL: Retention = Retention { age: None, bytes: None };
+
+    /// Returns whether this retention removes spans that `other` keeps.
+    pub fn is_shorter_than(&self, other: &Retention) -> bool {
+        let is_less = |one: Option<u128>, other: Option<u128>| {
+            one.unwrap_or(u128::MAX) < other.unwrap_or(u128::MAX)
+        };
+        is_less(self.age.map(|age| age.as_nanos()), other.age.map(|age| age.as_nanos()))
+            || is_less(self.bytes.map(u128::from), other.bytes.map(u128::from))
+    }
+
+    /// Number of files, from the oldest on, that expire now. `others_bytes` is the size of files
+    /// that count but cannot expire. `now_ns` is the time of day, `uptime` is monotonic.
+    pub(crate) fn expired(
+        &self,
+        files: &[FileEntry],
+        others_bytes: u64,
+        now_ns: u64,
+        uptime: Duration,
+        allowance: &mut Allowance,
+    ) -> usize {
+        let bytes: u64 = files.iter().map(FileEntry::bytes_on_disk).sum();
+        let mut left = bytes + others_bytes;
+        let mut count = 0;
+        for (file, received_ns) in files.iter().zip(received(files, now_ns)) {
+            let is_too_much = self.bytes.is_some_and(|bytes_max| left > bytes_max);
+            let is_too_old = || {
+                let age_ns = self.age.map(|age| u64::try_from(age.as_nanos()).unwrap_or(u64::MAX));
+                age_ns.is_some_and(|age_ns| now_ns.saturating_sub(received_ns) > age_ns)
+            };
+            let goes = is_too_much
+                || is_too_old()
+                    && allowance.try_spend(
+                        file.bytes_on_disk(),
+                        self.bytes_a_minute(bytes),
+                        uptime,
+                    );
+            if !goes {
+                break;
+            }
+            left -= file.bytes_on_disk();
+            count += 1;
+        }
+        count
+    }
+
+    /// Bytes that may expire by age in a minute. With a short maximum age it is twice the necessary
+    /// rate.
+    fn bytes_a_minute(&self, bytes: u64) -> u64 {
+        let age = self.age.unwrap_or(Duration::MAX).max(Duration::from_secs(1));
+        let must = (bytes as f64 * (MINUTE.as_secs_f64() / age.as_secs_f64()).min(1.0)) as u64;
+        (bytes / PART_A_MINUTE).max(must.saturating_mul(2))
+    }
+}
+
+/// The time at which each file was received, corrected for a clock that was ahead: a time in the
+/// future becomes that of the next file, so that the file does not keep all later ones for years.
+fn received(files: &[FileEntry], now_ns: u64) -> Vec<u64> {
+    let mut before_ns = now_ns;
+    let mut received: Vec<u64> = files
+        .iter()
+        .rev()
+        .map(|file| {
+            if file.received_ns <= now_ns {
+                before_ns = file.received_ns;
+            }
+            before_ns
+        })
+        .collect();
+    received.reverse();
+    received
+}
+
+impl Allowance {
+    /// Returns whether a file may expire. Each minute at least one may, however large it is.
+    fn try_spend(&mut self, bytes: u64, bytes_a_minute: u64, uptime: Duration) -> bool {
+        let begins = self.minute.is_none_or(|minute| uptime.saturating_sub(minute) >= MINUTE);
+        if begins {
+            *self = Allowance { minute: Some(uptime), bytes: 0 };
+        }
+        let may = begins || self.bytes.saturating_add(bytes) <= bytes_a_minute;
+        if may {
+            self.bytes += bytes;
+        }
+        may
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Allowance, Retention};
+    use crate::files::file_entry::FileEntry;
+    use std::time::Duration;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn files(count: u64) -> Vec<FileEntry> {
+        let file = |number| FileEntry {
+            number,
+            tier: 0,
+            spans: 10,
+            bytes: 90,
+            index_bytes: 10,
+            min_start_ns: 0,
+            max_start_ns: 0,
+            received_ns: number * SECOND,
+        };
+        (0..count).map(file).collect()
+    }
+
+    #[test]
+    fn the_oldest_go() {
+        let expired = |retention: Retention, now_seconds: u64| {
+            let now_ns = now_seconds * SECOND;
+            retention.expired(&files(10), 0, now_ns, Duration::ZERO, &mut Allowance::default())
+        };
+        let by_age = Retention { age: Some(Duration::from_secs(60)), bytes: None };
+        assert_eq!(expired(by_age, 0), 0);
+        assert_eq!(expired(by_age, 60), 0);
+        assert_eq!(expired(by_age, 63), 3);
+        let by_bytes = Retention { age: None, bytes: Some(250) };
+        assert_eq!(expired(by_bytes, 0), 8);
+        assert_eq!(expired(Retention { age: None, bytes: None }, 1 << 30), 0);
+        let beside_others = |others_bytes| {
+            let allowance = &mut Allowance::default();
+            by_bytes.expired(&files(10), others_bytes, 0, Duration::ZERO, allowance)
+        };
+        assert_eq!([0, 50, 51, 1000].map(beside_others), [8, 8, 9, 10]);
+    }
+
+    #[test]
+    fn a_clock_that_was_ahead_keeps_nothing_for_years() {
+        let mut files = files(10);
+        for file in &mut files[1..4] {
+            file.received_ns += 365 * 86400 * SECOND;
+        }
+        let retention = Retention { age: Some(Duration::from_secs(60)), bytes: None };
+        let expired = |files: &[FileEntry], now_seconds: u64| {
+            let mut allowance = Allowance::default();
+            retention.expired(files, 0, now_seconds * SECOND, Duration::ZERO, &mut allowance)
+        };
+        assert_eq!([61, 62, 64, 65, 66].map(|now| expired(&files, now)), [1, 1, 1, 5, 6]);
+        for file in &mut files {
+            file.received_ns += 365 * 86400 * SECOND;
+        }
+        assert_eq!(expired(&files, 1000), 0, "whoever is ahead now came now");
+    }
+
+    #[test]
+    fn a_clock_that_jumps_costs_little_at_once() {
+        let retention = Retention { age: Some(Duration::from_secs(86400)), bytes: None };
+        let mut allowance = Allowance::default();
+        let mut left = files(1000);
+        let year = 365 * 86400 * SECOND;
+        for minute in 0..3 {
+            for second in 0..60 {
+                let uptime = Duration::from_secs(minute * 60 + second);
+                let count = retention.expired(&left, 0, year, uptime, &mut allowance);
+                left.drain(..count);
+            }
+            let gone = 1000 - left.len() as u64;
+            assert!(gone <= (minute + 1) * 50 && gone > minute * 40, "{gone} in minute {minute}");
+        }
+    }
+}

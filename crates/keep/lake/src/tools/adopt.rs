@@ -1,0 +1,429 @@
+//! Turns a directory of span files into a store again: writes a manifest that names all readable
+//! files of spans, and rebuilds the indexes of those that it did not name. Start at [`adopt`].
+//!
+//! No file is removed. A file that only repeats spans of others, or cannot be read, is renamed to a
+//! name that no store ever removes. The journal is not changed. If no manifest gives the position
+//! up to which files contain it, the whole journal is read at the next start, and spans that files
+//! have already are recognized.
+
+use crate::calls::link_table::{LinkResult, LinkTable};
+use crate::files::cache::Cache;
+use crate::files::column_file::{self, ROWS_AT_ONCE};
+use crate::files::directory_names::DirectoryNames;
+use crate::files::disk::lock_store;
+use crate::files::file_writer::FileWriter;
+use crate::files::indexed_file::IndexedFile;
+use crate::files::manifest::Manifest;
+use crate::files::naming;
+use crate::files::reindex::adopt_file;
+use crate::files::tag_table::TagTable;
+use crate::lake::open_files;
+use crate::{Clock, Error, Opened, Options, Retention, SystemClock};
+use blkkin_columns::{Block, Row, Scratch, Sorted};
+use blkkin_journal::{Directory, Disk, Item, Reader};
+use blkkin_model::{SpanRef, SpanSink};
+use blkkin_store::{compare, fingerprint};
+use std::collections::{HashMap, HashSet};
+use std::ops::{ControlFlow, Range, RangeInclusive};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// File name extension of a file whose spans are all in other files.
+const DUPLICATE: &str = ".duplicate";
+/// File name extension of a file that is damaged or holds no spans.
+const UNREADABLE: &str = ".unreadable";
+
+/// Number of spans that are compared with other files at once.
+const GROUP: usize = 4096;
+/// Maximum number of another file's spans that are read at once for such a comparison.
+const READ_AT_ONCE: usize = 32 << 10;
+
+/// Result of adopting a directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Adopted {
+    /// Number of files of spans in the store.
+    pub files: u64,
+    /// Number of spans in those files.
+    pub spans: u64,
+    /// Number of files that the manifest did not name.
+    pub adopted_files: u64,
+    /// Number of spans in those files that no other file has.
+    pub adopted_spans: u64,
+    /// Number of spans in those files that another file has.
+    pub duplicate_spans: u64,
+    /// Files that were renamed: old and new names.
+    pub set_aside: Vec<(String, String)>,
+    /// Unreadable files that the manifest names, and Parquet files without spans: one line each.
+    pub damage: Vec<String>,
+    /// True if the retention is now unlimited because none was noted.
+    pub keeps_all: bool,
+}
+
+/// Turns a directory that no server holds into a store again. `bytes_done` counts bytes of span
+/// files for a progress display.
+pub fn adopt(directory: &Path, bytes_done: &AtomicU64) -> Result<Adopted, Error> {
+    let is_store = ["spans", "journal"].iter().any(|name| directory.join(name).is_dir());
+    if !is_store {
+        return Err(Error::NoStore);
+    }
+    let root = Directory::open(directory).map_err(Error::io(directory.display().to_string()))?;
+    adopt_on(Arc::new(root), bytes_done)
+}
+
+/// Adopts the root directory of a disk, see [`adopt`].
+pub fn adopt_on(root: Arc<dyn Disk>, bytes_done: &AtomicU64) -> Result<Adopted, Error> {
+    adopt_with(root, &[], bytes_done)
+}
+
+/// Adopts a directory together with imported files. `incoming` are the numbers of files under
+/// unfinished names, which are removed if the store has all of their spans already.
+pub(crate) fn adopt_with(
+    root: Arc<dyn Disk>,
+    incoming: &[u64],
+    bytes_done: &AtomicU64,
+) -> Result<Adopted, Error> {
+    let journal = root.directory("journal").map_err(Error::io("journal"))?;
+    let _lock = lock_store(&*journal)?;
+    let manifest = match Manifest::read(&*root) {
+        Ok(read) => read.map(|(manifest, _)| manifest),
+        Err(Error::Manifest) => None,
+        Err(error) => return Err(error),
+    };
+    let spans = root.directory("spans").map_err(Error::io("spans"))?;
+    let names = DirectoryNames::list(&*spans)?;
+    let keeps_all = manifest.as_ref().is_none_or(|manifest| manifest.retention.is_none());
+    let mut manifest = manifest.unwrap_or_default();
+    // Records before the first one of the journal are in files.
+    let mut reader = Reader::beside_writer(journal, manifest.journal_sequence)?;
+    if let Some(Item::Gone(range)) = reader.next()? {
+        manifest.journal_sequence = range.end;
+    }
+    drop(reader);
+    manifest.next_file = manifest.next_file.max(names.next_number);
+    if keeps_all {
+        manifest.retention = Some(Retention::ALL);
+    }
+    let cache = Arc::new(Cache::new(Options::default().cache_bytes_max));
+    let lost_before = manifest.totals.lost;
+    let mut opened = Opened::default();
+    let named = manifest.named().count();
+    let files = open_files(&spans, &cache, &mut manifest, &mut opened)?;
+    for file in &files {
+        bytes_done.fetch_add(file.entry.bytes, Ordering::Relaxed);
+    }
+    let mut candidates = names.unnamed(&manifest);
+    if files.len() < named {
+        // The files that a missing file was merged from may have its spans.
+        let removing = manifest.removing.drain(..).map(|file| file.number);
+        candidates.extend(removing.filter(|number| names.spans.contains(number)));
+        candidates.sort_unstable();
+        candidates.dedup();
+    }
+    candidates.extend(incoming);
+    let mut adoption = Adoption {
+        spans: Arc::clone(&spans),
+        cache,
+        now_ns: SystemClock::default().now_ns(),
+        files,
+        new: Vec::new(),
+        set_aside: Vec::new(),
+        adopted: Adopted { keeps_all, damage: opened.damage, ..Adopted::default() },
+    };
+    for number in candidates {
+        adoption.adopt_number(&mut manifest, number)?;
+        let size = naming::open_either(&*spans, number).and_then(|file| file.size_bytes());
+        bytes_done.fetch_add(size.unwrap_or(0), Ordering::Relaxed);
+    }
+    // Only files with a name that the store gives can be part of it.
+    for name in names.others.iter().filter(|name| name.ends_with(".parquet")) {
+        adoption.adopt_foreign(&mut manifest, name)?;
+    }
+    adoption.commit(&*root, manifest, lost_before)
+}
+
+/// State of adopting a directory.
+struct Adoption {
+    spans: Arc<dyn Disk>,
+    cache: Arc<Cache>,
+    now_ns: u64,
+    files: Vec<Arc<IndexedFile>>,
+    /// Files that get their final name once the manifest names them.
+    new: Vec<u64>,
+    /// Files that are renamed once the manifest is written: number and extension.
+    set_aside: Vec<(u64, &'static str)>,
+    adopted: Adopted,
+}
+
+impl Adoption {
+    /// Adopts a file under the name that the store would give.
+    fn adopt_number(&mut self, manifest: &mut Manifest, number: u64) -> Result<(), Error> {
+        let opened = column_file::open_spans(&*self.spans, number);
+        let verified = opened.and_then(|file| {
+            file.verify().map_err(|error| column_file::read_error(number, error))?;
+            match u32::try_from(file.len()) {
+                Ok(_) => Ok(file),
+                Err(_) => Err(Error::Spans(format!("{} rows are too many", file.len()))),
+            }
+        });
+        let file = match verified {
+            Ok(file) => file,
+            Err(error) if error.may_pass() => return Err(error),
+            Err(error) => {
+                self.set_aside.push((number, UNREADABLE));
+                self.adopted.damage.push(error.to_string());
+                return Ok(());
+            }
+        };
+        let known = self.count_known(&file, number)?;
+        self.adopted.adopted_files += 1;
+        self.adopted.adopted_spans += file.len() - known;
+        self.adopted.duplicate_spans += known;
+        let file = if known == 0 {
+            let (disk, cache) = (Arc::clone(&self.spans), Arc::clone(&self.cache));
+            self.new.push(number);
+            adopt_file(disk, cache, number, self.now_ns, &self.files)?
+        } else {
+            self.set_aside.push((number, DUPLICATE));
+            if known == file.len() {
+                return Ok(());
+            }
+            let next = manifest.next_file;
+            manifest.next_file += 1;
+            self.new.push(next);
+            self.write_new_spans(&file, number, next)
+                .inspect_err(|_| naming::remove_unfinished(&*self.spans, next))?
+        };
+        manifest.files.push(file.entry.clone());
+        self.files.push(Arc::new(file));
+        Ok(())
+    }
+
+    /// Adopts a file of spans under any other name, by renaming it.
+    fn adopt_foreign(&mut self, manifest: &mut Manifest, name: &str) -> Result<(), Error> {
+        let opened = self.spans.open(name).map_err(|error| error.to_string()).and_then(|file| {
+            let file = column_file::ColumnFile::open(column_file::DiskInput(file));
+            file.map(drop).map_err(|error| error.to_string())
+        });
+        if let Err(error) = opened {
+            self.adopted.damage.push(format!("{name}: {error}"));
+            return Ok(());
+        }
+        let number = manifest.next_file;
+        manifest.next_file += 1;
+        let to = naming::spans_name(number);
+        self.spans.rename(name, &to).map_err(Error::io(name))?;
+        self.adopted.set_aside.push((name.to_owned(), to));
+        self.adopt_number(manifest, number)
+    }
+
+    /// Counts the rows of a file that other files have.
+    fn count_known(&self, file: &column_file::ColumnFile, number: u64) -> Result<u64, Error> {
+        let mut count = 0;
+        self.each_step(file, number, |sorted| {
+            count += self.find_known(sorted)?.len() as u64 + sorted.duplicates() as u64;
+            Ok(())
+        })?;
+        Ok(count)
+    }
+
+    /// Writes a file of those rows that no other file has.
+    fn write_new_spans(
+        &self,
+        file: &column_file::ColumnFile,
+        number: u64,
+        to: u64,
+    ) -> Result<IndexedFile, Error> {
+        let columns = blkkin_columns::Options::default();
+        let (disk, cache) = (Arc::clone(&self.spans), Arc::clone(&self.cache));
+        let mut writer = FileWriter::create(disk, cache, to, columns)?;
+        let (mut links, mut tags) = (LinkTable::default(), TagTable::default());
+        let mut all_earlier = Vec::new();
+        self.each_step(file, number, |sorted| {
+            let known = self.find_known(sorted)?;
+            sorted.retain(|index| !known.contains(&index));
+            if !sorted.is_empty() {
+                let LinkResult { table, earlier, .. } = LinkTable::of(sorted, &self.files);
+                links.merge(&table.counts());
+                all_earlier.push(earlier);
+                tags.merge(&TagTable::of(sorted).keys());
+                writer.append(sorted)?;
+            }
+            Ok(())
+        })?;
+        all_earlier.iter().for_each(|earlier| writer.append_elsewhere(earlier));
+        writer.finish(0, self.now_ns, &links.counts(), tags.keys())
+    }
+
+    /// Reads a file in steps of [`ROWS_AT_ONCE`] rows.
+    fn each_step(
+        &self,
+        file: &column_file::ColumnFile,
+        number: u64,
+        mut each: impl FnMut(&mut Sorted<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut block = Block::new();
+        let end = file.len() as u32;
+        let mut start = 0;
+        while start < end {
+            let next = end.min(start.saturating_add(ROWS_AT_ONCE));
+            block.clear();
+            column_file::read_rows(file, number, start..next, &mut block)?;
+            each(&mut Sorted::of(&[&block]))?;
+            start = next;
+        }
+        Ok(())
+    }
+
+    /// Indexes of the spans that other files have. The comparison is exact, at any cost.
+    fn find_known(&self, sorted: &Sorted<'_>) -> Result<HashSet<usize>, Error> {
+        let mut known = HashSet::new();
+        let mut start = 0;
+        while start < sorted.len() {
+            let end = end_of_request(sorted, sorted.len().min(start + GROUP) - 1);
+            for file in &self.files {
+                self.find_known_in(file, sorted, start..end, &mut known)?;
+            }
+            start = end;
+        }
+        Ok(known)
+    }
+
+    /// Finds the spans of whole requests that a file has.
+    fn find_known_in(
+        &self,
+        file: &IndexedFile,
+        sorted: &Sorted<'_>,
+        places: Range<usize>,
+        known: &mut HashSet<usize>,
+    ) -> Result<(), Error> {
+        let mut lows: Vec<u64> = places.clone().map(|index| low_of(sorted, index)).collect();
+        lows.dedup();
+        lows.retain(|&low| file.may_hold(low));
+        let [first, .., last] = lows[..] else {
+            return lows.iter().try_for_each(|&low| {
+                self.compare(file, low..=low, usize::MAX, sorted, places.clone(), known).map(drop)
+            });
+        };
+        // If the file has little else between those requests, one read serves all of them.
+        if self.compare(file, first..=last, READ_AT_ONCE, sorted, places.clone(), known)? {
+            return Ok(());
+        }
+        for low in lows {
+            let start = places.start
+                + places.clone().take_while(|&index| low_of(sorted, index) < low).count();
+            let of_request = start..end_of_request(sorted, start);
+            self.compare(file, low..=low, usize::MAX, sorted, of_request, known)?;
+        }
+        Ok(())
+    }
+
+    /// Compares spans with those of a file in a range of trace ids. Returns `false` without
+    /// comparing if the file has more than `spans_max` spans there.
+    fn compare(
+        &self,
+        file: &IndexedFile,
+        lows: RangeInclusive<u64>,
+        spans_max: usize,
+        sorted: &Sorted<'_>,
+        places: Range<usize>,
+        known: &mut HashSet<usize>,
+    ) -> Result<bool, Error> {
+        let mut there = LimitedSink { block: Block::new(), spans_max };
+        match file.send(lows, &mut there) {
+            Ok(true) => {}
+            Ok(false) => return Ok(false),
+            Err(error) if error.may_pass() => return Err(error),
+            // A damaged file has nothing to compare with.
+            Err(_) => return Ok(true),
+        }
+        let there = there.block;
+        let (mut one, mut other) = (Scratch::default(), Scratch::default());
+        let mut rows: HashMap<u64, Vec<Row>> = HashMap::new();
+        for row in 0..there.len() as Row {
+            let print = fingerprint(&there.span(row, &mut other));
+            rows.entry(print).or_default().push(row);
+        }
+        for index in places {
+            let span = sorted.span(index, &mut one);
+            let mut alike = rows.get(&fingerprint(&span)).into_iter().flatten();
+            let is_same = |&row: &Row| compare(&there.span(row, &mut other), &span).is_eq();
+            if alike.any(is_same) {
+                known.insert(index);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Writes the manifest, then renames files accordingly.
+    fn commit(
+        mut self,
+        root: &dyn Disk,
+        mut manifest: Manifest,
+        lost_before: u64,
+    ) -> Result<Adopted, Error> {
+        // Adopted spans may be spans of missing files, which must not be counted twice.
+        let missing = manifest.totals.lost.saturating_sub(lost_before);
+        let adopted = self.adopted.adopted_spans;
+        manifest.totals.lost -= missing.min(adopted);
+        manifest.totals.accepted += adopted - missing.min(adopted);
+        manifest.commit += 1;
+        self.spans.sync().map_err(Error::io("spans"))?;
+        manifest.write(root)?;
+        for &number in self.new.iter().filter(|number| !has_final_name(&*self.spans, **number)) {
+            let _ = naming::publish(&*self.spans, number);
+        }
+        for (number, ending) in std::mem::take(&mut self.set_aside) {
+            let name = naming::spans_name(number);
+            if !has_final_name(&*self.spans, number) {
+                naming::remove_unfinished(&*self.spans, number);
+                continue;
+            }
+            let _ = self.spans.remove(&naming::index_name(number));
+            let to = free_name(&*self.spans, &(name.clone() + ending));
+            self.spans.rename(&name, &to).map_err(Error::io(&name))?;
+            self.adopted.set_aside.push((name, to));
+        }
+        self.spans.sync().map_err(Error::io("spans"))?;
+        self.adopted.files = self.files.len() as u64;
+        self.adopted.spans = self.files.iter().map(|file| file.entry.spans).sum();
+        Ok(self.adopted)
+    }
+}
+
+fn low_of(sorted: &Sorted<'_>, index: usize) -> u64 {
+    let (block, row) = sorted.row(index);
+    block.trace_low(row)
+}
+
+/// The end of a span's request.
+fn end_of_request(sorted: &Sorted<'_>, index: usize) -> usize {
+    let low = low_of(sorted, index);
+    index + (index..sorted.len()).take_while(|&at| low_of(sorted, at) == low).count()
+}
+
+/// Collects up to `spans_max` spans, and breaks off at more.
+struct LimitedSink {
+    block: Block,
+    spans_max: usize,
+}
+
+impl SpanSink for LimitedSink {
+    fn span(&mut self, span: &SpanRef<'_>) -> ControlFlow<()> {
+        if self.block.len() >= self.spans_max || self.block.push(span).is_err() {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn has_final_name(spans: &dyn Disk, number: u64) -> bool {
+    spans.open(&naming::spans_name(number)).is_ok()
+}
+
+/// A name that no file has yet.
+fn free_name(spans: &dyn Disk, name: &str) -> String {
+    let numbered = (1_u32..).map(|number| format!("{name}.{number}"));
+    let mut names = std::iter::once(name.to_owned()).chain(numbered);
+    names.find(|name| spans.open(name).is_err()).unwrap_or_else(|| name.to_owned())
+}

@@ -1,0 +1,237 @@
+//! Inspection of a store's directory, without any changes. Start at [`inspect`].
+
+use crate::files::column_file::{self, ColumnFile};
+use crate::files::directory_names::DirectoryNames;
+use crate::files::disk::lock_store;
+use crate::files::file_entry::FileEntry;
+use crate::files::index::Index;
+use crate::files::manifest::{Manifest, Unusable};
+use crate::files::naming;
+use crate::tools::listing::Listing;
+use crate::{Error, Retention};
+use blkkin_journal::{Directory, Disk};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Content and damage of a store's directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Inspection {
+    /// The copies of the manifest by name: their commit, or a description of their damage.
+    pub manifest: Vec<(String, Result<u64, String>)>,
+    /// The retention that the store has noted.
+    pub retention: Option<Retention>,
+    /// The files of spans and all other names in the directory, in order.
+    pub files: Vec<InspectedFile>,
+    /// Number of spans that are only in the journal, according to the manifest.
+    pub journal_spans: u64,
+    /// Damage of the journal, one line each.
+    pub journal_damage: Vec<String>,
+}
+
+/// A file in the directory of span files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InspectedFile {
+    /// Name in `spans/`.
+    pub name: String,
+    /// Number of spans, from the manifest if that names the file.
+    pub spans: u64,
+    /// Length in bytes.
+    pub bytes: u64,
+    /// Result of the check.
+    pub condition: Condition,
+}
+
+/// Result of checking a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// All bytes are intact.
+    Good,
+    /// The file is intact; its index is not, and is rebuilt at the next start.
+    NoIndex,
+    /// The manifest names the file, and it does not exist.
+    Missing,
+    /// The manifest names the file, and some of its bytes are wrong.
+    Damaged(String),
+    /// A Parquet file that the manifest does not name.
+    Unnamed,
+    /// The next start removes the file: it was merged, has expired, or was never finished.
+    Removing,
+    /// The file was put aside by the store, or does not belong to it.
+    Other,
+}
+
+impl Condition {
+    /// The condition as a word.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Condition::Good => "good",
+            Condition::NoIndex => "no index",
+            Condition::Missing => "missing",
+            Condition::Damaged(_) => "damaged",
+            Condition::Unnamed => "unnamed",
+            Condition::Removing => "removing",
+            Condition::Other => "other",
+        }
+    }
+
+    /// Returns whether the file is missing, damaged, or not named by the manifest.
+    pub fn is_wrong(&self) -> bool {
+        matches!(self, Condition::Missing | Condition::Damaged(_) | Condition::Unnamed)
+    }
+}
+
+impl Inspection {
+    /// Returns whether manifest, files and journal are readable and consistent.
+    pub fn is_good(&self) -> bool {
+        self.manifest.iter().all(|(_, copy)| copy.is_ok())
+            && self.files.iter().all(|file| !file.condition.is_wrong())
+            && self.journal_damage.is_empty()
+    }
+
+    /// Returns whether a server would refuse the directory as it is.
+    pub fn needs_adopting(&self) -> bool {
+        let is_missing = |file: &&InspectedFile| file.condition == Condition::Missing;
+        let has = |condition| self.files.iter().any(|file| file.condition == condition);
+        let named = |file: &&InspectedFile| {
+            is_missing(file)
+                || matches!(
+                    file.condition,
+                    Condition::Good | Condition::NoIndex | Condition::Damaged(_)
+                )
+        };
+        let missing = self.files.iter().filter(is_missing).count();
+        self.manifest.iter().all(|(_, copy)| copy.is_err())
+            || has(Condition::Unnamed)
+            || missing > 0 && missing == self.files.iter().filter(named).count()
+    }
+}
+
+/// Inspects the store in a directory that no server holds, and reads all of its files. `bytes_done`
+/// counts bytes of span files for a progress display.
+pub fn inspect(directory: &Path, bytes_done: &AtomicU64) -> Result<Inspection, Error> {
+    let open = |path: &Path| match Directory::open(path) {
+        Ok(directory) => Ok(Some(directory)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::io(path.display().to_string())(error)),
+    };
+    let root = open(directory)?.ok_or(Error::NoStore)?;
+    let (spans, journal) = (open(&directory.join("spans"))?, open(&directory.join("journal"))?);
+    if spans.is_none() && journal.is_none() {
+        return Err(Error::NoStore);
+    }
+    let _lock = journal.as_ref().map(|journal| lock_store(journal)).transpose()?;
+    let copies = Manifest::copies(&root)?.map(|(name, copy)| {
+        (name.to_owned(), copy.map_err(|unusable| unusable.reason().to_owned()))
+    });
+    let manifest = match Manifest::read(&root) {
+        Ok(read) => read.map(|(manifest, _)| manifest),
+        Err(Error::Manifest) => None,
+        Err(error) => return Err(error),
+    };
+    let mut inspection = Inspection { manifest: copies.into(), ..Inspection::default() };
+    inspection.retention = manifest.as_ref().and_then(|manifest| manifest.retention);
+    let listing = Listing::of_manifest(manifest.as_ref());
+    match journal {
+        Some(journal) => {
+            let read = listing.journal_blocks(Arc::new(journal), &mut |blocks| {
+                inspection.journal_spans += blocks.iter().map(|it| it.len() as u64).sum::<u64>();
+                Ok(())
+            })?;
+            inspection.journal_damage = read.damage;
+            if read.is_behind && manifest.is_some() {
+                inspection.journal_damage.push("records that no file has are missing".to_owned());
+            }
+        }
+        None => inspection.journal_damage.push("the directory journal is missing".to_owned()),
+    }
+    let manifest = manifest.unwrap_or_default();
+    match spans {
+        Some(spans) => inspection.files = files(&spans, &manifest, bytes_done)?,
+        None => inspection.files = manifest.named().map(missing).collect(),
+    }
+    Ok(inspection)
+}
+
+fn missing(entry: &FileEntry) -> InspectedFile {
+    let (name, spans) = (naming::spans_name(entry.number), entry.spans);
+    InspectedFile { name, spans, bytes: 0, condition: Condition::Missing }
+}
+
+fn files(
+    spans: &dyn Disk,
+    manifest: &Manifest,
+    bytes_done: &AtomicU64,
+) -> Result<Vec<InspectedFile>, Error> {
+    let names = DirectoryNames::list(spans)?;
+    let mut files = Vec::new();
+    let size = |name: &str| spans.open(name).and_then(|file| file.size_bytes()).unwrap_or_default();
+    for entry in manifest.named() {
+        if !names.has(entry.number) {
+            files.push(missing(entry));
+            continue;
+        }
+        let condition = match column_file::open_spans(spans, entry.number)
+            .and_then(|file| verify(&file, entry))
+        {
+            Err(error) if error.may_pass() => return Err(error),
+            Err(error) => Condition::Damaged(error.to_string()),
+            Ok(()) if !has_index(spans, entry) => Condition::NoIndex,
+            Ok(()) => Condition::Good,
+        };
+        let (name, spans) = (naming::spans_name(entry.number), entry.spans);
+        files.push(InspectedFile { name, spans, bytes: entry.bytes, condition });
+        bytes_done.fetch_add(entry.bytes, Ordering::Relaxed);
+    }
+    let unnamed = names.unnamed(manifest);
+    let is_named = |number: u64| manifest.named().any(|file| file.number == number);
+    for &number in names.spans.iter().filter(|number| !is_named(**number)) {
+        let name = naming::spans_name(number);
+        let opened = column_file::open_spans(spans, number);
+        let condition = match unnamed.contains(&number) {
+            true => Condition::Unnamed,
+            false => Condition::Removing,
+        };
+        let bytes = size(&name);
+        let spans = opened.map_or(0, |file| file.len());
+        files.push(InspectedFile { name, spans, bytes, condition });
+        bytes_done.fetch_add(bytes, Ordering::Relaxed);
+    }
+    for &number in names.unfinished.iter().filter(|number| !is_named(**number)) {
+        let name = naming::unfinished_name(number);
+        let bytes = size(&name);
+        files.push(InspectedFile { name, spans: 0, bytes, condition: Condition::Removing });
+    }
+    for name in &names.others {
+        let bytes = size(name);
+        let condition = Condition::Other;
+        files.push(InspectedFile { name: name.clone(), spans: 0, bytes, condition });
+    }
+    files.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(files)
+}
+
+fn verify(file: &ColumnFile, entry: &FileEntry) -> Result<(), Error> {
+    if file.len() != entry.spans {
+        let (is, by_manifest) = (file.len(), entry.spans);
+        return Err(Error::Spans(format!("{is} spans, and {by_manifest} by the manifest")));
+    }
+    file.verify().map_err(|error| column_file::read_error(entry.number, error))
+}
+
+fn has_index(spans: &dyn Disk, entry: &FileEntry) -> bool {
+    let index =
+        spans.open(&naming::index_name(entry.number)).ok().and_then(|it| Index::open(it).ok());
+    index.is_some_and(|index| u64::from(index.directory.rows) == entry.spans)
+}
+
+impl Unusable {
+    fn reason(self) -> &'static str {
+        match self {
+            Unusable::Missing => "missing",
+            Unusable::Damaged => "damaged",
+            Unusable::Newer => "of a later release",
+        }
+    }
+}

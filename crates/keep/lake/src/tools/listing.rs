@@ -1,0 +1,174 @@
+//! [`Listing`]: the files of a store at one moment, for readers in other processes than the
+//! writer's.
+
+use crate::files::file_entry::FileEntry;
+use crate::files::manifest::Manifest;
+use crate::write::batch;
+use crate::write::head::Head;
+use crate::write::record::{Assembly, BatchAssembler};
+use crate::{Error, Options};
+use blkkin_columns::{Block, Sorted, Writer};
+use blkkin_journal::{Disk, Item, Reader};
+use blkkin_wire::Decoder;
+use std::io::{self, Write};
+use std::sync::Arc;
+
+/// A file of spans.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpanFile {
+    /// Path relative to the store's directory.
+    pub path: String,
+    /// Number of spans.
+    pub spans: u64,
+    /// Length in bytes.
+    pub bytes: u64,
+}
+
+/// The files of a store, and the position up to which they contain the journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listing {
+    /// In the order in which the spans were received. A file may be merged and removed at any
+    /// moment; a reader that does not find one takes a new listing.
+    pub files: Vec<SpanFile>,
+    /// All records of the journal before this one are in files.
+    journal_sequence: u64,
+}
+
+/// Spans that were only in the journal, written to files.
+#[derive(Debug)]
+pub struct Rest<W> {
+    /// The files, each with its number of spans.
+    pub files: Vec<(W, u64)>,
+    /// Damage of the journal, one line each.
+    pub damage: Vec<String>,
+    /// True if records have been removed from the journal since the listing. A new listing has them
+    /// in files.
+    pub is_behind: bool,
+}
+
+/// Result of reading a journal.
+#[derive(Debug, Default)]
+pub(crate) struct JournalRead {
+    /// Damage of the journal, one line each.
+    pub(crate) damage: Vec<String>,
+    /// True if the journal lacks records that are in no file of the listing.
+    pub(crate) is_behind: bool,
+}
+
+impl Listing {
+    /// Lists the store in a directory; `None` if it has never written a manifest.
+    pub fn of(disk: &dyn Disk) -> Result<Option<Listing>, Error> {
+        let read = Manifest::read(disk)?;
+        Ok(read.map(|(manifest, _)| Listing::of_manifest(Some(&manifest))))
+    }
+
+    pub(crate) fn of_manifest(manifest: Option<&Manifest>) -> Listing {
+        manifest.map_or_else(Listing::empty, |manifest| Listing {
+            files: manifest.files.iter().map(span_file).collect(),
+            journal_sequence: manifest.journal_sequence,
+        })
+    }
+
+    /// The listing of a store that has only a journal.
+    pub fn empty() -> Listing {
+        Listing { files: Vec::new(), journal_sequence: 0 }
+    }
+
+    /// Writes the spans of the journal that are in no file to new files, which `create` provides.
+    /// Each is limited in size, as its spans are held in memory.
+    pub fn rest<W: Write + Send>(
+        &self,
+        journal: Arc<dyn Disk>,
+        create: impl FnMut() -> io::Result<W>,
+    ) -> Result<Rest<W>, Error> {
+        let rest = Rest { files: Vec::new(), damage: Vec::new(), is_behind: false };
+        let (options, head) = (Options::default(), Head::default());
+        let mut files = FileWriter { create, options, head, rest };
+        let read = self.journal_blocks(journal, &mut |blocks| files.add(blocks))?;
+        (files.rest.damage, files.rest.is_behind) = (read.damage, read.is_behind);
+        files.finish()
+    }
+
+    /// Calls `each` with the spans of the journal that are in no file.
+    pub(crate) fn journal_blocks(
+        &self,
+        journal: Arc<dyn Disk>,
+        each: &mut dyn FnMut(Vec<Block>) -> Result<(), Error>,
+    ) -> Result<JournalRead, Error> {
+        let mut decoder = Decoder::new(Options::default().limits);
+        let mut read = JournalRead::default();
+        let mut reader = Reader::beside_writer(journal, self.journal_sequence)?;
+        let mut assembler = BatchAssembler::default();
+        while let Some(item) = reader.next()? {
+            match item {
+                Item::Record(record) => match assembler.push(record.kind, record.payload) {
+                    Assembly::Incomplete => {}
+                    Assembly::Batch(batch) => {
+                        let (outcome, blocks) = batch::read(&mut decoder, &batch, &Block::new);
+                        let damage = batch::damage(&batch, &outcome, record.sequence);
+                        read.damage.extend(damage);
+                        each(blocks)?;
+                    }
+                    Assembly::Unknown => {
+                        read.damage.push(batch::unknown(record.sequence));
+                    }
+                },
+                Item::Damage(damage) => {
+                    assembler.clear();
+                    // A record that is being written looks the same, and a segment's header exists
+                    // twice.
+                    if !damage.may_be_torn && damage.records != Some(0) {
+                        let (bytes, offset, file) = (damage.bytes, damage.offset, damage.file());
+                        read.damage.push(format!("{bytes} bytes at {offset} of journal/{file}"));
+                    }
+                }
+                Item::Gone(_) => {
+                    assembler.clear();
+                    read.is_behind = true;
+                }
+            }
+        }
+        Ok(read)
+    }
+}
+
+fn span_file(entry: &FileEntry) -> SpanFile {
+    let path = format!("spans/{:010}.parquet", entry.number);
+    SpanFile { path, spans: entry.spans, bytes: entry.bytes }
+}
+
+/// Writes spans to files of the size that a head would flush.
+struct FileWriter<W, C> {
+    create: C,
+    options: Options,
+    head: Head,
+    rest: Rest<W>,
+}
+
+impl<W: Write + Send, C: FnMut() -> io::Result<W>> FileWriter<W, C> {
+    fn add(&mut self, blocks: Vec<Block>) -> Result<(), Error> {
+        blocks.into_iter().for_each(|block| self.head.push(block));
+        if self.head.is_full(&self.options) { self.write() } else { Ok(()) }
+    }
+
+    fn write(&mut self) -> Result<(), Error> {
+        let batches = std::mem::take(&mut self.head).snapshot();
+        let blocks: Vec<&Block> = batches.iter().map(|batch| &***batch).collect();
+        let sorted = Sorted::of(&blocks);
+        if sorted.is_empty() {
+            return Ok(());
+        }
+        let file = (self.create)().map_err(Error::io("what is in the journal"))?;
+        let written = Writer::create(file, blkkin_columns::Options::default())
+            .and_then(|mut writer| writer.append(&sorted).map(|()| writer))
+            .and_then(Writer::finish);
+        let (file, written) = written.map_err(|error| Error::Spans(error.to_string()))?;
+        self.rest.files.push((file, written.rows));
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Rest<W>, Error> {
+        self.write()?;
+        Ok(self.rest)
+    }
+}

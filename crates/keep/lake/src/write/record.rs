@@ -1,0 +1,159 @@
+//! Batches as records of the journal: the bytes as received, in pieces if they are large. Start at
+//! [`payloads`] and [`BatchAssembler`].
+
+use blkkin_journal::Payload;
+use blkkin_store::{Batch, Policy};
+use blkkin_wire::Format;
+
+/// The record continues the previous one. A process that ended after a first piece never appends
+/// the rest.
+const FOLLOWS: u8 = 1 << 5;
+const EACH_SPAN: u8 = 1 << 6;
+/// Another piece follows.
+const MORE: u8 = 1 << 7;
+
+/// Formats by their number in records. The numbers never change.
+const FORMATS: [Format; 7] = [
+    Format::ZipkinJson,
+    Format::ZipkinProto,
+    Format::ZipkinV1Json,
+    Format::ZipkinThrift,
+    Format::ZipkinThriftSpan,
+    Format::OtlpProto,
+    Format::OtlpJson,
+];
+
+/// Splits a batch into records of at most `bytes_max` bytes.
+pub(crate) fn payloads<'a>(batch: &Batch<'a>, bytes_max: u32) -> Vec<Payload<'a>> {
+    let format = FORMATS.iter().position(|format| *format == batch.format);
+    let format = format.expect("all formats have a number") as u8;
+    let policy = if batch.policy == Policy::EachSpan { EACH_SPAN } else { 0 };
+    let mut payloads: Vec<Payload<'a>> = batch
+        .bytes
+        .chunks(bytes_max as usize)
+        .map(|bytes| Payload { kind: format | policy | FOLLOWS | MORE, bytes })
+        .collect();
+    if let Some(first) = payloads.first_mut() {
+        first.kind &= !FOLLOWS;
+    }
+    if let Some(last) = payloads.last_mut() {
+        last.kind &= !MORE;
+    }
+    payloads
+}
+
+/// Assembles batches from records.
+#[derive(Default)]
+pub(crate) struct BatchAssembler {
+    bytes: Vec<u8>,
+    kind: Option<u8>,
+}
+
+/// Result of adding a record.
+pub(crate) enum Assembly<'g> {
+    /// The batch has more pieces.
+    Incomplete,
+    Batch(Batch<'g>),
+    /// The record has an unknown kind, or its predecessor is missing.
+    Unknown,
+}
+
+impl BatchAssembler {
+    /// Adds the next record.
+    pub(crate) fn push<'g>(&'g mut self, kind: u8, payload: &'g [u8]) -> Assembly<'g> {
+        let of = kind & !(MORE | FOLLOWS);
+        let Some(&format) = FORMATS.get(usize::from(of & !EACH_SPAN)) else {
+            return Assembly::Unknown;
+        };
+        if kind & FOLLOWS == 0 || self.kind != Some(of) {
+            self.clear();
+        }
+        if kind & FOLLOWS != 0 && self.kind.is_none() {
+            return Assembly::Unknown;
+        }
+        let policy = if of & EACH_SPAN != 0 { Policy::EachSpan } else { Policy::Whole };
+        if kind & MORE != 0 {
+            self.kind = Some(of);
+            self.bytes.extend_from_slice(payload);
+            return Assembly::Incomplete;
+        }
+        if self.kind.take().is_none() {
+            return Assembly::Batch(Batch { format, bytes: payload, policy });
+        }
+        self.bytes.extend_from_slice(payload);
+        Assembly::Batch(Batch { format, bytes: &self.bytes, policy })
+    }
+
+    /// Discards an incomplete batch, as the records that follow do not continue it.
+    pub(crate) fn clear(&mut self) {
+        self.kind = None;
+        self.bytes.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Assembly, BatchAssembler, FORMATS, payloads};
+    use blkkin_store::{Batch, Policy};
+    use blkkin_wire::Format;
+
+    const PIECE_BYTES: usize = 1000;
+
+    #[test]
+    fn batches_come_back() {
+        assert_eq!(FORMATS.len(), Format::ALL.len());
+        let large = vec![7; 2 * PIECE_BYTES + 1];
+        let mut assembler = BatchAssembler::default();
+        for bytes in [&large[..], &large[..PIECE_BYTES], &large[..3]] {
+            for format in Format::ALL {
+                for policy in [Policy::Whole, Policy::EachSpan] {
+                    let batch = Batch { format, bytes, policy };
+                    let payloads = payloads(&batch, PIECE_BYTES as u32);
+                    let (last, before) = payloads.split_last().expect("there is one");
+                    for payload in before {
+                        let begun = assembler.push(payload.kind, payload.bytes);
+                        assert!(matches!(begun, Assembly::Incomplete));
+                    }
+                    match assembler.push(last.kind, last.bytes) {
+                        Assembly::Batch(back) => {
+                            assert_eq!((back.format, back.policy), (format, policy));
+                            assert!(back.bytes == bytes);
+                        }
+                        _ => panic!("no batch"),
+                    }
+                    assembler.clear();
+                }
+            }
+        }
+        assert!(matches!(assembler.push(31, b""), Assembly::Unknown));
+    }
+
+    /// Whoever wrote a batch may have been ended after some of its pieces.
+    #[test]
+    fn pieces_of_two_batches_are_not_joined() {
+        let large = vec![7; 2 * PIECE_BYTES + 1];
+        let batch = |bytes| Batch { format: Format::ZipkinJson, bytes, policy: Policy::Whole };
+        let pieces = payloads(&batch(&large), PIECE_BYTES as u32);
+        let other = payloads(&batch(b"other"), PIECE_BYTES as u32);
+        let mut assembler = BatchAssembler::default();
+        for begun in 1..pieces.len() {
+            for piece in &pieces[..begun] {
+                assert!(matches!(assembler.push(piece.kind, piece.bytes), Assembly::Incomplete));
+            }
+            for next in [&other, &pieces] {
+                let mut found = Vec::new();
+                for piece in next {
+                    if let Assembly::Batch(batch) = assembler.push(piece.kind, piece.bytes) {
+                        found.push(batch.bytes.to_vec());
+                    }
+                }
+                assert_eq!(
+                    found,
+                    [next.iter().flat_map(|piece| piece.bytes).copied().collect::<Vec<u8>>()]
+                );
+            }
+        }
+        let rest = &pieces[1];
+        assert!(matches!(assembler.push(rest.kind, rest.bytes), Assembly::Unknown));
+    }
+}

@@ -1,0 +1,206 @@
+//! State of the linker: [`Linker`] and its nodes.
+
+use blkkin_model::{EndpointRef, Kind, SpanRef};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// A call that a request shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call<'a> {
+    /// Calling service; not empty.
+    pub parent: &'a str,
+    /// Called service; not empty.
+    pub child: &'a str,
+    /// True if the call failed.
+    pub is_error: bool,
+    /// Duration of the span that shows the call. `None` for a call that only the
+    /// name of a client suggests.
+    pub duration_ns: Option<u64>,
+    /// Index of the span that shows the call, or of one of its parts.
+    pub span: usize,
+}
+
+/// Derives calls from requests, and reuses its memory for the next request.
+#[derive(Debug, Default)]
+pub struct Linker {
+    /// Indexes of spans, sorted so that parts of one span are adjacent.
+    pub(super) order: Vec<usize>,
+    /// In order of span id.
+    pub(super) nodes: Vec<Node>,
+    /// Shared nodes by span id and hash of their endpoint.
+    pub(super) shared: Vec<(u64, u64, usize)>,
+    /// Nodes whose ancestor is being searched for.
+    pub(super) path: Vec<usize>,
+}
+
+/// A span, merged from its parts.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    /// Index of one of the parts.
+    pub(super) span: usize,
+    /// Index of a part that names the remote service.
+    pub(super) remote: Option<usize>,
+    pub(super) id: u64,
+    pub(super) parent_id: Option<u64>,
+    /// [`Kind::Unspecified`] if the node is neither a call nor a message.
+    pub(super) kind: Kind,
+    pub(super) shared: bool,
+    pub(super) is_error: bool,
+    /// False if a part was already linked before.
+    pub(super) counts: bool,
+    pub(super) duration_ns: Option<u64>,
+    pub(super) endpoint: Endpoint,
+    /// The last node with this id that is not shared. Only set in the first node with an id.
+    pub(super) unshared: Option<usize>,
+    pub(super) parent: Option<usize>,
+    /// The nearest ancestor that is a call or a message.
+    pub(super) ancestor: Option<usize>,
+    pub(super) position: Position,
+    pub(super) has_children: bool,
+    /// Some children were already linked before.
+    pub(super) has_earlier_children: bool,
+    /// The call was counted for the client alone before, and its server has now been found.
+    pub(super) has_late_server: bool,
+}
+
+/// Progress of the search for a node's ancestor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Position {
+    Unknown,
+    /// On the path of the current search.
+    Visiting,
+    Rooted,
+    /// The node is its own ancestor.
+    Cyclic,
+}
+
+/// Endpoint of a span, merged from its parts, each of which may know only some fields.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Endpoint {
+    /// Index of a span that names the service.
+    pub(super) service: Option<usize>,
+    ipv4: Option<Ipv4Addr>,
+    ipv6: Option<Ipv6Addr>,
+    port: u16,
+}
+
+/// The kind as far as it is a side of a call or a message.
+pub(super) fn call_or_message(kind: Kind) -> Kind {
+    if kind == Kind::Internal { Kind::Unspecified } else { kind }
+}
+
+fn named(at: usize, service: &str) -> Option<usize> {
+    (!service.is_empty()).then_some(at)
+}
+
+impl Node {
+    pub(super) fn new(at: usize, span: &SpanRef<'_>, counts: bool) -> Node {
+        Node {
+            span: at,
+            remote: named(at, span.remote.service),
+            id: span.id.number(),
+            parent_id: span.parent_id.map(|id| id.number()),
+            kind: call_or_message(span.kind),
+            shared: span.shared,
+            is_error: span.is_error(),
+            counts,
+            duration_ns: span.duration_ns,
+            endpoint: Endpoint::new(at, &span.local),
+            unshared: None,
+            parent: None,
+            ancestor: None,
+            position: Position::Unknown,
+            has_children: false,
+            has_earlier_children: false,
+            has_late_server: false,
+        }
+    }
+
+    /// Returns whether a span is another part of this node.
+    pub(super) fn is_part(&self, span: &SpanRef<'_>, spans: &[SpanRef<'_>]) -> bool {
+        self.id == span.id.number()
+            && self.shared == span.shared
+            && self.endpoint.may_be(&span.local, spans)
+    }
+
+    pub(super) fn merge(&mut self, at: usize, span: &SpanRef<'_>, counts: bool) {
+        self.remote = self.remote.or(named(at, span.remote.service));
+        self.parent_id = self.parent_id.or(span.parent_id.map(|id| id.number()));
+        if self.kind == Kind::Unspecified {
+            self.kind = call_or_message(span.kind);
+        }
+        self.is_error |= span.is_error();
+        self.counts &= counts;
+        self.duration_ns = self.duration_ns.or(span.duration_ns);
+        self.endpoint.merge(at, &span.local);
+    }
+
+    /// Completes a server's node from its client's. A server that is not marked as shared counts as
+    /// shared if its client precedes it. It may not know its parent.
+    pub(super) fn inherit(&mut self, last: &Node) {
+        if self.id != last.id {
+            return;
+        }
+        self.shared |= last.kind == Kind::Client && self.kind == Kind::Server;
+        if self.shared {
+            self.parent_id = self.parent_id.or(last.parent_id);
+        }
+    }
+}
+
+impl Endpoint {
+    pub(super) fn new(at: usize, of: &EndpointRef<'_>) -> Endpoint {
+        Endpoint { service: named(at, of.service), ipv4: of.ipv4, ipv6: of.ipv6, port: of.port }
+    }
+
+    /// Returns whether no field that both know differs.
+    pub(super) fn may_be(&self, other: &EndpointRef<'_>, spans: &[SpanRef<'_>]) -> bool {
+        fn differ<T: PartialEq>(one: Option<T>, other: Option<T>) -> bool {
+            one.is_some() && other.is_some() && one != other
+        }
+        let service = self.service(spans);
+        let services_differ = !service.is_empty()
+            && !other.service.is_empty()
+            && !service.eq_ignore_ascii_case(other.service);
+        let ports_differ = self.port != 0 && other.port != 0 && self.port != other.port;
+        !services_differ
+            && !differ(self.ipv4, other.ipv4)
+            && !differ(self.ipv6, other.ipv6)
+            && !ports_differ
+    }
+
+    pub(super) fn merge(&mut self, at: usize, other: &EndpointRef<'_>) {
+        self.service = self.service.or(named(at, other.service));
+        self.ipv4 = self.ipv4.or(other.ipv4);
+        self.ipv6 = self.ipv6.or(other.ipv6);
+        if self.port == 0 {
+            self.port = other.port;
+        }
+    }
+
+    /// Name of the service; empty if unknown.
+    pub(super) fn service<'a>(&self, spans: &[SpanRef<'a>]) -> &'a str {
+        self.service.map_or("", |at| spans[at].local.service)
+    }
+
+    pub(super) fn is(&self, other: &Endpoint, spans: &[SpanRef<'_>]) -> bool {
+        (self.ipv4, self.ipv6, self.port) == (other.ipv4, other.ipv6, other.port)
+            && self.service(spans).eq_ignore_ascii_case(other.service(spans))
+    }
+
+    /// Hash that is equal for equal endpoints (FNV-1a).
+    pub(super) fn number(&self, spans: &[SpanRef<'_>]) -> u64 {
+        const PRIME: u64 = 0x0000_0100_0000_01b3;
+        let service = self.service(spans).bytes().map(|byte| u64::from(byte.to_ascii_lowercase()));
+        let ipv4 = self.ipv4.map_or(0, |ip| u64::from(ip.to_bits()));
+        let ipv6 = self.ipv6.map_or(0, |ip| ip.to_bits());
+        let rest = [ipv4, ipv6 as u64, (ipv6 >> 64) as u64, u64::from(self.port)];
+        let mix = |sum: u64, part: u64| (sum ^ part).wrapping_mul(PRIME);
+        service.chain(rest).fold(0xcbf2_9ce4_8422_2325, mix)
+    }
+}
+
+impl Node {
+    pub(super) fn is_call(&self) -> bool {
+        self.kind != Kind::Unspecified
+    }
+}
