@@ -1,5 +1,5 @@
-//! The bytes: what real clients of 2012 and of today send, as captured; and Thrift's own library as the other side of
-//! what we read and write.
+//! Bytes on the wire: calls of real clients of 2012 and of today, as captured, and Thrift's own
+//! library as the peer for everything that this crate reads and writes.
 
 use blkkin_scribe::{
     Answer, Batch, Entries, Entry, Frames, Handler, Header, Limits, Next, Reason, Request,
@@ -28,7 +28,7 @@ fn from() -> SocketAddr {
     (Ipv4Addr::LOCALHOST, 1).into()
 }
 
-/// Keeps what it gets, and notes who wanted it to end.
+/// Stores all entries, and notes who asked it to shut down.
 #[derive(Default)]
 struct Kept {
     entries: Mutex<Vec<(Vec<u8>, Vec<u8>)>>,
@@ -67,7 +67,7 @@ impl Handler for Kept {
     }
 }
 
-/// The bytes that come back for these.
+/// The service's replies to these bytes.
 fn answer(service: &Service<Kept>, bytes: &[u8]) -> Vec<u8> {
     let frames = Frames { frame_bytes_max: 1 << 20 };
     let (body, size) = frames.next(bytes).expect("a frame").expect("all of it");
@@ -84,7 +84,7 @@ fn captured_batches_are_read() {
         let reply = answer(&service, &hex(text));
         let kept = service.handler().entries.lock().expect("no panic").clone();
         assert_eq!(kept, [(b"zipkin".to_vec(), b"hi".to_vec())]);
-        // Strict, whatever was asked, as all clients read that.
+        // Strict, whatever the call's encoding, as all clients read that.
         let expected = "00000017 80010002 00000003 4c6f67 00000000 08 0000 00000000 00";
         assert_eq!(reply, hex(expected));
     }
@@ -101,7 +101,7 @@ fn captured_batches_are_written() {
         batch.push(entry);
         assert_eq!(batch.frame_bytes(), hex(text).len());
         assert_eq!(batch.frame(0), hex(text));
-        // Sent once more, with another number; and it can still grow.
+        // Sent again with another number; and entries can still be added.
         assert_eq!(batch.frame(0), hex(text));
         let again = batch.frame(5).to_vec();
         let (header, _) = Header::read(&again[4..]).expect("a header");
@@ -115,7 +115,7 @@ fn captured_batches_are_written() {
     }
 }
 
-/// Servers of 2012 answer in the old form, today's in the strict one.
+/// Servers of 2012 reply in the old encoding, those of today in the strict one.
 #[test]
 fn captured_replies_are_read() {
     let check = |text: &str, expected| {
@@ -136,7 +136,7 @@ fn captured_replies_are_read() {
     check(exception, Ok(Answer::Exception { message: b"no".to_vec(), kind: 6 }));
 }
 
-/// A frame with a message that Thrift's library writes.
+/// A frame with a message written by Thrift's library.
 fn written(
     name: &str,
     kind: TMessageType,
@@ -164,7 +164,7 @@ fn put(protocol: &mut dyn TOutputProtocol, id: i16, text: &[u8]) -> thrift::Resu
     protocol.write_bytes(text)
 }
 
-/// Fields that nobody knows, of each type, are passed over wherever they stand.
+/// Unknown fields of each type are skipped, wherever they are.
 fn put_unknown(protocol: &mut dyn TOutputProtocol) -> thrift::Result<()> {
     begin(protocol, TType::Bool, 20)?;
     protocol.write_bool(true)?;
@@ -213,7 +213,7 @@ fn what_thrift_writes_is_read() {
     }
 }
 
-/// A missing list, and one of something else, are empty; so are missing texts.
+/// A missing list and one of another type are empty, and so are missing texts.
 #[test]
 fn what_is_missing_is_empty() {
     let check = |expected: usize, arguments: fn(&mut dyn TOutputProtocol) -> thrift::Result<()>| {
@@ -235,7 +235,7 @@ fn what_is_missing_is_empty() {
     });
 }
 
-/// Has Thrift's library read a reply up to its result.
+/// Reads a reply up to its result with Thrift's library.
 fn reading<R>(
     reply: &[u8],
     name: &str,
@@ -300,7 +300,7 @@ fn thrift_reads_what_is_answered() {
     assert_eq!(options, ("k".to_owned(), "v".to_owned()));
 }
 
-/// Clients of the time say that these are calls, those of today that they are not: nobody waits for a reply.
+/// Old clients send these as calls, those of today as one-way calls; neither waits for a reply.
 #[test]
 fn what_is_one_way_is_never_answered() {
     for kind in [TMessageType::Call, TMessageType::OneWay] {
@@ -329,7 +329,7 @@ fn exception(reply: &[u8]) -> (i32, String) {
     }
 }
 
-/// Finagle asks for a method that nobody has, and goes on with the connection.
+/// Finagle calls an unknown method and keeps using the connection.
 #[test]
 fn unknown_methods_are_exceptions() {
     let service = Service::new(Kept::default(), Limits::default());
@@ -338,7 +338,8 @@ fn unknown_methods_are_exceptions() {
     assert_eq!(exception(&reply), (1, format!("there is no method {name}")));
 }
 
-/// Whatever is cut from a message, and wherever: an exception that says where, and the end of the connection.
+/// A truncated message, wherever it is cut, gives an exception with the position, and ends the
+/// connection.
 #[test]
 fn bad_arguments_are_exceptions_with_their_byte() {
     let service = Service::new(Kept::default(), Limits { entries_max: 2, ..Limits::default() });
@@ -375,7 +376,7 @@ fn bad_arguments_are_exceptions_with_their_byte() {
     check(&format!("{}00", "0c 0005 ".repeat(40)), "byte 114: values too deep within each other");
 }
 
-/// What cannot be allocated is not allocated: lengths are held against what has come.
+/// Lengths are checked against the received bytes before anything is allocated.
 #[test]
 fn options_are_bounded() {
     let service = Service::new(Kept::default(), Limits::default());
