@@ -1,92 +1,92 @@
-//! What waits for answers, found by a number that says where it is.
+//! Table of pending requests, indexed by id.
 
-/// Values with numbers, which are not given again soon.
+/// Values with ids. The id of a removed value is not reused soon.
 #[derive(Debug)]
-pub(crate) struct Slab<T> {
-    places: Vec<Place<T>>,
+pub(crate) struct IdTable<T> {
+    slots: Vec<Slot<T>>,
     free: Vec<u32>,
 }
 
 #[derive(Debug)]
-struct Place<T> {
-    /// Tells a value from those that were here before.
+struct Slot<T> {
+    /// Generation of the slot, which distinguishes its current value from earlier ones.
     generation: u32,
     value: Option<T>,
 }
 
-impl<T> Slab<T> {
-    pub(crate) fn new() -> Slab<T> {
-        Slab { places: Vec::new(), free: Vec::new() }
+impl<T> IdTable<T> {
+    pub(crate) fn new() -> IdTable<T> {
+        IdTable { slots: Vec::new(), free: Vec::new() }
     }
 
-    /// The number that the next value gets.
+    /// The id that the next inserted value will get.
     pub(crate) fn next_id(&self) -> u64 {
         match self.free.last() {
-            Some(&place) => id_of(place, self.places[place as usize].generation),
-            None => id_of(self.places.len() as u32, 0),
+            Some(&slot) => id_of(slot, self.slots[slot as usize].generation),
+            None => id_of(self.slots.len() as u32, 0),
         }
     }
 
-    /// Keeps a value; its number.
+    /// Inserts a value and returns its id.
     pub(crate) fn insert(&mut self, value: T) -> u64 {
         let id = self.next_id();
         match self.free.pop() {
-            Some(place) => self.places[place as usize].value = Some(value),
-            None => self.places.push(Place { generation: 0, value: Some(value) }),
+            Some(slot) => self.slots[slot as usize].value = Some(value),
+            None => self.slots.push(Slot { generation: 0, value: Some(value) }),
         }
         id
     }
 
     pub(crate) fn get_mut(&mut self, id: u64) -> Option<&mut T> {
-        let place = self.places.get_mut(id as u32 as usize)?;
-        if u64::from(place.generation) != id >> 32 { None } else { place.value.as_mut() }
+        let slot = self.slots.get_mut(id as u32 as usize)?;
+        if u64::from(slot.generation) != id >> 32 { None } else { slot.value.as_mut() }
     }
 
     pub(crate) fn remove(&mut self, id: u64) -> Option<T> {
-        let place = self.places.get_mut(id as u32 as usize)?;
-        if u64::from(place.generation) != id >> 32 {
+        let slot = self.slots.get_mut(id as u32 as usize)?;
+        if u64::from(slot.generation) != id >> 32 {
             return None;
         }
-        let value = place.value.take()?;
-        place.generation = place.generation.wrapping_add(1);
+        let value = slot.value.take()?;
+        slot.generation = slot.generation.wrapping_add(1);
         self.free.push(id as u32);
         Some(value)
     }
 
-    /// Numbers of all that is there.
+    /// Ids of all values.
     pub(crate) fn ids(&self) -> Vec<u64> {
-        let places = self.places.iter().enumerate();
-        let used = places.filter(|(_, place)| place.value.is_some());
-        used.map(|(at, place)| id_of(at as u32, place.generation)).collect()
+        let slots = self.slots.iter().enumerate();
+        let used = slots.filter(|(_, slot)| slot.value.is_some());
+        used.map(|(at, slot)| id_of(at as u32, slot.generation)).collect()
     }
 
-    /// How many there are.
+    /// Number of values.
     pub(crate) fn len(&self) -> usize {
-        self.places.len() - self.free.len()
+        self.slots.len() - self.free.len()
     }
 }
 
-fn id_of(place: u32, generation: u32) -> u64 {
-    u64::from(generation) << 32 | u64::from(place)
+fn id_of(slot: u32, generation: u32) -> u64 {
+    u64::from(generation) << 32 | u64::from(slot)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Slab;
+    use super::IdTable;
 
     #[test]
     fn old_numbers_find_nothing() {
-        let mut slab = Slab::new();
-        let (a, b) = (slab.insert('a'), slab.insert('b'));
-        assert_eq!((slab.remove(a), slab.remove(a), slab.len()), (Some('a'), None, 1));
-        let next = slab.next_id();
-        let c = slab.insert('c');
+        let mut table = IdTable::new();
+        let (a, b) = (table.insert('a'), table.insert('b'));
+        assert_eq!((table.remove(a), table.remove(a), table.len()), (Some('a'), None, 1));
+        let next = table.next_id();
+        let c = table.insert('c');
         assert_eq!(next, c);
         assert_ne!(a, c);
-        let mut found = |id| slab.get_mut(id).copied();
+        let mut found = |id| table.get_mut(id).copied();
         assert_eq!([a, b, c].map(&mut found), [None, Some('b'), Some('c')]);
-        assert_eq!((slab.remove(u64::MAX), slab.get_mut(7)), (None, None));
-        let mut ids = slab.ids();
+        assert_eq!((table.remove(u64::MAX), table.get_mut(7)), (None, None));
+        let mut ids = table.ids();
         ids.sort_unstable();
         assert_eq!(ids, [b, c]);
     }
