@@ -37,8 +37,8 @@ impl Destination {
     /// Parses a URL. `format` is used where the URL permits several formats. The defaults are:
     ///
     ///
-    /// - JSON for Zipkin: protobuf is smaller, but requires Zipkin 2.8, and other systems with Zipkin's
-    ///   interface may not support it, while JSON is always supported;
+    /// - JSON for Zipkin: protobuf is smaller, but requires Zipkin 2.8, and other systems with
+    ///   Zipkin's interface may not support it, while JSON is always supported;
     /// - thrift for Zipkin's v1 interface, which always supports it;
     /// - protobuf for OpenTelemetry, where it is mandatory, unlike JSON.
     pub fn parse(url: &str, format: Option<Format>) -> Result<Destination, Error> {

@@ -7,8 +7,9 @@
 //! waiting spans; their sum always equals the spans pushed and found in the queue.
 //!
 //!
-//! - With a queue folder, spans pushed before [`Exporter::flush`] returned are durable: they survive a
-//!   crash of the program and a power failure. The next exporter that opens the folder sends them.
+//! - With a queue folder, spans pushed before [`Exporter::flush`] returned are durable: they
+//!   survive a crash of the program and a power failure. The next exporter that opens the folder
+//!   sends them.
 //! - Without a folder, waiting spans are in memory and lost with the program.
 //!
 //! Both queues are bounded: a full queue refuses spans ([`Refusal`]) or drops the oldest ones

@@ -1,10 +1,10 @@
 //! Scribe's protocol, both ends: the method `Log`, by which programs send messages in categories,
 //! and early Zipkin clients their spans, and the methods of the base service `fb303`.
 //!
-//! - [`Frames`] and [`Service`] are a server without sockets: frames in, replies out. [`Server`] adds a
-//!   port and a thread for each connection, and calls a [`Handler`].
-//! - [`Batch`] and [`Client`] are the client. [`Sender`] retries until all messages are delivered, with
-//!   the delays of a [`Backoff`].
+//! - [`Frames`] and [`Service`] are a server without sockets: frames in, replies out. [`Server`]
+//!   adds a port and a thread for each connection, and calls a [`Handler`].
+//! - [`Batch`] and [`Client`] are the client. [`Sender`] retries until all messages are delivered,
+//!   with the delays of a [`Backoff`].
 //! - [`base64`] decodes messages of category `zipkin` as leniently as Zipkin does.
 //!
 //! Input is untrusted: [`Limits`] are enforced before memory is allocated, and a [`Fault`] names

@@ -8,8 +8,8 @@
 //! bench wire` measures both.
 //!
 //! It is fast because it allocates nothing: text is borrowed, a key is compared first with the
-//! successor of the last key in earlier objects ([`KeyOrder`]), and the ends of strings are searched
-//! 16 bytes at a time.
+//! successor of the last key in earlier objects ([`KeyOrder`]), and the ends of strings are
+//! searched 16 bytes at a time.
 
 mod number;
 mod scan;

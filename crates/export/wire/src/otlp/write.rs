@@ -1,6 +1,6 @@
 //! Encoder of OpenTelemetry's traces. Consecutive spans with the same resource and scope form a
-//! group; each format implements [`GroupFormat`] to write groups. Tags that the decoder creates from
-//! fields are converted back to these fields.
+//! group; each format implements [`GroupFormat`] to write groups. Tags that the decoder creates
+//! from fields are converted back to these fields.
 
 mod json;
 mod proto;

@@ -57,7 +57,8 @@ struct Addresses<'b> {
 const CONSUMED: usize = usize::MAX;
 
 impl<'b> V1Span<'b> {
-    /// Creates the spans of hosts and assigns each annotation to one. `offset` is the start of the span.
+    /// Creates the spans of hosts and assigns each annotation to one. `offset` is the start of the
+    /// span.
     pub(super) fn convert(&mut self, limits: &Limits, offset: usize) -> Result<()> {
         self.hosts_max = limits.hosts;
         let lists = &mut self.lists;
