@@ -1,4 +1,4 @@
-//! Batches of requests, made up before the clock starts, or where no clock runs. Start at [`make`].
+//! Batches of requests that are encoded before the measurement. Start at [`make`].
 
 use crate::format::Format;
 use crate::template::Template;
@@ -6,12 +6,12 @@ use blkkin_model::{Span, SpanRef, SpanSink};
 use blkkin_store::testing::requests::{Options, Requests};
 use std::ops::ControlFlow;
 
-/// Requests of batches are far apart, so that each time in a batch is of one request only; and of years that all formats
-/// write with as many digits as this one.
+/// Start of the first request. Requests in a batch are far apart, so that each time in a batch
+/// belongs to one request; and their year has as many digits in all formats as the current one.
 const START_NS: u64 = 1_100_000_000_000_000_000;
 const GAP_NS: u64 = 600_000_000_000;
 
-/// Makes up requests as senders of a format have them.
+/// Generates requests as senders of a format record them.
 pub(crate) struct Source(Requests);
 
 impl Source {
@@ -27,7 +27,7 @@ impl Source {
         }))
     }
 
-    /// The spans of the next request.
+    /// Returns the spans of the next request.
     pub(crate) fn request(&mut self) -> Vec<Span> {
         let mut spans = Kept(Vec::new());
         while spans.0.is_empty() && self.0.next(&mut spans).is_continue() {}
@@ -44,7 +44,7 @@ impl SpanSink for Kept {
     }
 }
 
-/// So many batches, each of so many requests, in a format.
+/// Encodes `batches` batches, each of `requests` requests.
 pub(crate) fn make(format: Format, host: &str, batches: u64, requests: u64) -> Vec<Template> {
     let mut source = Source::new(format, 1);
     let mut batch = || {

@@ -195,7 +195,7 @@ impl Upstream {
         Upstream { address, link: None, next_try: Instant::now() }
     }
 
-    /// Calls, if there is no connection, and not too often; whether there is one.
+    /// Connects if necessary, but not too often. Returns true if there is a connection.
     fn connect(&mut self) -> bool {
         if self.link.is_none() && Instant::now() >= self.next_try {
             self.next_try = Instant::now() + RETRY;
@@ -205,23 +205,23 @@ impl Upstream {
         self.link.is_some()
     }
 
-    /// The connection, if there is one.
+    /// The link to the server, if it is connected.
     pub(crate) fn link(&mut self) -> Option<&mut Link> {
         self.link.as_mut()
     }
 
-    /// Gives up the connection.
+    /// Drops the connection.
     pub(crate) fn lose(&mut self) {
         self.link = None;
     }
 
-    /// Sends what is to be sent; whether the connection goes on.
+    /// Sends pending output; returns false if the connection has ended.
     #[must_use]
     pub(crate) fn send(&mut self) -> bool {
         self.link.as_mut().is_none_or(|link| link.send().is_ok())
     }
 
-    /// Whether more may be asked.
+    /// True if the unsent output is below its limit.
     pub(crate) fn has_room(&self) -> bool {
         self.link.as_ref().is_none_or(|link| link.backlog() < BACKLOG_MAX)
     }

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
     use blkkin_sys::testing::Scratch;
 
-    /// All that is below a path.
+    /// Paths of all files and directories below a path.
     fn tree(path: &Path) -> Vec<PathBuf> {
         let mut found = Vec::new();
         for entry in fs::read_dir(path).into_iter().flatten() {
