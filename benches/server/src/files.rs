@@ -12,7 +12,7 @@ use std::path::Path;
 const FOOTER_BYTES_MAX: u64 = 256 << 20;
 
 #[derive(Default)]
-struct Sum {
+struct DiskUsage {
     files: u64,
     spans: u64,
     /// Total size of the Parquet files.
@@ -23,7 +23,7 @@ struct Sum {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Value, Box<dyn Error>> {
-    let mut sum = Sum::default();
+    let mut sum = DiskUsage::default();
     walk(Path::new(arguments.text("directory")?), &mut sum)?;
     Ok(json!({
         "files": sum.files,
@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Value, Box<dyn Error>> {
     }))
 }
 
-fn walk(directory: &Path, sum: &mut Sum) -> Result<(), Box<dyn Error>> {
+fn walk(directory: &Path, sum: &mut DiskUsage) -> Result<(), Box<dyn Error>> {
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
         // A file may have been merged and removed meanwhile.
@@ -74,7 +74,7 @@ fn rows(file: &File) -> Option<u64> {
 
 /// Reads the row count, the third field of `FileMetaData`, in thrift's compact protocol.
 fn rows_of(footer: &[u8]) -> Option<u64> {
-    let mut compact = Compact { bytes: footer, depth: 0 };
+    let mut compact = CompactReader { bytes: footer, depth: 0 };
     let mut id = 0;
     loop {
         let kind = compact.field(&mut id)?;
@@ -87,14 +87,14 @@ fn rows_of(footer: &[u8]) -> Option<u64> {
 }
 
 /// Reader of thrift's compact protocol.
-struct Compact<'b> {
+struct CompactReader<'b> {
     bytes: &'b [u8],
     depth: u32,
 }
 
 const DEPTH_MAX: u32 = 32;
 
-impl Compact<'_> {
+impl CompactReader<'_> {
     fn byte(&mut self) -> Option<u8> {
         let (&first, rest) = self.bytes.split_first()?;
         self.bytes = rest;

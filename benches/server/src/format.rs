@@ -33,7 +33,7 @@ pub(crate) enum NumberEncoding {
 }
 
 /// An encoded batch.
-pub(crate) struct Encoded {
+pub(crate) struct EncodedBatch {
     /// The bytes that are sent.
     pub(crate) bytes: Vec<u8>,
     /// For Scribe: all messages before base64.
@@ -84,7 +84,7 @@ impl Format {
     }
 
     /// Encodes a batch, including the headers of the transport.
-    pub(crate) fn encode(self, spans: &[&Span], host: &str) -> Encoded {
+    pub(crate) fn encode(self, spans: &[&Span], host: &str) -> EncodedBatch {
         let held: Vec<Held<'_>> = spans.iter().map(|span| span.hold()).collect();
         let encode = |format, held: &[Held<'_>]| {
             let mut body = Vec::new();
@@ -93,7 +93,7 @@ impl Format {
             encoder.finish();
             body
         };
-        let plain = |bytes| Encoded { bytes, unpacked: Vec::new(), messages: Vec::new() };
+        let plain = |bytes| EncodedBatch { bytes, unpacked: Vec::new(), messages: Vec::new() };
         let post =
             |path, kind, body: Vec<u8>| plain([post(path, kind, host, body.len()), body].concat());
         match self {
@@ -135,7 +135,7 @@ fn post(path: &str, kind: &str, host: &str, len: usize) -> Vec<u8> {
 const CATEGORY: &[u8] = b"zipkin";
 
 /// Encodes Scribe's `Log` with a message for each span: framed, in thrift's strict binary protocol.
-fn log_call(messages: impl ExactSizeIterator<Item = Vec<u8>>) -> Encoded {
+fn log_call(messages: impl ExactSizeIterator<Item = Vec<u8>>) -> EncodedBatch {
     let sized = |bytes: &mut Vec<u8>, text: &[u8]| {
         bytes.extend_from_slice(&(text.len() as u32).to_be_bytes());
         bytes.extend_from_slice(text);
@@ -163,7 +163,7 @@ fn log_call(messages: impl ExactSizeIterator<Item = Vec<u8>>) -> Encoded {
     bytes.push(0);
     let len = (bytes.len() - 4) as u32;
     bytes[..4].copy_from_slice(&len.to_be_bytes());
-    Encoded { bytes, unpacked, messages: places }
+    EncodedBatch { bytes, unpacked, messages: places }
 }
 
 impl NumberEncoding {

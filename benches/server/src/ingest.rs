@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 /// A batch in flight, with its start time and first request.
-struct Sent {
+struct BatchInFlight {
     template: Template,
     first: u64,
     since: Instant,
@@ -73,8 +73,8 @@ fn send(run: &IngestRun, pool: Vec<Template>) -> Result<Tally, String> {
     let mut connection = Connection::open(&run.host).map_err(failed)?;
     let mut tally = Tally::default();
     let mut free = VecDeque::from(pool);
-    let mut waiting: VecDeque<Sent> = VecDeque::new();
-    let mut again: VecDeque<Sent> = VecDeque::new();
+    let mut waiting: VecDeque<BatchInFlight> = VecDeque::new();
+    let mut again: VecDeque<BatchInFlight> = VecDeque::new();
     loop {
         while waiting.len() < run.in_flight {
             let sent = match again.pop_front() {
@@ -106,10 +106,10 @@ fn send(run: &IngestRun, pool: Vec<Template>) -> Result<Tally, String> {
     }
 }
 
-fn begin(run: &IngestRun, free: &mut VecDeque<Template>) -> Option<Sent> {
+fn begin(run: &IngestRun, free: &mut VecDeque<Template>) -> Option<BatchInFlight> {
     let mut template = free.pop_front()?;
     match run.next(&mut template) {
-        Some(first) => Some(Sent { template, first, since: Instant::now() }),
+        Some(first) => Some(BatchInFlight { template, first, since: Instant::now() }),
         None => {
             free.push_back(template);
             None

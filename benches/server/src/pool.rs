@@ -12,12 +12,12 @@ const START_NS: u64 = 1_100_000_000_000_000_000;
 const GAP_NS: u64 = 600_000_000_000;
 
 /// Generates requests as senders of a format record them.
-pub(crate) struct Source(Requests);
+pub(crate) struct RequestSource(Requests);
 
-impl Source {
-    pub(crate) fn new(format: Format, seed: u64) -> Source {
+impl RequestSource {
+    pub(crate) fn new(format: Format, seed: u64) -> RequestSource {
         let is_otlp = matches!(format, Format::OtlpHttp | Format::OtlpGrpc);
-        Source(Requests::new(Options {
+        RequestSource(Requests::new(Options {
             seed,
             start_ns: START_NS,
             gap_ns: GAP_NS,
@@ -29,15 +29,15 @@ impl Source {
 
     /// Returns the spans of the next request.
     pub(crate) fn request(&mut self) -> Vec<Span> {
-        let mut spans = Kept(Vec::new());
+        let mut spans = SpanCollector(Vec::new());
         while spans.0.is_empty() && self.0.next(&mut spans).is_continue() {}
         spans.0
     }
 }
 
-struct Kept(Vec<Span>);
+struct SpanCollector(Vec<Span>);
 
-impl SpanSink for Kept {
+impl SpanSink for SpanCollector {
     fn span(&mut self, span: &SpanRef<'_>) -> ControlFlow<()> {
         self.0.push(span.to_owned());
         ControlFlow::Continue(())
@@ -46,7 +46,7 @@ impl SpanSink for Kept {
 
 /// Encodes `batches` batches, each of `requests` requests.
 pub(crate) fn make(format: Format, host: &str, batches: u64, requests: u64) -> Vec<Template> {
-    let mut source = Source::new(format, 1);
+    let mut source = RequestSource::new(format, 1);
     let mut batch = || {
         let requests: Vec<_> = (0..requests).map(|_| source.request()).collect();
         Template::new(format, host, &requests)

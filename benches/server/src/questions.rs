@@ -4,7 +4,7 @@
 use crate::arguments::Arguments;
 use crate::format::Format;
 use crate::numbers::{Numbers, Random};
-use crate::pool::Source;
+use crate::pool::RequestSource;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -41,7 +41,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Vec<Value>, Box<dyn Error>> {
 
 fn pairs(sample: u64) -> Pairs {
     let mut pairs = Pairs::new();
-    let mut source = Source::new(Format::OtlpHttp, 1);
+    let mut source = RequestSource::new(Format::OtlpHttp, 1);
     for _ in 0..sample {
         for span in source.request() {
             let durations = pairs.entry((span.local.service, span.name)).or_default();

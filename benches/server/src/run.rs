@@ -2,7 +2,7 @@
 
 use crate::format::Format;
 use crate::numbers::{Numbers, RequestIds};
-use crate::pool::Source;
+use crate::pool::RequestSource;
 use crate::template::Template;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -69,7 +69,7 @@ impl IngestRun {
     /// Encodes a batch of entirely new requests, at the sender's cost. They depend only on their
     /// numbers.
     fn make_anew(&self, template: &mut Template, first: u64) {
-        let mut source = Source::new(self.format, first + 2);
+        let mut source = RequestSource::new(self.format, first + 2);
         let mut requests: Vec<_> = (0..template.requests()).map(|_| source.request()).collect();
         for (number, spans) in (first..).zip(&mut requests) {
             RequestIds::of(spans).renumber(spans, &self.numbers, number);

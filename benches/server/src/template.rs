@@ -3,7 +3,7 @@
 //! nothing. Start at [`Template`].
 
 use crate::base64;
-use crate::format::{Encoded, Format, Message, NumberEncoding};
+use crate::format::{EncodedBatch, Format, Message, NumberEncoding};
 use crate::numbers::{Numbers, RequestIds};
 use blkkin_model::Span;
 use std::collections::HashMap;
@@ -77,7 +77,7 @@ impl Template {
 
     fn of(format: Format, host: &str, requests: &[Vec<Span>]) -> (Template, Vec<Message>) {
         let spans: Vec<&Span> = requests.iter().flatten().collect();
-        let Encoded { bytes, unpacked, messages } = format.encode(&spans, host);
+        let EncodedBatch { bytes, unpacked, messages } = format.encode(&spans, host);
         let (requests, spans) = (requests.len() as u64, spans.len() as u64);
         let (patches, repacks) = (Vec::new(), Vec::new());
         (Template { bytes, unpacked, patches, repacks, requests, spans }, messages)
@@ -218,13 +218,13 @@ fn repacks(patches: &[Patch], messages: &[Message]) -> Vec<Repack> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pool::Source;
+    use crate::pool::RequestSource;
 
     const NUMBERS: Numbers =
         Numbers { seed: 9, origin_ns: 1_700_000_000_000_000_000, step_ns: 77_000_000 };
 
     fn requests(format: Format) -> Vec<Vec<Span>> {
-        let mut source = Source::new(format, 7);
+        let mut source = RequestSource::new(format, 7);
         (0..80).map(|_| source.request()).collect()
     }
 

@@ -133,7 +133,7 @@ struct Nbd {
     #[arg(long, value_name = "RULES")]
     sample: Option<String>,
     #[command(flatten)]
-    life: Life,
+    lifetime: Lifetime,
 }
 
 #[derive(clap::Args, Debug)]
@@ -148,7 +148,7 @@ struct Composer {
     #[arg(long = "volume", value_name = "NAME=SIZE", default_value = "disk=1G")]
     volumes: Vec<Volume>,
     #[command(flatten)]
-    life: Life,
+    lifetime: Lifetime,
 }
 
 #[derive(clap::Args, Debug)]
@@ -172,11 +172,11 @@ struct Store {
     #[command(flatten)]
     durability: Durability,
     #[command(flatten)]
-    life: Life,
+    lifetime: Lifetime,
 }
 
 #[derive(clap::Args, Debug, Clone, Copy)]
-struct Life {
+struct Lifetime {
     /// Exit at the end of standard input, that is, when the starting process has ended
     #[arg(long)]
     until_eof: bool,
@@ -199,17 +199,17 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Load(args) => ("load", load(args)),
         Command::Nbd(args) => ("nbd", nbd(args)),
         Command::Composer(args) => ("composer", {
-            let Composer { listen, mapper, volumes, life } = args;
-            let Life { until_eof } = life.heed();
+            let Composer { listen, mapper, volumes, lifetime } = args;
+            let Lifetime { until_eof } = lifetime.ignore_interrupt();
             done(composer::run(composer::Options { listen, mapper, volumes, until_eof }))
         }),
         Command::Mapper(args) => {
             ("mapper", mapper::run(args.arguments).map(ExitCode::from).map_err(text))
         }
         Command::Store(args) => ("store", {
-            let Store { listen, dir: directory, name, durability, life } = args;
+            let Store { listen, dir: directory, name, durability, lifetime } = args;
             let Durability { sync, journal_size } = durability;
-            let Life { until_eof } = life.heed();
+            let Lifetime { until_eof } = lifetime.ignore_interrupt();
             let options =
                 store::server::Options { listen, directory, name, sync, journal_size, until_eof };
             done(store::server::run(options))
@@ -221,19 +221,19 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     })
 }
 
-type Ended = Result<ExitCode, String>;
+type RoleResult = Result<ExitCode, String>;
 
 fn text(error: impl Display) -> String {
     error.to_string()
 }
 
-fn done(result: io::Result<()>) -> Ended {
+fn done(result: io::Result<()>) -> RoleResult {
     result.map(|()| ExitCode::SUCCESS).map_err(text)
 }
 
-impl Life {
+impl Lifetime {
     /// Ctrl-C is handled by the process that started all roles: it ends them.
-    fn heed(self) -> Life {
+    fn ignore_interrupt(self) -> Lifetime {
         if self.until_eof {
             for signal in [SIGINT, SIGHUP] {
                 let _ = signal_hook::flag::register(signal, Arc::default());
@@ -243,19 +243,19 @@ impl Life {
     }
 }
 
-fn nbd(args: Nbd) -> Ended {
-    let Nbd { listen, composer, memory, sample, life } = args;
+fn nbd(args: Nbd) -> RoleResult {
+    let Nbd { listen, composer, memory, sample, lifetime } = args;
     let source = composer.map(Storage::Composer).or(memory.map(Storage::Memory));
     let source = source.ok_or("neither a composer nor memory")?;
     if let Some(rules) = sample {
         let rules: Sampling = rules.parse().map_err(|error| format!("--sample: {error}"))?;
         set_default(rules);
     }
-    let Life { until_eof } = life.heed();
+    let Lifetime { until_eof } = lifetime.ignore_interrupt();
     done(nbd::server::run(nbd::server::Options { listen, source, until_eof }))
 }
 
-fn load(args: LoadArgs) -> Ended {
+fn load(args: LoadArgs) -> RoleResult {
     let load = Load {
         to: args.to,
         volume: args.volume,
@@ -276,7 +276,7 @@ fn load(args: LoadArgs) -> Ended {
     Ok(if report.is_right() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn all(args: All) -> Ended {
+fn all(args: All) -> RoleResult {
     let asked = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, asked.clone()).map_err(text)?;

@@ -93,7 +93,7 @@ impl<S> EventLoop<S> {
         }
         let stdin = io::stdin();
         let mut polled = Vec::with_capacity(3 + self.clients.len());
-        // If standard input does not matter, a descriptor without any events takes its slot.
+        // If standard input does not matter, a descriptor without any events takes its place.
         polled.push(match self.until_eof {
             true => PollFd::new(&stdin, PollFlags::IN),
             false => PollFd::new(&self.listener, PollFlags::empty()),

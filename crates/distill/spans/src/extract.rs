@@ -390,7 +390,7 @@ impl<'r> ReportBuilder<'r> {
         Ok(if name.is_empty() { target.split('.').next().unwrap_or_default() } else { name })
     }
 
-    /// FieldValues that the program added itself.
+    /// Fields that the program added itself.
     fn own(&self) -> impl Iterator<Item = (&str, ValueRef<'_>)> {
         let nodes = self.trace.decoder().nodes();
         self.fields.own.iter().map(move |(node, value)| {

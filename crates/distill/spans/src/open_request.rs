@@ -1,7 +1,7 @@
 //! Compact storage of an open request.
 //!
-//! The origin of a report ([`Reporter`]: span, parent, name, service, address) is stored once; each
-//! report is a [`Report`]. Strings are interned symbols, or stored in the request itself.
+//! A [`Reporter`] (span, parent, name, service, address) is stored once and shared by its
+//! [`Report`]s. Strings are interned symbols, or stored in the request itself.
 
 use crate::interner::{Interner, OWN, Symbol};
 use crate::report::{Said, What, Whole};

@@ -57,7 +57,7 @@ pub(crate) struct Backlog {
     pub(crate) time_ms: Option<u64>,
 }
 
-/// QueueItem item of a queue.
+/// Next item of a queue.
 pub(crate) enum QueueItem {
     /// A batch, and the number of spans missing before it.
     Record(Record, u64),

@@ -33,7 +33,7 @@ pub(crate) struct State {
     sealed: Option<Record>,
     pub(crate) queue: Queue,
     pub(crate) counters: Counters,
-    /// Number of queued batches.
+    /// Number of batches queued so far.
     pub(crate) queued: u64,
     /// Number of spans in all sealed batches.
     spans_up_to: u64,

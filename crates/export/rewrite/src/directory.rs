@@ -122,7 +122,7 @@ mod tests {
         found
     }
 
-    /// Makes two traces, one below the other's directory.
+    /// Creates two traces, one inside the directory of the other.
     fn make(root: &Path) -> OutputDirectory {
         let mut output = OutputDirectory::create(root).expect("a place");
         for directory in [root.join("a"), root.join("a/b")] {
@@ -143,13 +143,13 @@ mod tests {
         drop(output);
         assert_eq!(tree(&scratch.0), Vec::<PathBuf>::new());
 
-        // A directory that was there stays.
+        // A directory that existed before is kept.
         let empty = scratch.0.join("empty");
         fs::create_dir(&empty).expect("to make a folder");
         drop(make(&empty));
         assert_eq!(tree(&scratch.0), std::slice::from_ref(&empty));
 
-        // Only some of what there was could be kept.
+        // Renaming one metadata file fails, so no trace is kept.
         let output = make(&root);
         fs::create_dir(root.join("a/b/metadata")).expect("to make a folder");
         let error = output.keep().expect_err("a directory is in the way");

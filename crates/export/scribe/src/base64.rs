@@ -79,7 +79,7 @@ mod tests {
         check("aG*Vs-bG8_=", Ok("hello"));
         check("aGVsbG8= \n", Ok("hello"));
         check("aGVsbG8=\n==", Ok("hello"));
-        // Bits that are not used need not be zero.
+        // Unused bits at the end may be nonzero.
         check("aGVsbG9=", Ok("hello"));
         check("a", Err(Incomplete));
         check("aGVsb", Err(Incomplete));

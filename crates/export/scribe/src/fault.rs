@@ -58,7 +58,7 @@ impl fmt::Display for Fault {
             Reason::Version(version) => write!(f, "unknown version of the protocol: {version:#x}"),
             Reason::Kind(kind) => write!(f, "a message of kind {kind} is not expected here"),
             Reason::TooMany { what, count_max } => write!(f, "more than {count_max} {what}"),
-            Reason::Foreign => write!(f, "a reply to something that was not call"),
+            Reason::Foreign => write!(f, "a reply to something that was not asked"),
             Reason::NoResult => write!(f, "a reply without a result"),
             Reason::Result(code) => write!(f, "an unknown result: {code}"),
         }

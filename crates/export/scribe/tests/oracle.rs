@@ -30,13 +30,13 @@ fn from() -> SocketAddr {
 
 /// Stores all entries, and notes who asked it to shut down.
 #[derive(Default)]
-struct Kept {
+struct StoringHandler {
     entries: Mutex<Vec<(Vec<u8>, Vec<u8>)>>,
     told: Mutex<Vec<&'static str>>,
     is_full: bool,
 }
 
-impl Handler for Kept {
+impl Handler for StoringHandler {
     fn log(&self, entries: &Entries<'_>) -> ResultCode {
         if self.is_full {
             return ResultCode::TryLater;
@@ -68,7 +68,7 @@ impl Handler for Kept {
 }
 
 /// The service's replies to these bytes.
-fn answer(service: &Service<Kept>, bytes: &[u8]) -> Vec<u8> {
+fn answer(service: &Service<StoringHandler>, bytes: &[u8]) -> Vec<u8> {
     let frames = Frames { frame_bytes_max: 1 << 20 };
     let (body, size) = frames.next(bytes).expect("a frame").expect("all of it");
     assert_eq!(size, bytes.len());
@@ -80,7 +80,7 @@ fn answer(service: &Service<Kept>, bytes: &[u8]) -> Vec<u8> {
 #[test]
 fn captured_batches_are_read() {
     for text in [OLD, STRICT] {
-        let service = Service::new(Kept::default(), Limits::default());
+        let service = Service::new(StoringHandler::default(), Limits::default());
         let reply = answer(&service, &hex(text));
         let kept = service.handler().entries.lock().expect("no panic").clone();
         assert_eq!(kept, [(b"zipkin".to_vec(), b"hi".to_vec())]);
@@ -190,7 +190,7 @@ fn put_unknown(protocol: &mut dyn TOutputProtocol) -> thrift::Result<()> {
 #[test]
 fn what_thrift_writes_is_read() {
     for (is_strict, kind) in [(true, TMessageType::Call), (false, TMessageType::Call)] {
-        let service = Service::new(Kept::default(), Limits::default());
+        let service = Service::new(StoringHandler::default(), Limits::default());
         let messages: [&[u8]; 4] = [b"one", b"\0\xff\xfe", b"", &[b'x'; 70_000]];
         let frame = written("Log", kind, is_strict, |protocol| {
             put_unknown(protocol)?;
@@ -217,7 +217,7 @@ fn what_thrift_writes_is_read() {
 #[test]
 fn what_is_missing_is_empty() {
     let check = |expected: usize, arguments: fn(&mut dyn TOutputProtocol) -> thrift::Result<()>| {
-        let service = Service::new(Kept::default(), Limits::default());
+        let service = Service::new(StoringHandler::default(), Limits::default());
         answer(&service, &written("Log", TMessageType::Call, true, arguments));
         assert_eq!(service.handler().entries.lock().expect("no panic").len(), expected);
     };
@@ -255,7 +255,10 @@ fn reading<R>(
 
 #[test]
 fn thrift_reads_what_is_answered() {
-    let service = Service::new(Kept { is_full: true, ..Kept::default() }, Limits::default());
+    let service = Service::new(
+        StoringHandler { is_full: true, ..StoringHandler::default() },
+        Limits::default(),
+    );
     let ask = |name: &str, arguments: &[&[u8]]| {
         answer(
             &service,
@@ -304,14 +307,14 @@ fn thrift_reads_what_is_answered() {
 #[test]
 fn what_is_one_way_is_never_answered() {
     for kind in [TMessageType::Call, TMessageType::OneWay] {
-        let service = Service::new(Kept::default(), Limits::default());
+        let service = Service::new(StoringHandler::default(), Limits::default());
         for name in ["reinitialize", "shutdown"] {
             assert!(answer(&service, &written(name, kind, true, |_| Ok(()))).is_empty());
         }
         let told = service.handler().told.lock().expect("no panic");
         assert_eq!(told[..], ["reinitialize", "shutdown"]);
     }
-    let service = Service::new(Kept::default(), Limits::default());
+    let service = Service::new(StoringHandler::default(), Limits::default());
     for name in ["getStatus", "noSuchMethod"] {
         assert!(
             answer(&service, &written(name, TMessageType::OneWay, true, |_| Ok(()))).is_empty()
@@ -332,7 +335,7 @@ fn exception(reply: &[u8]) -> (i32, String) {
 /// Finagle calls an unknown method and keeps using the connection.
 #[test]
 fn unknown_methods_are_exceptions() {
-    let service = Service::new(Kept::default(), Limits::default());
+    let service = Service::new(StoringHandler::default(), Limits::default());
     let name = "__can__finagle__trace__v3__";
     let reply = answer(&service, &written(name, TMessageType::Call, true, put_unknown));
     assert_eq!(exception(&reply), (1, format!("there is no method {name}")));
@@ -342,7 +345,8 @@ fn unknown_methods_are_exceptions() {
 /// connection.
 #[test]
 fn bad_arguments_are_exceptions_with_their_byte() {
-    let service = Service::new(Kept::default(), Limits { entries_max: 2, ..Limits::default() });
+    let service =
+        Service::new(StoringHandler::default(), Limits { entries_max: 2, ..Limits::default() });
     let whole = &hex(STRICT)[4..];
     let (_, arguments_at) = Header::read(whole).expect("a header");
     for cut in 0..whole.len() {
@@ -379,7 +383,7 @@ fn bad_arguments_are_exceptions_with_their_byte() {
 /// Lengths are checked against the received bytes before anything is allocated.
 #[test]
 fn options_are_bounded() {
-    let service = Service::new(Kept::default(), Limits::default());
+    let service = Service::new(StoringHandler::default(), Limits::default());
     let value = [b'v'; 1000];
     let mut refused = 0;
     for number in 0..100_u8 {

@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// State of the handler that a test can observe.
 #[derive(Default)]
-struct Seen {
+struct Observations {
     count: AtomicUsize,
     bytes: AtomicUsize,
     tries_later: AtomicBool,
@@ -27,7 +27,7 @@ struct Seen {
 }
 
 struct Counting {
-    seen: Arc<Seen>,
+    seen: Arc<Observations>,
     /// Each call reports its start and waits until the test lets it continue.
     gate: Option<(Sender<()>, Mutex<Receiver<()>>)>,
 }
@@ -56,8 +56,8 @@ impl Handler for Counting {
     }
 }
 
-fn start(options: ServerOptions) -> (Running<Counting>, Arc<Seen>) {
-    let seen = Arc::new(Seen::default());
+fn start(options: ServerOptions) -> (Running<Counting>, Arc<Observations>) {
+    let seen = Arc::new(Observations::default());
     let server = Server::bind("127.0.0.1:0", options).expect("a port");
     let handler = Counting { seen: Arc::clone(&seen), gate: None };
     (server.start(handler).expect("a thread"), seen)
@@ -295,7 +295,7 @@ fn lengths_reserve_nothing() {
 /// A call in progress when the server stops is answered; later ones are refused.
 #[test]
 fn the_end_is_in_order() {
-    let seen = Arc::new(Seen::default());
+    let seen = Arc::new(Observations::default());
     let (begun, has_begun) = channel();
     let (go_on, may_go_on) = channel();
     let server = Server::bind("127.0.0.1:0", ServerOptions::default()).expect("a port");

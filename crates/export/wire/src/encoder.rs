@@ -24,7 +24,7 @@ pub struct Batch {
     writer: BatchWriter,
 }
 
-/// Progress of writer a batch.
+/// Progress of writing a batch.
 #[derive(Debug)]
 struct BatchWriter {
     /// Start of the batch in the buffer.

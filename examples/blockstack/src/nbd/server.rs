@@ -50,7 +50,7 @@ enum StorageConnection {
     Memory(Memory),
 }
 
-/// ClientState of a client.
+/// State of a client.
 struct ClientState {
     phase: Phase,
     request_count: usize,

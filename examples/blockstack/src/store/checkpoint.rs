@@ -258,7 +258,7 @@ mod tests {
         assert_eq!((store.read(1), store.read(2)), (b"new.".to_vec(), b"2222".to_vec()));
     }
 
-    /// FullFile files are removed, but only once their changes are in the objects.
+    /// Full files are removed, but only once their changes are in the objects.
     #[test]
     fn full_files_go() {
         let scratch = Scratch::new("blockstack-full");

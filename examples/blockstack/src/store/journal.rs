@@ -40,7 +40,7 @@ pub(super) struct Record<'a> {
 
 /// Result of reading a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct ReadSummary {
     pub(super) records: u64,
     /// True if the file ends with something other than a record.
     pub(super) is_torn: bool,
@@ -82,8 +82,8 @@ pub(super) fn read(
     input: &mut impl Read,
     mut next_number: Option<u64>,
     mut found: impl FnMut(Record<'_>) -> io::Result<()>,
-) -> io::Result<Found> {
-    let mut read = Found::default();
+) -> io::Result<ReadSummary> {
+    let mut read = ReadSummary::default();
     let mut header = [0; HEADER_SIZE];
     let mut payload = Vec::new();
     loop {
@@ -139,7 +139,7 @@ fn read_up_to(input: &mut impl Read, room: &mut [u8]) -> io::Result<usize> {
 mod tests {
     use super::*;
 
-    type Owned = (u64, u64, u32, Option<Vec<u8>>, u32);
+    type ExampleRecord = (u64, u64, u32, Option<Vec<u8>>, u32);
 
     /// Three records, and the offsets of their ends.
     fn example() -> (Vec<u8>, Vec<usize>) {
@@ -154,7 +154,7 @@ mod tests {
         (bytes, ends)
     }
 
-    fn all(bytes: &[u8]) -> (Vec<Owned>, Found) {
+    fn all(bytes: &[u8]) -> (Vec<ExampleRecord>, ReadSummary) {
         let mut records = Vec::new();
         let read = read(&mut &bytes[..], Some(10), |record| {
             let bytes = match record.change {
@@ -172,13 +172,13 @@ mod tests {
     fn records_are_read_as_they_were_written() {
         let (bytes, _) = example();
         let (records, read) = all(&bytes);
-        assert_eq!(read, Found { records: 3, is_torn: false });
+        assert_eq!(read, ReadSummary { records: 3, is_torn: false });
         assert_eq!(records[0], (10, 0, 8, Some(b"hello".to_vec()), 5));
         assert_eq!(records[1], (11, 1, 8, None, 4096));
         // Zeros after the records are no damage.
         let longer = [&bytes[..], &[0; 30]].concat();
         assert_eq!(all(&longer).1, read);
-        assert_eq!(all(&[]).1, Found::default());
+        assert_eq!(all(&[]).1, ReadSummary::default());
     }
 
     /// A journal that is truncated anywhere yields the complete records before that, and nothing
@@ -218,7 +218,7 @@ mod tests {
     fn numbers_follow_each_other() {
         let (bytes, ends) = example();
         let gap = [&bytes[..ends[0]], &bytes[ends[1]..]].concat();
-        assert_eq!(all(&gap).1, Found { records: 1, is_torn: true });
-        assert_eq!(all(&bytes[ends[0]..]).1, Found { records: 0, is_torn: true });
+        assert_eq!(all(&gap).1, ReadSummary { records: 1, is_torn: true });
+        assert_eq!(all(&bytes[ends[0]..]).1, ReadSummary { records: 0, is_torn: true });
     }
 }

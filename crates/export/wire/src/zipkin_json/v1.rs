@@ -73,13 +73,16 @@ pub(crate) fn decode(
     })
 }
 
-/// Key order of endpoints, and the last endpoint of the span.
-type Hosts<'o, 't> = (&'o mut endpoint::Keys, HostCache<'t>);
+/// State of reading the endpoints of a span.
+struct EndpointState<'o, 't> {
+    order: &'o mut endpoint::Keys,
+    last: HostCache<'t>,
+}
 
 impl<'t> Reader<'t> {
     fn v1_span(&mut self, span: &mut V1Span<'t>, orders: &mut KeyOrders) -> Result<()> {
         let KeyOrders { span: order, annotation, binary, endpoint } = orders;
-        let hosts = &mut (endpoint, HostCache::default());
+        let endpoints = &mut EndpointState { order: endpoint, last: HostCache::default() };
         self.object(&span::NAMES, order, |reader, key| {
             match key {
                 span::TRACE_ID => span.trace_id = Some(reader.v1_trace_id().in_field("traceId")?),
@@ -89,10 +92,10 @@ impl<'t> Reader<'t> {
                 span::TIMESTAMP => span.start_ns = reader.optional_time().in_field("timestamp")?,
                 span::DURATION => span.duration_ns = reader.optional_time().in_field("duration")?,
                 span::ANNOTATIONS => {
-                    reader.v1_annotations(span, annotation, hosts).in_field("annotations")?;
+                    reader.v1_annotations(span, annotation, endpoints).in_field("annotations")?;
                 }
                 span::BINARY_ANNOTATIONS => {
-                    let read = reader.binary_annotations(span, binary, hosts);
+                    let read = reader.binary_annotations(span, binary, endpoints);
                     read.in_field("binaryAnnotations")?;
                 }
                 _ => span.debug = reader.flag().in_field("debug")?,
@@ -117,7 +120,7 @@ impl<'t> Reader<'t> {
         &mut self,
         span: &mut V1Span<'t>,
         order: &mut annotation::Keys,
-        hosts: &mut Hosts<'_, 't>,
+        endpoints: &mut EndpointState<'_, 't>,
     ) -> Result<()> {
         if self.null()? {
             return Ok(());
@@ -130,7 +133,7 @@ impl<'t> Reader<'t> {
                 match key {
                     annotation::TIMESTAMP => time_ns = Some(reader.time()?),
                     annotation::VALUE => value = Some(reader.text_or_number()?),
-                    _ => host = reader.host(hosts)?,
+                    _ => host = reader.host(endpoints)?,
                 }
                 Ok(())
             })?;
@@ -145,7 +148,7 @@ impl<'t> Reader<'t> {
         &mut self,
         span: &mut V1Span<'t>,
         order: &mut binary::Keys,
-        hosts: &mut Hosts<'_, 't>,
+        endpoints: &mut EndpointState<'_, 't>,
     ) -> Result<()> {
         if self.null()? {
             return Ok(());
@@ -158,7 +161,7 @@ impl<'t> Reader<'t> {
                 match key {
                     binary::KEY => name = Some(reader.text_or_number()?),
                     binary::VALUE => value = Some(reader.binary_value()?),
-                    _ => host = reader.host(hosts)?,
+                    _ => host = reader.host(endpoints)?,
                 }
                 Ok(())
             })?;
@@ -171,16 +174,16 @@ impl<'t> Reader<'t> {
 
     /// Reads an endpoint, which usually equals the one before.
     #[inline]
-    fn host(&mut self, (order, last): &mut Hosts<'_, 't>) -> Result<EndpointRef<'t>> {
+    fn host(&mut self, endpoints: &mut EndpointState<'_, 't>) -> Result<EndpointRef<'t>> {
         self.peek()?;
         let start = self.at();
-        if let Some((host, size)) = last.find(self.rest()) {
+        if let Some((host, size)) = endpoints.last.find(self.rest()) {
             self.go_to(start + size);
             return Ok(host);
         }
         let rest = self.rest();
-        let host = self.endpoint(order)?;
-        last.store(rest.get(..self.at() - start).unwrap_or_default(), host);
+        let host = self.endpoint(endpoints.order)?;
+        endpoints.last.store(rest.get(..self.at() - start).unwrap_or_default(), host);
         Ok(host)
     }
 
