@@ -1,6 +1,6 @@
-/* What the benches annotate with. The strings of one event always have 32 characters together;
- * with their five ends, a port of 4 bytes and three ids of 8 that makes a payload of 65 bytes.
- * The benches rely on it. */
+/* Annotations of the benches. The strings of one event always have 32 characters in total; with five
+ * terminators, a port of 4 bytes and three ids of 8 bytes, the payload is 65 bytes. The benches rely
+ * on it. */
 #ifndef BLKKIN_BENCH_ANNOTATIONS_H
 #define BLKKIN_BENCH_ANNOTATIONS_H
 
@@ -9,7 +9,7 @@ struct annotation {
 	int port;
 };
 
-/* Four, so that an event is not like the one before. */
+/* Four annotations, so that consecutive events differ. */
 enum { ANNOTATIONS = 4 };
 
 static const struct annotation annotations[ANNOTATIONS] = {

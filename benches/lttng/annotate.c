@@ -1,4 +1,4 @@
-/* Records annotations as fast as it can: `annotate THREADS EVENTS`, EVENTS in all. */
+/* Records annotations as fast as possible: `annotate THREADS EVENTS`, with the total number of events. */
 #define _GNU_SOURCE
 #define LTTNG_UST_TRACEPOINT_CREATE_PROBES
 #define LTTNG_UST_TRACEPOINT_DEFINE
@@ -21,15 +21,15 @@ static void *annotate(void *argument)
 	const struct work *work = argument;
 	cpu_set_t cpus;
 
-	/* A processor each, so that their streams are equally long. If that is refused, they are
-	 * not, and nothing else changes. */
+	/* One processor for each thread, so that their streams are equally long. If this fails, only the
+	 * lengths differ. */
 	CPU_ZERO(&cpus);
 	CPU_SET(work->number % sysconf(_SC_NPROCESSORS_ONLN), &cpus);
 	pthread_setaffinity_np(pthread_self(), sizeof(cpus), &cpus);
 
 	for (long i = 0; i < work->events; i++) {
 		const struct annotation *a = &annotations[i % ANNOTATIONS];
-		/* Four annotations a span, four spans a request. */
+		/* Four annotations per span, four spans per request. */
 		long trace = (work->number << 40) + i / 16 + 1;
 		long span = (work->number << 40) + i / 4 + 1;
 

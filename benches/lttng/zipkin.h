@@ -1,5 +1,5 @@
-/* The annotation event that the benches record: one key and value of one span.
- * Provider and field names are those that existing instrumented programs use. */
+/* The annotation event of the benches: one key and value of a span. Provider and field names are
+ * those of existing instrumented programs. */
 #undef LTTNG_UST_TRACEPOINT_PROVIDER
 #define LTTNG_UST_TRACEPOINT_PROVIDER zipkin
 

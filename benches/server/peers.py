@@ -1,11 +1,12 @@
-"""Asks databases what a server is asked, on the same spans: those of its Parquet files, as they lie.
+"""Queries databases with the questions of the server bench, on the same spans: those of its Parquet files.
 
     peers.py WHO QUESTIONS FILES ROOM
 
-WHO is duckdb (a table of its own), duckdb-parquet (the files themselves) or chdb (a MergeTree with a bloom filter on the
-ids of requests). FILES is where the Parquet files are, ROOM a folder: an empty one is loaded, and what is in another is
-used again. A line of JSON says what that took. Then each line `FROM TO` on standard input asks those of the QUESTIONS, and is answered with a line: a list of
-[kind, nanoseconds, how much was found].
+WHO is duckdb (its own table), duckdb-parquet (the files themselves) or chdb (a MergeTree with a Bloom filter on
+trace ids). FILES is the folder of the Parquet files. ROOM is the database's folder: if it is empty, the spans are
+loaded into it, otherwise its contents are reused. A line of JSON reports the cost of loading. Then each line
+`FROM TO` on standard input selects a range of QUESTIONS, whose results are printed as a line: a list of
+[kind, nanoseconds, number of results].
 """
 
 import json
@@ -18,7 +19,7 @@ SHARES = [0.5, 0.75, 0.9, 0.95, 0.99, 0.999]
 
 
 def size_of(folder):
-    """Bytes of all files below it."""
+    """Total size of all files below a folder."""
     walk = os.walk(folder)
     return sum(os.path.getsize(os.path.join(at, name)) for at, _, names in walk for name in names)
 
@@ -37,7 +38,7 @@ class DuckDb:
         self.connection = duckdb.connect(path if owns else ":memory:")
         source = f"read_parquet({quoted(files + '/**/*.parquet')})"
         if owns and not is_loaded:
-            # In order of time its statistics of blocks help most.
+            # Statistics of blocks are most selective in time order.
             self.connection.execute(f"CREATE TABLE spans AS SELECT * FROM {source} ORDER BY start_time")
             self.connection.execute("CHECKPOINT")
         elif not owns:
@@ -52,7 +53,7 @@ class DuckDb:
         return size_of(self.room)
 
     def moment(self, ns):
-        """A literal of the column's own type, so that statistics can be used."""
+        """A literal of the column's type, so that statistics apply."""
         if self.time_type == "TIMESTAMP_NS":
             return f"make_timestamp_ns({ns})"
         return f"make_timestamp({ns // 1000})::{self.time_type}"
@@ -93,7 +94,7 @@ class ChDb:
         return int(self.run("SELECT count() FROM spans")[0][0])
 
     def bytes(self):
-        """Of what is in use: what was merged is kept for a while."""
+        """Size of the active parts; merged ones are kept for a while."""
         parts = "SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND database = 'bench'"
         return int(self.run(parts)[0][0])
 
@@ -115,7 +116,7 @@ def sql(peer, question):
     start, end = peer.moment(question["start_ns"]), peer.moment(question["end_ns"])
     window = f"start_time >= {start} AND start_time <= {end}"
     if kind == "dependencies":
-        # What calls say of who is called: less than what our server works out, and no join.
+        # Only what client spans record about the remote side: less than our server computes, and no join.
         failed = "CASE WHEN error THEN 1 ELSE 0 END"
         return (
             f"SELECT service, remote_service, count(*), sum({failed}) FROM spans "
@@ -137,7 +138,7 @@ def sql(peer, question):
 
 
 def amount(kind, rows):
-    """As the server says it: of percentiles, how many spans they are of."""
+    """Number of results as counted for the server; for percentiles, the number of spans."""
     counts = {"percentiles": 0, "percentiles of each": 2}
     return sum(int(row[counts[kind]]) for row in rows) if kind in counts else len(rows)
 

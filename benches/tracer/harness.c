@@ -1,7 +1,7 @@
-/* Runs one loop of a program's table in threads, and prints what an operation costs as one line of
- * JSON: `PROGRAM KIND OPERATIONS THREADS WARM_UP`. OPERATIONS are in all; WARM_UP are made before,
- * by the main thread on each processor, so that no page of the buffers is touched for the first
- * time while the clock runs. Start at main(). */
+/* Runs a loop of a program in threads, and prints the cost of an operation as one line of JSON:
+ * `PROGRAM KIND OPERATIONS THREADS WARM_UP`. OPERATIONS is the total number. The main thread makes
+ * WARM_UP operations on each processor before, so that no page of the buffers is touched for the
+ * first time during the measurement. Start at main(). */
 #define _GNU_SOURCE
 #include "harness.h"
 
@@ -15,15 +15,15 @@
 
 enum { THREADS_MAX = 64 };
 
-/* So many that the loop alone takes some milliseconds. */
+/* Number of operations of the empty loop, which takes some milliseconds. */
 static const long LOOP_OPERATIONS = 4 * 1000 * 1000;
 
-/* A warm-up is made in portions with pauses, in which readers of the buffers can empty them. */
+/* Number of portions of a warm-up. Pauses in between let readers empty the buffers. */
 enum { PORTIONS = 8 };
 static const useconds_t PAUSE_US = 5 * 1000;
 
-/* What a thread makes before the clock runs: its stack and what the tracers have for it are touched for
- * the first time then, which is no cost of an event. */
+/* Number of operations of a thread before the measurement: they touch its stack and the tracer's memory
+ * for the first time, which is no cost of an event. */
 enum { FIRST_OPERATIONS = 64 };
 
 struct thread {
@@ -48,7 +48,7 @@ static void run_on(long processor)
 {
 	cpu_set_t set;
 
-	/* If this is refused, threads wander, and nothing else changes. */
+	/* If this fails, threads move between processors, which only adds noise. */
 	CPU_ZERO(&set);
 	CPU_SET(processor, &set);
 	pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
@@ -114,7 +114,7 @@ static int measure(const struct kind *kind, long operations, long threads, long 
 		wall_ns += all[i].wall_ns;
 		cpu_ns += all[i].cpu_ns;
 	}
-	/* A thread's wall time for each of its own operations: with equal parts, the mean. */
+	/* Mean wall time of a thread for an operation; all threads have equal shares. */
 	printf("{\"kind\": \"%s\", \"threads\": %ld, \"operations\": %ld, \"events_tried\": %ld, "
 	       "\"wall_ns\": %.3f, \"cpu_ns\": %.3f, \"loop_ns\": %.3f}\n",
 	       kind->name, threads, operations,
@@ -124,7 +124,7 @@ static int measure(const struct kind *kind, long operations, long threads, long 
 	return 0;
 }
 
-/* Moves the strings to where the compiler cannot see them. */
+/* Moves the strings to memory that is opaque to the compiler. */
 static void hide_strings(void)
 {
 	argument_strings = HIDDEN((struct annotation *)malloc(sizeof(annotations)));
@@ -207,10 +207,10 @@ void floor_time(const struct work *work)
 		USE(ticks());
 }
 
-/* As large as LTTng's default buffer of a processor. */
+/* The size of LTTng's default buffer of a processor. */
 enum { FLOOR_BUFFER_SIZE = 512 << 10 };
 
-/* Inlined, so that the size is a constant, as an encoder of a fixed layout would have it. */
+/* Inlined, so that the size is a constant, as in an encoder of a fixed layout. */
 static inline __attribute__((always_inline)) void floor_bytes(const struct work *work, size_t size)
 {
 	char *buffer = HIDDEN((char *)malloc(FLOOR_BUFFER_SIZE));

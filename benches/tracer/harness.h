@@ -1,41 +1,41 @@
-/* What the programs of the tracer bench have in common: `harness.c` runs the loops, each program
- * brings a table of them, named for what they record. So tracers are measured by one clock, with
- * one set of arguments. */
+/* Common part of the tracer bench's programs: `harness.c` runs the loops, and each program provides a
+ * table of them, named by what they record. So all tracers are measured by one clock, with the same
+ * arguments. */
 #ifndef BLKKIN_BENCH_HARNESS_H
 #define BLKKIN_BENCH_HARNESS_H
 
 #include "annotations.h"
 
-/* A thread's part. */
+/* A thread's share of the operations. */
 struct work {
-	/* Of the thread, from 0. */
+	/* Number of the thread, from 0. */
 	long thread;
-	/* The first operation's number. Those of warm-ups are below 0. */
+	/* Number of the first operation; those of warm-ups are negative. */
 	long start;
-	/* How many operations. */
+	/* Number of operations. */
 	long count;
 };
 
 struct kind {
 	const char *name;
-	/* Records one operation after the other. */
+	/* Records the operations. */
 	void (*record)(const struct work *work);
-	/* The same loop with the same arguments, but nothing is recorded. */
+	/* The same loop with the same arguments, without recording. */
 	void (*loop)(const struct work *work);
-	/* How many events an operation is. */
+	/* Number of events in an operation. */
 	int events;
 };
 
 /* The program's table; ends with a kind without a name. */
 extern const struct kind kinds[];
 
-/* What the program does before all else, when there are argument strings. */
+/* Initialization of the program, called once the argument strings exist. */
 void prepare(void);
 
 #define OPERATIONS(work, i) \
 	for (long i = (work)->start, end = i + (work)->count; i < end; i++)
 
-/* Makes the compiler believe that it knows nothing of what the pointer points to. */
+/* Makes the memory behind a pointer opaque to the compiler. */
 #define HIDDEN(pointer)                                              \
 	({                                                           \
 		__typeof__(pointer) hidden = (pointer);              \
@@ -43,10 +43,10 @@ void prepare(void);
 		hidden;                                              \
 	})
 
-/* Makes the compiler believe that the value is needed. */
+/* Makes the compiler compute the value. */
 #define USE(value) __asm__ volatile("" : : "r"(value) : "memory")
 
-/* The annotations, in memory of which the compiler knows nothing. */
+/* The annotations, in memory that is opaque to the compiler. */
 extern struct annotation *argument_strings;
 
 struct ids {
@@ -58,7 +58,7 @@ static inline const struct annotation *annotation_of(long i)
 	return HIDDEN(&argument_strings[i & (ANNOTATIONS - 1)]);
 }
 
-/* Four annotations a span, four spans a request. */
+/* Four annotations per span, four spans per request. */
 static inline struct ids ids_of(const struct work *work, long i)
 {
 	long first = work->thread << 40;
@@ -67,11 +67,11 @@ static inline struct ids ids_of(const struct work *work, long i)
 	return (struct ids){ first + i / 16 + 1, span, i / 4 % 4 ? span - 1 : 0 };
 }
 
-/* Loops that record nothing, for `struct kind`. */
+/* Loops without recording, for `struct kind`. */
 void loop_of_numbers(const struct work *work);
 void loop_of_annotations(const struct work *work);
 
-/* The least that recording can cost: the time, and so many bytes with the time among them. */
+/* The minimal cost of recording: reading the clock, and storing bytes that include the time. */
 void floor_time(const struct work *work);
 void floor_16_bytes(const struct work *work);
 void floor_75_bytes(const struct work *work);

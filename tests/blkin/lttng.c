@@ -1,5 +1,5 @@
-/* As much of blkin as program.c uses, with LTTng's tracepoints behind it as blkin has them: what that
- * program's trace looked like before there was BlkKin. Ids are counted, which LTTng does not see. */
+/* The part of blkin that program.c uses, implemented with LTTng's tracepoints as in blkin: it shows the
+ * program's trace before BlkKin existed. Ids are counted, which makes no difference to LTTng. */
 #define blkkin_enabled_levels levels_of_the_header
 #include <blkkin.h>
 #undef blkkin_enabled_levels

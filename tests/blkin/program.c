@@ -1,5 +1,5 @@
-/* A program that was written for blkin: `program ROUNDS` says what happens in ROUNDS requests by all of
- * blkin's ways, and prints how many events that are. See lttng.c for the other library behind it. */
+/* A program written for blkin: `program ROUNDS` records ROUNDS requests with all functions of blkin, and
+ * prints the number of events. lttng.c is the other library that it can be linked to. */
 #include <zipkin_c.h>
 
 #include <stdio.h>
@@ -7,8 +7,8 @@
 
 static int events;
 
-/* What readers of traces must not get wrong. Nothing empty, for which babeltrace2 2.0 may print the text
- * of an earlier event. */
+/* Strings that readers of traces must handle. None is empty, because babeltrace2 2.0 may print the text
+ * of an earlier event for it. */
 static const char *const texts[] = {
 	"plain", "gr\xc3\xb6\xc3\x9f" "e \"quoted\"", "line\nand\ttab", "back\\slash", "{ a = 1 }, b",
 	"0123456789abcdefghijklmnopqrstuvwxyz0123456789abcdefghijklmnopqrstuvwxyz0123456789",
@@ -35,7 +35,7 @@ static void serve(const struct blkin_endpoint *client, const struct blkin_endpoi
 	BLKIN_KEYVAL_INTEGER(&request, client, "length", number)
 	events += 3;
 
-	/* As from a message. */
+	/* As received with a message. */
 	blkin_get_trace_info(&request, &info);
 	blkin_init_child_info(&write, &info, osd, text);
 	blkin_init_timestamp_annotation(&annotation, text, NULL);

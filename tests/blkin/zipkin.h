@@ -1,4 +1,4 @@
-/* The tracepoints of blkin: provider, names, fields and levels as docs/blkin.md has them. */
+/* The tracepoints of blkin: provider, names, fields and levels as documented in docs/blkin.md. */
 #undef LTTNG_UST_TRACEPOINT_PROVIDER
 #define LTTNG_UST_TRACEPOINT_PROVIDER zipkin
 

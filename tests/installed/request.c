@@ -1,4 +1,4 @@
-/* A program in C, as <blkkin.h> has it: prints how many events it records. */
+/* A C program that uses <blkkin.h>; it prints the number of events that it records. */
 #include <blkkin.h>
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// A program in C++17, with BlkKin's own header and with blkin's: prints how many events it records.
+// A C++17 program that uses BlkKin's header and blkin's; it prints the number of events that it records.
 #include <blkkin.hpp>
 #include <ztracer.hpp>
 
@@ -21,7 +21,7 @@ int main()
 		request.keyval("object", "rb.1");
 		request.event(blkkin::server_recv);
 		request.end();
-		// A span has two of its own, and one for a trace id of 128 bits.
+		// A span has two events of its own, and one for a trace id of 128 bits.
 		events += 2 + 5;
 	}
 	std::printf("%d\n", events);

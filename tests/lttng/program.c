@@ -1,5 +1,5 @@
-/* A program for LTTng-UST to trace: `program ROUNDS` hits each tracepoint ROUNDS times, tells so,
- * waits for a line, and does it again, until its input ends. */
+/* A program for LTTng-UST to trace: `program ROUNDS` hits each tracepoint ROUNDS times, reports
+ * it, and waits for a line, until the end of its input. */
 
 #define LTTNG_UST_TRACEPOINT_CREATE_PROBES
 #define LTTNG_UST_TRACEPOINT_DEFINE
@@ -19,7 +19,7 @@ static void hit_all(int64_t n)
 
     lttng_ust_tracepoint(blkkin_sample, integers, n);
     lttng_ust_tracepoint(blkkin_sample, numbers, n * 0.5);
-    /* Never 0: for an empty text babeltrace2 2.0 may print that of an earlier event. */
+    /* Never 0: babeltrace2 2.0 may print the text of an earlier event for an empty one. */
     lttng_ust_tracepoint(blkkin_sample, texts, text, 1 + n % strlen(text));
     lttng_ust_tracepoint(blkkin_sample, lists, values, n % 6);
     lttng_ust_tracepoint(blkkin_sample, colors, n % 12);

@@ -1,4 +1,4 @@
-/* Tracepoints with one field of each kind that LTTng-UST has; see program.c. */
+/* Tracepoints with a field of each type of LTTng-UST; see program.c. */
 
 #undef LTTNG_UST_TRACEPOINT_PROVIDER
 #define LTTNG_UST_TRACEPOINT_PROVIDER blkkin_sample

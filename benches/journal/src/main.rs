@@ -1,8 +1,10 @@
-//! Writes records for a while, and prints what that cost, as JSON.
+//! Measures the cost of writing records, and prints it as JSON.
 //!
-//! - `journal DIRECTORY SECONDS THREADS RECORDS`: threads append so many records at once to a journal, and wait.
-//! - `appended FILE SECONDS BYTES`: by hand: so many bytes are appended to a file, which is made durable each time.
-//! - `overwritten FILE SECONDS BYTES`: the same in a file that has all its bytes already, the least that a disk asks.
+//!
+//! - `journal DIRECTORY SECONDS THREADS RECORDS`: each thread appends groups of records to a journal and
+//!   waits until they are durable.
+//! - `appended FILE SECONDS BYTES`: appends bytes to a plain file and syncs it each time.
+//! - `overwritten FILE SECONDS BYTES`: the same in a preallocated file, the minimum that the disk needs.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -19,16 +21,16 @@ use std::time::{Duration, Instant};
 
 const PAYLOAD_BYTES: usize = 200;
 
-/// By hand a file becomes no larger than this; then it begins anew.
+/// Maximum size of a plain file, after which it is started anew.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// How long each of the measured operations took, in nanoseconds, and what they were.
+/// Latencies of the operations in nanoseconds, and totals.
 struct Measured {
     latencies: Vec<u64>,
     elapsed: Duration,
     records: u64,
     bytes: u64,
-    /// How often the disk was asked to make something durable.
+    /// Number of syncs.
     groups: u64,
 }
 
@@ -86,7 +88,7 @@ fn journal(
     })
 }
 
-/// Appends, and waits until it is durable, again and again.
+/// Appends groups and waits for their durability until the time is over.
 fn append_for(
     journal: &Journal,
     seconds: Duration,

@@ -1,10 +1,10 @@
-//! What the program is to do: one JSON object, since all that starts it is another program.
+//! Arguments of the program: one JSON object, since only other programs start it.
 
 use crate::numbers::Numbers;
 use serde_json::Value;
 use std::time::Duration;
 
-/// What the program is to do.
+/// Arguments of the program.
 pub(crate) struct Arguments(Value);
 
 impl Arguments {
@@ -21,7 +21,7 @@ impl Arguments {
         self.0.get(name).and_then(Value::as_str).ok_or_else(|| format!("no text `{name}`"))
     }
 
-    /// A time that need not be there.
+    /// An optional time.
     pub(crate) fn seconds(&self, name: &str) -> Result<Option<Duration>, String> {
         let Some(value) = self.0.get(name).filter(|value| !value.is_null()) else {
             return Ok(None);

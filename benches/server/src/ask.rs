@@ -1,5 +1,6 @@
-//! Asks a server questions, on one connection, and says how long each answer took. Which questions, it is told in lines
-//! `FROM TO`, as others who are asked the same are, so that all of them can be asked in turn. Start at [`run`].
+//! Queries a server over one connection and measures the time of each answer. Lines `FROM TO` on
+//! standard input select the questions, so that several servers can be queried in turn. Start at
+//! [`run`].
 
 use crate::arguments::Arguments;
 use crate::http::{Connection, escape};
@@ -8,15 +9,15 @@ use std::error::Error;
 use std::io::{BufRead, Write};
 use std::time::Instant;
 
-/// Requests that a search is to find at most.
+/// Maximum number of requests in a search result.
 const LIMIT: u32 = 20;
 
-/// Whose questions are asked.
+/// The API to query.
 #[derive(Clone, Copy, PartialEq)]
 enum Api {
-    /// BlkKin's.
+    /// BlkKin's API.
     Own,
-    /// Zipkin's, which has none for percentiles.
+    /// Zipkin's API, which has no percentiles.
     Zipkin,
 }
 
@@ -36,7 +37,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         let range = line
             .split_once(' ')
             .and_then(|(from, to)| questions.get(from.parse().ok()?..to.parse().ok()?));
-        // Others are asked in between, and servers do not wait for long.
+        // Other servers are queried in between, and servers close idle connections.
         let mut connection = Connection::open(address)?;
         connection.get("/health")?;
         let mut answers = Vec::new();
@@ -51,7 +52,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The kind of the question, how long the answer took in nanoseconds, and how much was found.
+/// Returns the kind of the question, the time of the answer in nanoseconds, and the number of
+/// results.
 fn ask(
     connection: &mut Connection,
     api: Api,
@@ -71,7 +73,7 @@ fn ask(
     Ok(Some(json!([question["kind"], ns, found])))
 }
 
-/// What to get for a question; nothing where there is none for it.
+/// Path and query of a question; the inner `None` if the API has no such question.
 fn path(api: Api, question: &Value) -> Option<Option<String>> {
     let text = |name: &str| question[name].as_str();
     let number = |name: &str| question[name].as_u64();
@@ -118,7 +120,7 @@ fn path(api: Api, question: &Value) -> Option<Option<String>> {
     })
 }
 
-/// How much an answer has found: spans, requests or links.
+/// Number of results in an answer: spans, requests or links.
 fn count(answer: &Value) -> Option<u64> {
     let list = |value: &Value| value.as_array().map(|list| list.len() as u64);
     list(answer)

@@ -1,15 +1,15 @@
-//! Base64, written where it lies.
+//! Base64 encoder that writes to existing memory.
 
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// As text of its own.
+/// Encodes bytes to new memory.
 pub(crate) fn text(bytes: &[u8]) -> Vec<u8> {
     let mut text = vec![0; bytes.len().div_ceil(3) * 4];
     encode(bytes, &mut text);
     text
 }
 
-/// At the start of something that is as long at least.
+/// Encodes bytes to the start of `out`, which must be long enough.
 pub(crate) fn encode(bytes: &[u8], out: &mut [u8]) {
     for (group, out) in bytes.chunks(3).zip(out.chunks_exact_mut(4)) {
         let byte = |index: usize| u32::from(group.get(index).copied().unwrap_or(0));

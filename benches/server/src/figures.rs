@@ -1,21 +1,21 @@
-//! How long things took, and what processor time that was.
+//! Latencies and processor time.
 
 use nix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 
-/// What all threads of this process have had of its processors, in seconds.
+/// Processor time of all threads of this process, in seconds.
 pub(crate) fn own_cpu_seconds() -> f64 {
     clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)
         .map_or(0.0, |time| time.tv_sec() as f64 + time.tv_nsec() as f64 / 1e9)
 }
 
-/// The least of sorted figures that so many in a hundred do not exceed.
+/// The percentile of sorted figures: the least one that `percent` per cent do not exceed.
 pub(crate) fn percentile(sorted: &[u64], percent: usize) -> u64 {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted.get(rank - 1).copied().unwrap_or_default()
 }
 
-/// Latencies for machines.
+/// Latencies as JSON.
 pub(crate) fn latencies(mut ns: Vec<u64>) -> Value {
     ns.sort_unstable();
     let at = |percent| percentile(&ns, percent);

@@ -1,5 +1,5 @@
-//! What a store has on disk: bytes, by what kind of file they are in, and the spans that Parquet files say they have.
-//! Start at [`run`].
+//! Disk usage of a store: bytes by kind of file, and the numbers of spans in the metadata of
+//! Parquet files. Start at [`run`].
 
 use crate::arguments::Arguments;
 use serde_json::{Value, json};
@@ -8,22 +8,22 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-/// Metadata of a file of spans is not longer.
+/// Maximum size of a Parquet file's metadata.
 const FOOTER_BYTES_MAX: u64 = 256 << 20;
 
 #[derive(Default)]
-struct Sum {
+struct DiskUsage {
     files: u64,
     spans: u64,
-    /// As long as the files are.
+    /// Total size of the Parquet files.
     parquet_bytes: u64,
     index_bytes: u64,
-    /// Journal, manifest and all else, as much as the disk has of it.
+    /// Allocated size of the journal, the manifest and all other files.
     other_bytes: u64,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Value, Box<dyn Error>> {
-    let mut sum = Sum::default();
+    let mut sum = DiskUsage::default();
     walk(Path::new(arguments.text("directory")?), &mut sum)?;
     Ok(json!({
         "files": sum.files,
@@ -34,10 +34,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Value, Box<dyn Error>> {
     }))
 }
 
-fn walk(directory: &Path, sum: &mut Sum) -> Result<(), Box<dyn Error>> {
+fn walk(directory: &Path, sum: &mut DiskUsage) -> Result<(), Box<dyn Error>> {
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
-        // What is merged meanwhile is gone, and that is well.
+        // A file may have been merged and removed meanwhile.
         let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
         if metadata.is_dir() {
             walk(&path, sum)?;
@@ -59,7 +59,7 @@ fn walk(directory: &Path, sum: &mut Sum) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// How many rows a Parquet file has; nothing if it is not whole.
+/// Number of rows of a Parquet file; `None` if the file is incomplete.
 fn rows(file: &File) -> Option<u64> {
     let size = file.metadata().ok()?.len();
     let mut end = [0; 8];
@@ -72,9 +72,9 @@ fn rows(file: &File) -> Option<u64> {
     rows_of(&footer)
 }
 
-/// `FileMetaData` in thrift's compact protocol, of which the third field counts rows.
+/// Reads the row count, the third field of `FileMetaData`, in thrift's compact protocol.
 fn rows_of(footer: &[u8]) -> Option<u64> {
-    let mut compact = Compact { bytes: footer, depth: 0 };
+    let mut compact = CompactReader { bytes: footer, depth: 0 };
     let mut id = 0;
     loop {
         let kind = compact.field(&mut id)?;
@@ -86,15 +86,15 @@ fn rows_of(footer: &[u8]) -> Option<u64> {
     }
 }
 
-/// A reader of thrift's compact protocol.
-struct Compact<'b> {
+/// Reader of thrift's compact protocol.
+struct CompactReader<'b> {
     bytes: &'b [u8],
     depth: u32,
 }
 
 const DEPTH_MAX: u32 = 32;
 
-impl Compact<'_> {
+impl CompactReader<'_> {
     fn byte(&mut self) -> Option<u8> {
         let (&first, rest) = self.bytes.split_first()?;
         self.bytes = rest;
@@ -118,7 +118,7 @@ impl Compact<'_> {
         Some((number >> 1) as i64 ^ -((number & 1) as i64))
     }
 
-    /// The type of the next field, 0 at the end; and its number.
+    /// Reads the type and number of the next field; the type is 0 at the end.
     fn field(&mut self, id: &mut i64) -> Option<u8> {
         let byte = self.byte()?;
         let kind = byte & 15;
@@ -142,7 +142,7 @@ impl Compact<'_> {
             return None;
         }
         match kind {
-            // A field that is true or false is its type alone.
+            // The type of a boolean field is its value.
             1 | 2 => {}
             3 => self.pass(1)?,
             4..=6 => drop(self.number()?),
@@ -181,7 +181,8 @@ impl Compact<'_> {
 mod tests {
     use super::*;
 
-    /// Version 1; a schema of two elements, of which one has a name, a list and a bytes field; 300 rows.
+    /// Version 1; a schema of two elements, of which one has a name, a list and a bytes field; 300
+    /// rows.
     const FOOTER: [u8; 24] = [
         0x15, 2, // field 1, i32: 1
         0x19, 0x2c, // field 2, a list of 2 structures

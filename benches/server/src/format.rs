@@ -1,11 +1,11 @@
-//! The ways in which spans are sent, and how ids and times look in each. Start at [`Format`].
+//! Formats and transports of spans, and their encodings of ids and times. Start at [`Format`].
 
 use crate::base64;
 use blkkin_model::{Held, Span};
 use blkkin_wire::Encoder;
 use std::ops::Range;
 
-/// A way in which spans are sent.
+/// A format with its transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     ZipkinJson,
@@ -15,33 +15,33 @@ pub(crate) enum Format {
     Scribe,
 }
 
-/// How a number is written, in a fixed number of bytes.
+/// Encoding of a number, with a fixed size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum NumberEncoding {
     /// 16 hexadecimal digits.
     Hex,
-    /// 8 bytes, the highest first.
+    /// 8 bytes, big-endian.
     Big,
     /// Nanoseconds as 16 decimal digits of microseconds.
     DecimalMicros,
-    /// Nanoseconds as 8 bytes of microseconds, the highest first.
+    /// Nanoseconds as 8 bytes of microseconds, big-endian.
     BigMicros,
-    /// Nanoseconds as 8 bytes of microseconds, the lowest first.
+    /// Nanoseconds as 8 bytes of microseconds, little-endian.
     LittleMicros,
-    /// 8 bytes, the lowest first.
+    /// 8 bytes, little-endian.
     Little,
 }
 
-/// A batch.
-pub(crate) struct Encoded {
-    /// As it is sent.
+/// An encoded batch.
+pub(crate) struct EncodedBatch {
+    /// The bytes that are sent.
     pub(crate) bytes: Vec<u8>,
-    /// Of Scribe: all messages before they are base64.
+    /// For Scribe: all messages before base64.
     pub(crate) unpacked: Vec<u8>,
     pub(crate) messages: Vec<Message>,
 }
 
-/// Of Scribe: where a message is among those that are unpacked, and where its base64 begins.
+/// For Scribe: range of a message in `unpacked`, and offset of its base64 in `bytes`.
 pub(crate) type Message = (Range<usize>, usize);
 
 impl Format {
@@ -67,24 +67,24 @@ impl Format {
         Format::ALL.into_iter().find(|format| format.name() == name)
     }
 
-    pub(crate) fn id_form(self) -> Form {
+    pub(crate) fn id_form(self) -> NumberEncoding {
         match self {
-            Format::ZipkinJson => Form::Hex,
-            _ => Form::Big,
+            Format::ZipkinJson => NumberEncoding::Hex,
+            _ => NumberEncoding::Big,
         }
     }
 
-    pub(crate) fn time_form(self) -> Form {
+    pub(crate) fn time_form(self) -> NumberEncoding {
         match self {
-            Format::ZipkinJson => Form::DecimalMicros,
-            Format::ZipkinProto => Form::LittleMicros,
-            Format::OtlpHttp | Format::OtlpGrpc => Form::Little,
-            Format::Scribe => Form::BigMicros,
+            Format::ZipkinJson => NumberEncoding::DecimalMicros,
+            Format::ZipkinProto => NumberEncoding::LittleMicros,
+            Format::OtlpHttp | Format::OtlpGrpc => NumberEncoding::Little,
+            Format::Scribe => NumberEncoding::BigMicros,
         }
     }
 
-    /// A batch, with all headers that go with it.
-    pub(crate) fn encode(self, spans: &[&Span], host: &str) -> Encoded {
+    /// Encodes a batch, including the headers of the transport.
+    pub(crate) fn encode(self, spans: &[&Span], host: &str) -> EncodedBatch {
         let held: Vec<Held<'_>> = spans.iter().map(|span| span.hold()).collect();
         let encode = |format, held: &[Held<'_>]| {
             let mut body = Vec::new();
@@ -93,7 +93,7 @@ impl Format {
             encoder.finish();
             body
         };
-        let plain = |bytes| Encoded { bytes, unpacked: Vec::new(), messages: Vec::new() };
+        let plain = |bytes| EncodedBatch { bytes, unpacked: Vec::new(), messages: Vec::new() };
         let post =
             |path, kind, body: Vec<u8>| plain([post(path, kind, host, body.len()), body].concat());
         match self {
@@ -131,16 +131,16 @@ fn post(path: &str, kind: &str, host: &str, len: usize) -> Vec<u8> {
     .into_bytes()
 }
 
-/// The category that spans go in.
+/// Category of the Scribe messages.
 const CATEGORY: &[u8] = b"zipkin";
 
-/// Scribe's `Log`, a message for each span: framed, in thrift's strict binary protocol.
-fn log_call(messages: impl ExactSizeIterator<Item = Vec<u8>>) -> Encoded {
+/// Encodes Scribe's `Log` with a message for each span: framed, in thrift's strict binary protocol.
+fn log_call(messages: impl ExactSizeIterator<Item = Vec<u8>>) -> EncodedBatch {
     let sized = |bytes: &mut Vec<u8>, text: &[u8]| {
         bytes.extend_from_slice(&(text.len() as u32).to_be_bytes());
         bytes.extend_from_slice(text);
     };
-    // The frame's length comes last. Then: a call of version 1, its name, and its number.
+    // The frame's length is set last. Then: a call of version 1, its name and its sequence number.
     let mut bytes = vec![0, 0, 0, 0, 0x80, 1, 0, 1];
     sized(&mut bytes, b"Log");
     bytes.extend_from_slice(&[0, 0, 0, 0]);
@@ -163,35 +163,39 @@ fn log_call(messages: impl ExactSizeIterator<Item = Vec<u8>>) -> Encoded {
     bytes.push(0);
     let len = (bytes.len() - 4) as u32;
     bytes[..4].copy_from_slice(&len.to_be_bytes());
-    Encoded { bytes, unpacked, messages: places }
+    EncodedBatch { bytes, unpacked, messages: places }
 }
 
-impl Form {
-    /// How many bytes it takes.
+impl NumberEncoding {
+    /// Size of the encoding in bytes.
     pub(crate) fn len(self) -> usize {
         match self {
-            Form::Hex | Form::DecimalMicros => 16,
-            Form::Big | Form::BigMicros | Form::LittleMicros | Form::Little => 8,
+            NumberEncoding::Hex | NumberEncoding::DecimalMicros => 16,
+            NumberEncoding::Big
+            | NumberEncoding::BigMicros
+            | NumberEncoding::LittleMicros
+            | NumberEncoding::Little => 8,
         }
     }
 
-    /// Writes a number there, and returns how long it is.
+    /// Writes a number at an offset and returns its size.
     pub(crate) fn write(self, value: u64, bytes: &mut [u8], at: usize) -> usize {
         let len = self.len();
         let out = &mut bytes[at..at + len];
         match self {
-            Form::Hex => hex(value, out),
-            Form::DecimalMicros => decimal(value / 1000, out),
-            Form::Big => out.copy_from_slice(&value.to_be_bytes()),
-            Form::BigMicros => out.copy_from_slice(&(value / 1000).to_be_bytes()),
-            Form::LittleMicros => out.copy_from_slice(&(value / 1000).to_le_bytes()),
-            Form::Little => out.copy_from_slice(&value.to_le_bytes()),
+            NumberEncoding::Hex => hex(value, out),
+            NumberEncoding::DecimalMicros => decimal(value / 1000, out),
+            NumberEncoding::Big => out.copy_from_slice(&value.to_be_bytes()),
+            NumberEncoding::BigMicros => out.copy_from_slice(&(value / 1000).to_be_bytes()),
+            NumberEncoding::LittleMicros => out.copy_from_slice(&(value / 1000).to_le_bytes()),
+            NumberEncoding::Little => out.copy_from_slice(&value.to_le_bytes()),
         }
         len
     }
 }
 
-/// All 16 digits at once: each byte of a word is one, and those above 9 are moved on to the letters.
+/// Writes 16 digits, eight at once: each byte of a word is a digit, and those above 9 are shifted
+/// to the letters.
 fn hex(value: u64, out: &mut [u8]) {
     for (out, half) in out.chunks_exact_mut(8).zip([value >> 32, value & 0xffff_ffff]) {
         let mut digits = (half | half << 16) & 0x0000_ffff_0000_ffff;
@@ -218,19 +222,19 @@ mod tests {
 
     #[test]
     fn numbers_are_written_in_each_form() {
-        let check = |form: Form, value, expected: &[u8]| {
+        let check = |form: NumberEncoding, value, expected: &[u8]| {
             let mut bytes = [b'.'; 18];
             assert_eq!(form.write(value, &mut bytes, 1), expected.len());
             assert_eq!((&bytes[1..=expected.len()], bytes[0]), (expected, b'.'), "{form:?}");
             assert_eq!(bytes[expected.len() + 1], b'.');
         };
-        check(Form::Hex, 0x0123_4567_89ab_cdef, b"0123456789abcdef");
-        check(Form::Hex, 0xffff_9999_aaaa_0000, b"ffff9999aaaa0000");
-        check(Form::DecimalMicros, 1_700_000_000_123_456_000, b"1700000000123456");
-        check(Form::Big, 258, &[0, 0, 0, 0, 0, 0, 1, 2]);
-        check(Form::BigMicros, 258_000, &[0, 0, 0, 0, 0, 0, 1, 2]);
-        check(Form::LittleMicros, 258_000, &[2, 1, 0, 0, 0, 0, 0, 0]);
-        check(Form::Little, 258, &[2, 1, 0, 0, 0, 0, 0, 0]);
+        check(NumberEncoding::Hex, 0x0123_4567_89ab_cdef, b"0123456789abcdef");
+        check(NumberEncoding::Hex, 0xffff_9999_aaaa_0000, b"ffff9999aaaa0000");
+        check(NumberEncoding::DecimalMicros, 1_700_000_000_123_456_000, b"1700000000123456");
+        check(NumberEncoding::Big, 258, &[0, 0, 0, 0, 0, 0, 1, 2]);
+        check(NumberEncoding::BigMicros, 258_000, &[0, 0, 0, 0, 0, 0, 1, 2]);
+        check(NumberEncoding::LittleMicros, 258_000, &[2, 1, 0, 0, 0, 0, 0, 0]);
+        check(NumberEncoding::Little, 258, &[2, 1, 0, 0, 0, 0, 0, 0]);
     }
 
     #[test]

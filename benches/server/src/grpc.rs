@@ -1,6 +1,7 @@
-//! Sends batches as calls of OpenTelemetry's `TraceService/Export`, over one connection of HTTP/2. Start at [`send`].
+//! Sends batches as calls of OpenTelemetry's `TraceService/Export`, over one HTTP/2 connection.
+//! Start at [`send`].
 
-use crate::ingest::{PAUSE, Run, Said, Tally};
+use crate::run::{BatchAnswer, IngestRun, PAUSE, Tally};
 use crate::template::Template;
 use bytes::Bytes;
 use h2::client::SendRequest;
@@ -12,13 +13,13 @@ use tokio::task::LocalSet;
 
 const PATH: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 
-/// Codes of gRPC.
+/// gRPC status codes.
 const OK: &str = "0";
 const RESOURCE_EXHAUSTED: &str = "8";
 const UNAVAILABLE: &str = "14";
 
-/// Sends over one connection, several calls at a time.
-pub(crate) fn send(run: &Run, pool: Vec<Template>) -> Result<Tally, String> {
+/// Sends over one connection, with several calls in flight.
+pub(crate) fn send(run: &IngestRun, pool: Vec<Template>) -> Result<Tally, String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -27,10 +28,10 @@ pub(crate) fn send(run: &Run, pool: Vec<Template>) -> Result<Tally, String> {
     local.block_on(&runtime, connect(run, pool)).map_err(|why| format!("{}: {why}", run.host))
 }
 
-async fn connect(run: &Run, pool: Vec<Template>) -> Result<Tally, String> {
+async fn connect(run: &IngestRun, pool: Vec<Template>) -> Result<Tally, String> {
     let stream = TcpStream::connect(&run.host).await.map_err(|error| error.to_string())?;
     stream.set_nodelay(true).map_err(|error| error.to_string())?;
-    let (sender, connection) = h2::client::handshake(stream).await.map_err(told)?;
+    let (sender, connection) = h2::client::handshake(stream).await.map_err(text_of)?;
     let driver = tokio::task::spawn_local(connection);
     let (tally, pool) = (RefCell::new(Tally::default()), RefCell::new(pool));
     let calls = (0..run.in_flight()).map(|_| calls(run, sender.clone(), &pool, &tally));
@@ -39,7 +40,7 @@ async fn connect(run: &Run, pool: Vec<Template>) -> Result<Tally, String> {
     result.map(|()| tally.into_inner())
 }
 
-/// Polls all of them until the last has ended, or one has failed.
+/// Polls the futures until all have ended or one has failed.
 async fn all(futures: Vec<impl Future<Output = Result<(), String>>>) -> Result<(), String> {
     let mut running: Vec<_> = futures.into_iter().map(Box::pin).collect();
     std::future::poll_fn(|context| {
@@ -60,29 +61,31 @@ async fn all(futures: Vec<impl Future<Output = Result<(), String>>>) -> Result<(
     .await
 }
 
-/// One call after the other.
+/// Makes one call after another.
 async fn calls(
-    run: &Run,
+    run: &IngestRun,
     sender: SendRequest<Bytes>,
     pool: &RefCell<Vec<Template>>,
     tally: &RefCell<Tally>,
 ) -> Result<(), String> {
     let mut sender = sender;
     loop {
-        // The one that was used longest ago.
+        // The least recently used template.
         let mut template = pool.borrow_mut().remove(0);
         let Some(first) = run.next(&mut template) else { return Ok(()) };
         let (bytes, since) = (Bytes::copy_from_slice(template.bytes()), Instant::now());
         loop {
-            sender = sender.ready().await.map_err(told)?;
-            match call(&mut sender, &run.host, bytes.clone()).await.map_err(told)? {
-                Said::Taken => break,
-                Said::Busy if run.is_patient() => {
+            sender = sender.ready().await.map_err(text_of)?;
+            match call(&mut sender, &run.host, bytes.clone()).await.map_err(text_of)? {
+                BatchAnswer::Accepted => break,
+                BatchAnswer::Busy if run.is_patient() => {
                     tally.borrow_mut().refused();
                     tokio::time::sleep(PAUSE).await;
                 }
-                Said::Busy => return Err(format!("requests from {first} on are never taken")),
-                Said::Wrong(why) => return Err(why),
+                BatchAnswer::Busy => {
+                    return Err(format!("requests from {first} on are never taken"));
+                }
+                BatchAnswer::Error(why) => return Err(why),
             }
         }
         tally.borrow_mut().taken(run, &template, since);
@@ -90,7 +93,7 @@ async fn calls(
     }
 }
 
-fn told(error: h2::Error) -> String {
+fn text_of(error: h2::Error) -> String {
     error.to_string()
 }
 
@@ -98,7 +101,7 @@ async fn call(
     sender: &mut SendRequest<Bytes>,
     host: &str,
     bytes: Bytes,
-) -> Result<Said, h2::Error> {
+) -> Result<BatchAnswer, h2::Error> {
     let request = Request::post(format!("http://{host}{PATH}"))
         .header("content-type", "application/grpc")
         .header("te", "trailers")
@@ -114,16 +117,16 @@ async fn call(
         message.extend_from_slice(&part);
     }
     let trailers = body.trailers().await?.unwrap_or(head.headers);
-    Ok(said(&trailers, &message))
+    Ok(read_answer(&trailers, &message))
 }
 
-fn said(trailers: &HeaderMap, message: &[u8]) -> Said {
+fn read_answer(trailers: &HeaderMap, message: &[u8]) -> BatchAnswer {
     let text = |name: &str| trailers.get(name).and_then(|value| value.to_str().ok()).unwrap_or("");
     match text("grpc-status") {
-        // Five bytes before a message; one that says more tells of spans that were refused.
-        OK if message.len() <= 5 => Said::Taken,
-        RESOURCE_EXHAUSTED | UNAVAILABLE => Said::Busy,
-        code => Said::Wrong(format!("status {code}: {}", text("grpc-message"))),
+        // A message has a prefix of five bytes; a longer one reports refused spans.
+        OK if message.len() <= 5 => BatchAnswer::Accepted,
+        RESOURCE_EXHAUSTED | UNAVAILABLE => BatchAnswer::Busy,
+        code => BatchAnswer::Error(format!("status {code}: {}", text("grpc-message"))),
     }
 }
 
@@ -137,12 +140,12 @@ mod tests {
         let check = |code: &'static str, message: &[u8]| {
             let mut trailers = HeaderMap::new();
             trailers.insert("grpc-status", HeaderValue::from_static(code));
-            said(&trailers, message)
+            read_answer(&trailers, message)
         };
-        assert_eq!(check("0", &[0, 0, 0, 0, 0]), Said::Taken);
-        assert!(matches!(check("0", &[0, 0, 0, 0, 2, 10, 0]), Said::Wrong(_)));
-        assert_eq!(check("14", b""), Said::Busy);
-        assert!(matches!(check("3", b""), Said::Wrong(_)));
-        assert!(matches!(said(&HeaderMap::new(), b""), Said::Wrong(_)));
+        assert_eq!(check("0", &[0, 0, 0, 0, 0]), BatchAnswer::Accepted);
+        assert!(matches!(check("0", &[0, 0, 0, 0, 2, 10, 0]), BatchAnswer::Error(_)));
+        assert_eq!(check("14", b""), BatchAnswer::Busy);
+        assert!(matches!(check("3", b""), BatchAnswer::Error(_)));
+        assert!(matches!(read_answer(&HeaderMap::new(), b""), BatchAnswer::Error(_)));
     }
 }

@@ -1,14 +1,14 @@
-//! As much of HTTP/1.1 as a client needs that knows whom it talks to: a connection that is kept, on which several
-//! requests may be waiting for their answers. Start at [`Connection`].
+//! A minimal HTTP/1.1 client for known servers: one persistent connection with pipelined requests.
+//! Start at [`Connection`].
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-/// Nobody is waited for longer.
+/// Time limit of any wait.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Answers are not longer.
+/// Maximum size of an answer.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 
 /// A connection to a server.
@@ -57,7 +57,7 @@ impl Connection {
         }
     }
 
-    /// Reads so many bytes.
+    /// Reads exactly `size` bytes.
     pub(crate) fn exactly(&mut self, size: usize) -> io::Result<Vec<u8>> {
         while self.buffer.len() < size {
             self.more()?;
@@ -92,7 +92,8 @@ impl Connection {
     }
 }
 
-/// An answer at the start of these bytes, and how many they are; nothing if it is not there as a whole.
+/// Parses the answer at the start of the bytes and returns it with its size; `None` if it is
+/// incomplete.
 fn read(bytes: &[u8]) -> io::Result<Option<(Answer, usize)>> {
     let wrong = |what: &str| Err(io::Error::new(io::ErrorKind::InvalidData, what.to_owned()));
     let Some(head_len) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else {
@@ -144,7 +145,7 @@ fn chunked(bytes: &[u8]) -> io::Result<Option<(Vec<u8>, usize)>> {
     }
 }
 
-/// Part of an address, with all that could mean something else there in percent.
+/// Percent-encodes a part of a URL.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::new();
     for byte in text.bytes() {

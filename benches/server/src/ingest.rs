@@ -1,65 +1,21 @@
-//! Sends batches for a while, or so many spans, over several connections, and counts those that were acknowledged.
-//! Start at [`run`].
+//! Sends batches over several connections, for a given time or number of spans, and counts the
+//! acknowledged ones. Start at [`run`].
 
 use crate::arguments::Arguments;
 use crate::figures::{latencies, own_cpu_seconds};
 use crate::format::Format;
 use crate::http::Connection;
-use crate::numbers::{Counted, Numbers};
-use crate::pool::Source;
+use crate::run::{BatchAnswer, IngestRun, PAUSE, SLOT, Tally};
 use crate::template::Template;
 use crate::{grpc, pool};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::error::Error;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// How fine rates are told.
-const SLOT: Duration = Duration::from_millis(500);
-
-/// What was not taken is sent again after this time, and for so long.
-pub(crate) const PAUSE: Duration = Duration::from_millis(5);
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-
-/// What all connections have in common.
-pub(crate) struct Run {
-    pub(crate) format: Format,
-    pub(crate) host: String,
-    numbers: Numbers,
-    in_flight: usize,
-    /// No batch is begun after that.
-    until: Option<Duration>,
-    requests_end: u64,
-    start: Instant,
-    next_request: AtomicU64,
-    /// Batches are made up when they are sent, where it does not matter how long that takes.
-    is_new: bool,
-}
-
-/// What became of the batches of one connection.
-#[derive(Default)]
-pub(crate) struct Tally {
-    spans: u64,
-    bytes: u64,
-    refusals: u64,
-    latencies: Vec<u64>,
-    /// Acknowledged spans, by when that was.
-    slots: Vec<u64>,
-    last: Duration,
-}
-
-/// What a server says to a batch.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Said {
-    Taken,
-    /// It is to be sent again.
-    Busy,
-    Wrong(String),
-}
-
-/// A batch that is being sent, since when, and from which request on.
-struct Sent {
+/// A batch in flight, with its start time and first request.
+struct BatchInFlight {
     template: Template,
     first: u64,
     since: Instant,
@@ -72,7 +28,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Value, Box<dyn Error>> {
     let connections = arguments.number("connections")?.max(1);
     let in_flight = arguments.number("in_flight")?.max(1);
     let requests_a_batch = arguments.number("requests_a_batch")?.max(1);
-    // Each connection needs those that it is waiting for, and one more.
+    // Each connection needs a batch for each one in flight, and one more.
     let batches = arguments.number("batches")?.max(connections * (in_flight + 1));
     let mut pools: Vec<Vec<Template>> = (0..connections).map(|_| Vec::new()).collect();
     for (index, template) in
@@ -81,7 +37,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Value, Box<dyn Error>> {
         pools[index % connections as usize].push(template);
     }
     let first = arguments.number("first")?;
-    let run = Run {
+    let run = IngestRun {
         format,
         host,
         numbers: arguments.numbers()?,
@@ -111,68 +67,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Value, Box<dyn Error>> {
     Ok(summary(&tallies?, requests, cpu_seconds))
 }
 
-impl Run {
-    /// Makes a batch one that nobody has had, and says from which request on; nothing if it is enough.
-    pub(crate) fn next(&self, template: &mut Template) -> Option<u64> {
-        if self.until.is_some_and(|until| self.start.elapsed() >= until) {
-            return None;
-        }
-        let more = |next| (next < self.requests_end).then_some(next + template.requests());
-        let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
-        let first = self.next_request.fetch_update(set, fetch, more).ok()?;
-        match self.is_new {
-            true => self.make_anew(template, first),
-            false => template.patch(&self.numbers, first),
-        }
-        Some(first)
-    }
-
-    /// Makes a batch of requests that nobody has seen the like of, at the sender's cost. They depend on their numbers only.
-    fn make_anew(&self, template: &mut Template, first: u64) {
-        let mut source = Source::new(self.format, first + 2);
-        let mut requests: Vec<_> = (0..template.requests()).map(|_| source.request()).collect();
-        for (number, spans) in (first..).zip(&mut requests) {
-            Counted::of(spans).renumber(spans, &self.numbers, number);
-        }
-        *template = Template::encoded(self.format, &self.host, &requests);
-    }
-
-    pub(crate) fn in_flight(&self) -> usize {
-        self.in_flight
-    }
-
-    /// Whether what was not taken is sent again.
-    pub(crate) fn is_patient(&self) -> bool {
-        self.start.elapsed() < self.until.unwrap_or(Duration::from_secs(3600)) + PATIENCE
-    }
-}
-
-impl Tally {
-    pub(crate) fn taken(&mut self, run: &Run, template: &Template, since: Instant) {
-        self.spans += template.spans();
-        self.bytes += template.bytes().len() as u64;
-        self.latencies.push(since.elapsed().as_nanos() as u64);
-        self.last = run.start.elapsed();
-        let slot = (self.last.as_nanos() / SLOT.as_nanos()) as usize;
-        if slot >= self.slots.len() {
-            self.slots.resize(slot + 1, 0);
-        }
-        self.slots[slot] += template.spans();
-    }
-
-    pub(crate) fn refused(&mut self) {
-        self.refusals += 1;
-    }
-}
-
 /// Sends over one connection.
-fn send(run: &Run, pool: Vec<Template>) -> Result<Tally, String> {
+fn send(run: &IngestRun, pool: Vec<Template>) -> Result<Tally, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", run.host);
     let mut connection = Connection::open(&run.host).map_err(failed)?;
     let mut tally = Tally::default();
     let mut free = VecDeque::from(pool);
-    let mut waiting: VecDeque<Sent> = VecDeque::new();
-    let mut again: VecDeque<Sent> = VecDeque::new();
+    let mut waiting: VecDeque<BatchInFlight> = VecDeque::new();
+    let mut again: VecDeque<BatchInFlight> = VecDeque::new();
     loop {
         while waiting.len() < run.in_flight {
             let sent = match again.pop_front() {
@@ -186,26 +88,28 @@ fn send(run: &Run, pool: Vec<Template>) -> Result<Tally, String> {
             waiting.push_back(sent);
         }
         let Some(sent) = waiting.pop_front() else { return Ok(tally) };
-        match said(run.format, &mut connection).map_err(failed)? {
-            Said::Taken => {
+        match read_answer(run.format, &mut connection).map_err(failed)? {
+            BatchAnswer::Accepted => {
                 tally.taken(run, &sent.template, sent.since);
                 free.push_back(sent.template);
             }
-            Said::Busy if run.is_patient() => {
+            BatchAnswer::Busy if run.is_patient() => {
                 tally.refused();
                 again.push_back(sent);
                 std::thread::sleep(PAUSE);
             }
-            Said::Busy => return Err(format!("requests from {} on are never taken", sent.first)),
-            Said::Wrong(why) => return Err(format!("{} says {why}", run.host)),
+            BatchAnswer::Busy => {
+                return Err(format!("requests from {} on are never taken", sent.first));
+            }
+            BatchAnswer::Error(why) => return Err(format!("{} says {why}", run.host)),
         }
     }
 }
 
-fn begin(run: &Run, free: &mut VecDeque<Template>) -> Option<Sent> {
+fn begin(run: &IngestRun, free: &mut VecDeque<Template>) -> Option<BatchInFlight> {
     let mut template = free.pop_front()?;
     match run.next(&mut template) {
-        Some(first) => Some(Sent { template, first, since: Instant::now() }),
+        Some(first) => Some(BatchInFlight { template, first, since: Instant::now() }),
         None => {
             free.push_back(template);
             None
@@ -213,7 +117,7 @@ fn begin(run: &Run, free: &mut VecDeque<Template>) -> Option<Sent> {
     }
 }
 
-fn said(format: Format, connection: &mut Connection) -> std::io::Result<Said> {
+fn read_answer(format: Format, connection: &mut Connection) -> std::io::Result<BatchAnswer> {
     if format == Format::Scribe {
         let len = connection.exactly(4)?;
         let len = u32::from_be_bytes([len[0], len[1], len[2], len[3]]) as usize;
@@ -223,23 +127,24 @@ fn said(format: Format, connection: &mut Connection) -> std::io::Result<Said> {
     Ok(of_http(answer.status, &answer.body))
 }
 
-fn of_http(status: u16, body: &[u8]) -> Said {
+fn of_http(status: u16, body: &[u8]) -> BatchAnswer {
     match status {
-        200 if body.is_empty() || body == b"{}" => Said::Taken,
-        202 => Said::Taken,
-        429 | 503 => Said::Busy,
-        _ => Said::Wrong(format!("{status}: {}", String::from_utf8_lossy(body))),
+        200 if body.is_empty() || body == b"{}" => BatchAnswer::Accepted,
+        202 => BatchAnswer::Accepted,
+        429 | 503 => BatchAnswer::Busy,
+        _ => BatchAnswer::Error(format!("{status}: {}", String::from_utf8_lossy(body))),
     }
 }
 
-/// The reply of version 1 to `Log`, with the field 0, an integer of 32 bits: 0 is OK, 1 is TRY_LATER.
-fn of_scribe(reply: &[u8]) -> Said {
+/// Interprets the reply to `Log`, with version 1 and a 32-bit integer as field 0: 0 is OK, 1 is
+/// TRY_LATER.
+fn of_scribe(reply: &[u8]) -> BatchAnswer {
     const BEFORE: [u8; 11] = [0x80, 1, 0, 2, 0, 0, 0, 3, b'L', b'o', b'g'];
     let field = reply.strip_prefix(&BEFORE).and_then(|rest| rest.get(4..));
     match field {
-        Some([8, 0, 0, 0, 0, 0, 0, 0]) => Said::Taken,
-        Some([8, 0, 0, 0, 0, 0, 1, 0]) => Said::Busy,
-        _ => Said::Wrong(format!("{reply:?}")),
+        Some([8, 0, 0, 0, 0, 0, 0, 0]) => BatchAnswer::Accepted,
+        Some([8, 0, 0, 0, 0, 0, 1, 0]) => BatchAnswer::Busy,
+        _ => BatchAnswer::Error(format!("{reply:?}")),
     }
 }
 
@@ -268,25 +173,26 @@ fn summary(tallies: &[Tally], requests: u64, cpu_seconds: f64) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn what_servers_say_is_understood() {
-        assert_eq!(of_http(202, b""), Said::Taken);
-        assert_eq!(of_http(200, b""), Said::Taken);
-        assert_eq!(of_http(503, b"later"), Said::Busy);
+        assert_eq!(of_http(202, b""), BatchAnswer::Accepted);
+        assert_eq!(of_http(200, b""), BatchAnswer::Accepted);
+        assert_eq!(of_http(503, b"later"), BatchAnswer::Busy);
         assert_eq!(
             of_http(200, b"\x0a\x02\x08\x01"),
-            Said::Wrong("200: \n\u{2}\u{8}\u{1}".to_owned())
+            BatchAnswer::Error("200: \n\u{2}\u{8}\u{1}".to_owned())
         );
-        assert_eq!(of_http(400, b"no"), Said::Wrong("400: no".to_owned()));
+        assert_eq!(of_http(400, b"no"), BatchAnswer::Error("400: no".to_owned()));
         let reply = |code: u8| {
             let head = [0x80, 1, 0, 2, 0, 0, 0, 3, b'L', b'o', b'g', 0, 0, 0, 7];
             [&head[..], &[8, 0, 0, 0, 0, 0, code, 0]].concat()
         };
-        assert_eq!(of_scribe(&reply(0)), Said::Taken);
-        assert_eq!(of_scribe(&reply(1)), Said::Busy);
-        assert!(matches!(of_scribe(&reply(2)), Said::Wrong(_)));
-        assert!(matches!(of_scribe(b"hello"), Said::Wrong(_)));
+        assert_eq!(of_scribe(&reply(0)), BatchAnswer::Accepted);
+        assert_eq!(of_scribe(&reply(1)), BatchAnswer::Busy);
+        assert!(matches!(of_scribe(&reply(2)), BatchAnswer::Error(_)));
+        assert!(matches!(of_scribe(b"hello"), BatchAnswer::Error(_)));
     }
 
     #[test]

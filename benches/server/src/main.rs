@@ -1,10 +1,12 @@
-//! What `cargo xtask bench server` runs beside a server: it sends, looks for what was sent, and asks. What to do is one
-//! word, and how, one JSON object; what came of it is JSON on standard output.
+//! The client of `cargo xtask bench server`: it sends spans, searches for them, and queries the
+//! server. The first argument is the command, the second one a JSON object of parameters; results
+//! are JSON on standard output.
+//!
 //!
 //! - `ingest`: sends batches in one format ([`ingest`]).
-//! - `visible`: how long it takes until what was sent is found ([`visible`]).
-//! - `questions`: prints questions about what was sent ([`questions`]), and `ask` asks them ([`ask`]).
-//! - `files`: what a store has on disk ([`files`]).
+//! - `visible`: measures the time until a sent span is found ([`visible`]).
+//! - `questions`: prints questions about sent spans ([`questions`]), and `ask` asks them ([`ask`]).
+//! - `files`: measures a store's disk usage ([`files`]).
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -23,6 +25,7 @@ mod ingest;
 mod numbers;
 mod pool;
 mod questions;
+mod run;
 mod template;
 mod visible;
 

@@ -1,40 +1,40 @@
-//! Ids and times of requests that are counted: whoever knows a request's number knows both, so that what was sent can
-//! be asked for without being kept. Start at [`Numbers`].
+//! Ids and times that are computed from a request's number, so that sent requests can be queried
+//! without being stored. Start at [`Numbers`].
 
 use blkkin_model::{Span, SpanId, TraceId};
 use std::collections::HashMap;
 
-/// How the requests of a run are numbered.
+/// Numbering of the requests in a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Numbers {
-    /// Runs with other seeds have other ids.
+    /// Seed of the ids.
     pub(crate) seed: u64,
-    /// When the first request began, in nanoseconds since 1970.
+    /// Start of the first request, in nanoseconds since 1970.
     pub(crate) origin_ns: u64,
-    /// How long after the one before a request begins, on average.
+    /// Average time between the starts of two requests, in nanoseconds.
     pub(crate) step_ns: u64,
 }
 
-/// Spans of one request that can be told apart.
+/// Maximum number of distinct spans in a request.
 pub(crate) const SPANS_MAX: u64 = 1 << 16;
 
-/// Formats with microseconds have the same times.
+/// All times are whole microseconds, the resolution of some formats.
 const MICROSECOND: u64 = 1000;
 
 impl Numbers {
-    /// The upper and the lower half of a request's id.
+    /// Upper and lower half of a request's trace id.
     pub(crate) fn trace_id(&self, request: u64) -> (u64, u64) {
         let number = request.wrapping_add(self.seed.wrapping_mul(0x5851_f42d_4c95_7f2d));
         (not_0(mix(number ^ 0x6c62_272e_07bb_0142)), not_0(mix(number)))
     }
 
-    /// The id of the span that is counted `index` in its request.
+    /// Span id of the span `index` in a request.
     pub(crate) fn span_id(&self, request: u64, index: u64) -> u64 {
         let number = request.wrapping_mul(SPANS_MAX).wrapping_add(index);
         not_0(mix(number.wrapping_add(mix(self.seed))))
     }
 
-    /// When a request began. Requests that follow one another are in order.
+    /// Start of a request. Consecutive requests are in order.
     pub(crate) fn start_ns(&self, request: u64) -> u64 {
         let jitter = mix(request ^ self.seed) % self.step_ns.max(1);
         let ns = self.origin_ns + request * self.step_ns + jitter;
@@ -42,26 +42,26 @@ impl Numbers {
     }
 }
 
-/// The spans of a request, and what is counted in it.
-pub(crate) struct Counted {
-    /// When it began, in whole microseconds.
+/// Start and span ids of a request.
+pub(crate) struct RequestIds {
+    /// Start of the request, in whole microseconds.
     pub(crate) start_ns: u64,
-    /// Which of its spans has an id; both sides of a call may have the same.
+    /// Index of each span id; both sides of a call may share one.
     pub(crate) indices: HashMap<u64, u32>,
 }
 
-impl Counted {
-    pub(crate) fn of(spans: &[Span]) -> Counted {
+impl RequestIds {
+    pub(crate) fn of(spans: &[Span]) -> RequestIds {
         let start_ns = spans.iter().filter_map(|span| span.start_ns).min().unwrap_or(0);
         let mut indices = HashMap::new();
         for span in spans {
             let index = indices.len() as u32;
             indices.entry(span.id.number()).or_insert(index);
         }
-        Counted { start_ns: start_ns - start_ns % MICROSECOND, indices }
+        RequestIds { start_ns: start_ns - start_ns % MICROSECOND, indices }
     }
 
-    /// Makes a request another one, the same but for its ids and times.
+    /// Replaces the ids and times of a request by those of another number.
     pub(crate) fn renumber(&self, spans: &mut [Span], numbers: &Numbers, request: u64) {
         let (high, low) = numbers.trace_id(request);
         let trace_id = TraceId::from_number(u128::from(high) << 64 | u128::from(low));
@@ -83,12 +83,12 @@ impl Counted {
     }
 }
 
-/// Ids are not 0.
+/// Replaces 0, which is no valid id.
 fn not_0(number: u64) -> u64 {
     number.max(1)
 }
 
-/// Any number becomes one without a pattern, and no two of them the same.
+/// A bijective hash of a number.
 pub(crate) fn mix(number: u64) -> u64 {
     let mut number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -96,7 +96,7 @@ pub(crate) fn mix(number: u64) -> u64 {
     number ^ (number >> 31)
 }
 
-/// Numbers one after the other, without a pattern.
+/// Random number generator.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {

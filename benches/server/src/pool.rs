@@ -1,4 +1,4 @@
-//! Batches of requests, made up before the clock starts, or where no clock runs. Start at [`make`].
+//! Batches of requests that are encoded before the measurement. Start at [`make`].
 
 use crate::format::Format;
 use crate::template::Template;
@@ -6,18 +6,18 @@ use blkkin_model::{Span, SpanRef, SpanSink};
 use blkkin_store::testing::requests::{Options, Requests};
 use std::ops::ControlFlow;
 
-/// Requests of batches are far apart, so that each time in a batch is of one request only; and of years that all formats
-/// write with as many digits as this one.
+/// Start of the first request. Requests in a batch are far apart, so that each time in a batch
+/// belongs to one request; and their year has as many digits in all formats as the current one.
 const START_NS: u64 = 1_100_000_000_000_000_000;
 const GAP_NS: u64 = 600_000_000_000;
 
-/// Makes up requests as senders of a format have them.
-pub(crate) struct Source(Requests);
+/// Generates requests as senders of a format record them.
+pub(crate) struct RequestSource(Requests);
 
-impl Source {
-    pub(crate) fn new(format: Format, seed: u64) -> Source {
+impl RequestSource {
+    pub(crate) fn new(format: Format, seed: u64) -> RequestSource {
         let is_otlp = matches!(format, Format::OtlpHttp | Format::OtlpGrpc);
-        Source(Requests::new(Options {
+        RequestSource(Requests::new(Options {
             seed,
             start_ns: START_NS,
             gap_ns: GAP_NS,
@@ -27,26 +27,26 @@ impl Source {
         }))
     }
 
-    /// The spans of the next request.
+    /// Returns the spans of the next request.
     pub(crate) fn request(&mut self) -> Vec<Span> {
-        let mut spans = Kept(Vec::new());
+        let mut spans = SpanCollector(Vec::new());
         while spans.0.is_empty() && self.0.next(&mut spans).is_continue() {}
         spans.0
     }
 }
 
-struct Kept(Vec<Span>);
+struct SpanCollector(Vec<Span>);
 
-impl SpanSink for Kept {
+impl SpanSink for SpanCollector {
     fn span(&mut self, span: &SpanRef<'_>) -> ControlFlow<()> {
         self.0.push(span.to_owned());
         ControlFlow::Continue(())
     }
 }
 
-/// So many batches, each of so many requests, in a format.
+/// Encodes `batches` batches, each of `requests` requests.
 pub(crate) fn make(format: Format, host: &str, batches: u64, requests: u64) -> Vec<Template> {
-    let mut source = Source::new(format, 1);
+    let mut source = RequestSource::new(format, 1);
     let mut batch = || {
         let requests: Vec<_> = (0..requests).map(|_| source.request()).collect();
         Template::new(format, host, &requests)

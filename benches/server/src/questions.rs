@@ -1,25 +1,25 @@
-//! Makes up questions about what was sent, a line of JSON each, so that all who are compared are asked the same.
-//! Start at [`run`].
+//! Generates questions about sent spans, one line of JSON each, so that all compared servers get
+//! the same. Start at [`run`].
 
 use crate::arguments::Arguments;
 use crate::format::Format;
 use crate::numbers::{Numbers, Random};
-use crate::pool::Source;
+use crate::pool::RequestSource;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::error::Error;
 
-/// Requests of which services, names and durations are learned.
+/// Number of requests from which services, names and durations are learned.
 const SAMPLE: u64 = 20_000;
 
-/// What services record spans of what name, and how long those take, sorted.
+/// Sorted durations by service and span name.
 type Pairs = BTreeMap<(String, String), Vec<u64>>;
 
-/// The kinds of questions, in the order in which they are asked.
+/// Kinds of questions, in the order in which they are asked.
 pub(crate) const KINDS: [&str; 6] =
     ["trace", "search in 1 %", "search", "dependencies", "percentiles", "percentiles of each"];
 
-/// All questions of a kind that asks for everything are much alike, and dear.
+/// Maximum number of questions about everything, which are similar and expensive.
 const EACH_MAX: u64 = 8;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Vec<Value>, Box<dyn Error>> {
@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Vec<Value>, Box<dyn Error>> {
     let pairs = pairs(SAMPLE.min(requests));
     let mut random = Random(numbers.seed ^ 0xa5c);
     let mut questions = Vec::new();
-    // In turn, so that any part of them has as much of each kind.
+    // In turn, so that any part of the questions has the same mix.
     for index in 0..count {
         for kind in KINDS {
             if kind != "percentiles of each" || index % count.div_ceil(EACH_MAX) == 0 {
@@ -41,14 +41,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Vec<Value>, Box<dyn Error>> {
 
 fn pairs(sample: u64) -> Pairs {
     let mut pairs = Pairs::new();
-    let mut source = Source::new(Format::OtlpHttp, 1);
+    let mut source = RequestSource::new(Format::OtlpHttp, 1);
     for _ in 0..sample {
         for span in source.request() {
             let durations = pairs.entry((span.local.service, span.name)).or_default();
             durations.extend(span.duration_ns);
         }
     }
-    // Of the others too little is known.
+    // The other names have too few durations.
     pairs.retain(|_, durations| {
         durations.sort_unstable();
         durations.len() >= 20
@@ -67,7 +67,7 @@ fn question(
     let length = whole.1 - whole.0;
     let all: Vec<_> = pairs.iter().collect();
     let ((service, name), durations) = random.pick(&all);
-    // From one of ten to one of a thousand takes so long.
+    // The threshold is exceeded by one of ten to one of a thousand spans.
     let rare = *random.pick(&[10, 30, 100, 300, 1000]);
     let duration_ns = durations[durations.len() - 1 - (durations.len() - 1) / rare];
     match kind {

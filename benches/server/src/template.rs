@@ -1,20 +1,20 @@
-//! Batches that are encoded before the clock starts, and become other requests by overwriting their ids and times where
-//! they lie. So each batch that is sent is new to who gets it, and costs its sender next to nothing.
-//! Start at [`Template`].
+//! Batches that are encoded before the measurement and become other requests by patching their ids
+//! and times in place. So each sent batch is new to its receiver and costs its sender next to
+//! nothing. Start at [`Template`].
 
 use crate::base64;
-use crate::format::{Encoded, Form, Format, Message};
-use crate::numbers::{Counted, Numbers};
+use crate::format::{EncodedBatch, Format, Message, NumberEncoding};
+use crate::numbers::{Numbers, RequestIds};
 use blkkin_model::Span;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// An encoded batch, and where in it ids and times are.
+/// An encoded batch with the positions of its ids and times.
 #[derive(Clone, Debug)]
 pub(crate) struct Template {
-    /// What is sent, with all headers that go with it.
+    /// The bytes that are sent, including the headers of the transport.
     bytes: Vec<u8>,
-    /// Scribe's base64 hides what is patched: it is patched here, and then packed again.
+    /// Scribe messages before base64: they are patched here and then encoded again.
     unpacked: Vec<u8>,
     patches: Vec<Patch>,
     repacks: Vec<Repack>,
@@ -22,45 +22,45 @@ pub(crate) struct Template {
     spans: u64,
 }
 
-/// One value that is overwritten.
+/// A value to be overwritten.
 #[derive(Clone, Copy, Debug)]
 struct Patch {
     offset: u32,
-    /// Counted within the batch.
+    /// Index of the request in the batch.
     request: u32,
-    what: What,
-    form: Form,
+    what: ValueKind,
+    form: NumberEncoding,
 }
 
-/// What a value is.
+/// Kind of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum What {
+enum ValueKind {
     TraceHigh,
     TraceLow,
-    /// The span that is counted so within its request.
+    /// Id of the span with this index in its request.
     Span(u32),
-    /// So long after the request's start, in nanoseconds.
+    /// Time after the request's start, in nanoseconds.
     Time(u64),
 }
 
-/// Bytes that are packed again as base64.
+/// Bytes to be encoded again as base64.
 #[derive(Clone, Debug)]
 struct Repack {
     from: Range<usize>,
     to: usize,
 }
 
-/// Values that are looked for, by their bytes. Most places hold none of them, and a filter says so at once.
+/// Values to be searched, by their encoding. A filter rejects most positions quickly.
 #[derive(Default)]
-struct Wanted {
-    values: HashMap<u128, (u32, What, Form)>,
+struct SearchTable {
+    values: HashMap<u128, (u32, ValueKind, NumberEncoding)>,
     filter: Vec<u64>,
 }
 
 const FILTER_BITS: u32 = 22;
 
 impl Template {
-    /// A batch of these requests in a format.
+    /// Encodes a batch and finds its values.
     pub(crate) fn new(format: Format, host: &str, requests: &[Vec<Span>]) -> Template {
         let (mut template, messages) = Template::of(format, host, requests);
         let is_packed = !template.unpacked.is_empty();
@@ -70,30 +70,30 @@ impl Template {
         template
     }
 
-    /// One that stays as it is.
+    /// Encodes a batch that will not be patched.
     pub(crate) fn encoded(format: Format, host: &str, requests: &[Vec<Span>]) -> Template {
         Template::of(format, host, requests).0
     }
 
     fn of(format: Format, host: &str, requests: &[Vec<Span>]) -> (Template, Vec<Message>) {
         let spans: Vec<&Span> = requests.iter().flatten().collect();
-        let Encoded { bytes, unpacked, messages } = format.encode(&spans, host);
+        let EncodedBatch { bytes, unpacked, messages } = format.encode(&spans, host);
         let (requests, spans) = (requests.len() as u64, spans.len() as u64);
         let (patches, repacks) = (Vec::new(), Vec::new());
         (Template { bytes, unpacked, patches, repacks, requests, spans }, messages)
     }
 
-    /// Makes it the requests from this number on.
+    /// Patches the batch to the requests from `first` on.
     pub(crate) fn patch(&mut self, numbers: &Numbers, first: u64) {
         let is_packed = !self.unpacked.is_empty();
         let bytes = if is_packed { &mut self.unpacked } else { &mut self.bytes };
         for patch in &self.patches {
             let request = first + u64::from(patch.request);
             let value = match patch.what {
-                What::TraceHigh => numbers.trace_id(request).0,
-                What::TraceLow => numbers.trace_id(request).1,
-                What::Span(index) => numbers.span_id(request, index.into()),
-                What::Time(after_ns) => numbers.start_ns(request) + after_ns,
+                ValueKind::TraceHigh => numbers.trace_id(request).0,
+                ValueKind::TraceLow => numbers.trace_id(request).1,
+                ValueKind::Span(index) => numbers.span_id(request, index.into()),
+                ValueKind::Time(after_ns) => numbers.start_ns(request) + after_ns,
             };
             patch.form.write(value, bytes, patch.offset as usize);
         }
@@ -115,27 +115,28 @@ impl Template {
     }
 }
 
-/// All that is to be overwritten in a batch.
-fn wanted(format: Format, requests: &[Vec<Span>]) -> Wanted {
+/// All values to be overwritten in a batch.
+fn wanted(format: Format, requests: &[Vec<Span>]) -> SearchTable {
     let (id, time) = (format.id_form(), format.time_form());
-    let mut wanted = Wanted { filter: vec![0; 1 << (FILTER_BITS - 6)], ..Wanted::default() };
+    let mut wanted =
+        SearchTable { filter: vec![0; 1 << (FILTER_BITS - 6)], ..SearchTable::default() };
     for (request, spans) in (0..).zip(requests) {
-        let counted = Counted::of(spans);
+        let counted = RequestIds::of(spans);
         if let Some(span) = spans.first() {
-            wanted.add(span.trace_id.high(), request, What::TraceHigh, id);
-            wanted.add(span.trace_id.low(), request, What::TraceLow, id);
+            wanted.add(span.trace_id.high(), request, ValueKind::TraceHigh, id);
+            wanted.add(span.trace_id.low(), request, ValueKind::TraceLow, id);
         }
         for (&number, &index) in &counted.indices {
-            wanted.add(number, request, What::Span(index), id);
+            wanted.add(number, request, ValueKind::Span(index), id);
         }
         for ns in spans.iter().flat_map(times) {
-            wanted.add(ns, request, What::Time(ns - counted.start_ns), time);
+            wanted.add(ns, request, ValueKind::Time(ns - counted.start_ns), time);
         }
     }
     wanted
 }
 
-/// All times that a format may say of a span. Those of its end are not the same where only whole microseconds are added.
+/// All times of a span in any format. Times of its end differ if only whole microseconds are added.
 fn times(span: &Span) -> Vec<u64> {
     let (start_ns, takes_ns) = (span.start_ns.unwrap_or(0), span.duration_ns.unwrap_or(0));
     let end_ns = start_ns - start_ns % 1000 + takes_ns - takes_ns % 1000;
@@ -143,8 +144,8 @@ fn times(span: &Span) -> Vec<u64> {
     notes.chain([start_ns, start_ns + takes_ns, end_ns]).collect()
 }
 
-/// Where they are.
-fn find(bytes: &[u8], wanted: &Wanted) -> Vec<Patch> {
+/// Positions of the values.
+fn find(bytes: &[u8], wanted: &SearchTable) -> Vec<Patch> {
     let mut patches = Vec::new();
     let mut at = 0;
     while at < bytes.len() {
@@ -158,8 +159,8 @@ fn find(bytes: &[u8], wanted: &Wanted) -> Vec<Patch> {
     patches
 }
 
-impl Wanted {
-    fn add(&mut self, value: u64, request: u32, what: What, form: Form) {
+impl SearchTable {
+    fn add(&mut self, value: u64, request: u32, what: ValueKind, form: NumberEncoding) {
         let mut bytes = [0; 16];
         let len = form.write(value, &mut bytes, 0);
         let (word, bit) = filter_bit(&bytes);
@@ -167,8 +168,8 @@ impl Wanted {
         self.values.insert(key(&bytes[..len]), (request, what, form));
     }
 
-    /// What begins here, and how long it is.
-    fn at(&self, bytes: &[u8]) -> Option<(usize, (u32, What, Form))> {
+    /// The value at the start of the bytes, and its size.
+    fn at(&self, bytes: &[u8]) -> Option<(usize, (u32, ValueKind, NumberEncoding))> {
         let (word, bit) = filter_bit(bytes.get(..8)?);
         if self.filter[word] & bit == 0 {
             return None;
@@ -190,7 +191,7 @@ fn key(bytes: &[u8]) -> u128 {
     bytes.iter().fold(0, |key, &byte| key << 8 | u128::from(byte))
 }
 
-/// The groups of three bytes that patches are in; those of one message are packed apart from those of the next.
+/// Ranges of three-byte groups that contain patches. Messages are encoded separately.
 fn repacks(patches: &[Patch], messages: &[Message]) -> Vec<Repack> {
     let mut repacks: Vec<Repack> = Vec::new();
     for patch in patches {
@@ -217,13 +218,13 @@ fn repacks(patches: &[Patch], messages: &[Message]) -> Vec<Repack> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pool::Source;
+    use crate::pool::RequestSource;
 
     const NUMBERS: Numbers =
         Numbers { seed: 9, origin_ns: 1_700_000_000_000_000_000, step_ns: 77_000_000 };
 
     fn requests(format: Format) -> Vec<Vec<Span>> {
-        let mut source = Source::new(format, 7);
+        let mut source = RequestSource::new(format, 7);
         (0..80).map(|_| source.request()).collect()
     }
 
@@ -236,7 +237,7 @@ mod tests {
                 template.patch(&NUMBERS, first);
                 let mut renumbered = requests.clone();
                 for (number, spans) in (first..).zip(&mut renumbered) {
-                    Counted::of(spans).renumber(spans, &NUMBERS, number);
+                    RequestIds::of(spans).renumber(spans, &NUMBERS, number);
                     assert_ne!(spans[0].id, requests[0][0].id);
                 }
                 let spans: Vec<&Span> = renumbered.iter().flatten().collect();

@@ -1,4 +1,4 @@
-//! How long it takes from sending a span until a search finds it. Start at [`run`].
+//! Measures the time from sending a span until a search finds it. Start at [`run`].
 
 use crate::arguments::Arguments;
 use crate::figures::latencies;
@@ -8,19 +8,19 @@ use serde_json::{Value, json};
 use std::error::Error;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Between two searches, so that asking is not what the server is busy with.
+/// Delay between searches, so that they do not load the server.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Between two spans.
+/// Delay between spans.
 const REST: Duration = Duration::from_millis(40);
 
-/// A span that is not found after this time never will be.
+/// Time after which a span counts as lost.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Value, Box<dyn Error>> {
     let address = arguments.text("address")?;
     let seconds = arguments.seconds("seconds")?.ok_or("no `seconds`")?;
-    // Asking must not wait behind what is sent.
+    // Searches use their own connection, so they do not wait for the sender.
     let mut sender = Connection::open(address)?;
     let mut asker = Connection::open(address)?;
     let (start, mut ns, mut lost, mut searches) = (Instant::now(), Vec::new(), 0, 0_u64);
@@ -60,7 +60,7 @@ fn post(connection: &mut Connection, host: &str, unique: &str) -> Result<(), Box
         "POST /api/v2/spans HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n\
          Content-Length: {len}\r\n\r\n{body}"
     );
-    // One that is busy is asked again: what it does not take cannot be seen.
+    // A busy server is retried: a refused span cannot be found.
     for _ in 0..1000 {
         connection.send(request.as_bytes())?;
         match connection.answer()?.status {
@@ -72,7 +72,7 @@ fn post(connection: &mut Connection, host: &str, unique: &str) -> Result<(), Box
     Err(format!("{host} is always busy").into())
 }
 
-/// The question that both our server and Zipkin's understand.
+/// A query that both our server and Zipkin understand.
 fn path(unique: &str) -> String {
     format!(
         "/api/v2/traces?serviceName=probe&annotationQuery=probe%3D{unique}&limit=1&lookback=600000"

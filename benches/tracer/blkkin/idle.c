@@ -1,5 +1,5 @@
-/* A program that is linked to libblkkin and does nothing, until its standard input ends. It says when it
- * is there. */
+/* A program that is linked to libblkkin and idles until the end of its standard input. It reports when
+ * it has started. */
 #include <blkkin.h>
 
 #include <unistd.h>

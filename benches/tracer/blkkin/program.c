@@ -1,12 +1,12 @@
-/* The tracer bench's program for libblkkin: see harness.c for how it is called. Whether anything is
- * recorded, and how, is up to the session that is active. */
+/* The tracer bench's program for libblkkin: see harness.c for its arguments. The active session
+ * determines whether and how events are recorded. */
 #include "harness.h"
 
 #include <blkkin.h>
 
 #include <stddef.h>
 
-/* Steps of requests as a program has them while it works on them: one with each annotation. */
+/* Active spans of a program, one for each annotation. */
 static struct blkin_endpoint endpoints[ANNOTATIONS];
 static struct blkin_trace traces[ANNOTATIONS];
 
@@ -68,7 +68,7 @@ static void blkin_annotation(const struct work *work)
 	}
 }
 
-/* A child span: its ids are made, and it gets two annotations. */
+/* A child span with new ids and two annotations. */
 static void blkin_span(const struct work *work)
 {
 	OPERATIONS(work, i) {

@@ -1,4 +1,4 @@
-/* See blkin.h. In a file of its own, so that nothing of it is inlined. */
+/* See blkin.h. A separate file prevents inlining. */
 #include "blkin.h"
 #include "zipkin.h"
 

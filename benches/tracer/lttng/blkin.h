@@ -1,7 +1,7 @@
-/* What a program that uses the public blkin library does for each annotation and child span,
- * written from the facts in docs/blkin.md (2.1, 2.2, 4): ids from rand(), an annotation that is
- * filled in and then checked, one tracepoint. It is not that library, and cheaper than it in one
- * thing: these functions are in the program, not behind a shared library's table of calls. */
+/* The work of the public blkin library for each annotation and child span, written from the facts in
+ * docs/blkin.md (2.1, 2.2, 4): ids from rand(), an annotation that is filled in and then checked, one
+ * tracepoint. It is not that library, and cheaper in one respect: these functions are in the program,
+ * not behind a shared library's procedure linkage table. */
 #ifndef BLKKIN_BENCH_BLKIN_H
 #define BLKKIN_BENCH_BLKIN_H
 

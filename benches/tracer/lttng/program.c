@@ -1,5 +1,5 @@
-/* The tracer bench's program for LTTng-UST: see harness.c for how it is called. Whether anything is
- * recorded, and how, is up to the session that is active. */
+/* The tracer bench's program for LTTng-UST: see harness.c for its arguments. The active session
+ * determines whether and how events are recorded. */
 #define LTTNG_UST_TRACEPOINT_CREATE_PROBES
 #define LTTNG_UST_TRACEPOINT_DEFINE
 #include "bench.h"
@@ -20,7 +20,7 @@ static void one(const struct work *work)
 		lttng_ust_tracepoint(bench, one, (int)i);
 }
 
-/* The port is the operation's number, so that it can be seen in a trace which ones are there. */
+/* The port is the operation's number, so that lost operations can be identified in a trace. */
 static void annotation(const struct work *work)
 {
 	OPERATIONS(work, i) {
@@ -54,7 +54,7 @@ static void blkin_annotation(const struct work *work)
 	}
 }
 
-/* A child span: its ids are made, and it gets two annotations. */
+/* A child span with new ids and two annotations. */
 static void blkin_span(const struct work *work)
 {
 	OPERATIONS(work, i) {

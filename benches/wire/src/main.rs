@@ -1,8 +1,8 @@
-//! Decodes and encodes the same spans in each format, by our codecs and by others, in turn, and prints
-//! a line of JSON for each: what a span costs of one processor. `cargo xtask bench wire` runs it.
+//! Decodes and encodes the same spans in each format, alternately with our codecs and with others,
+//! and prints a line of JSON with the processor time for a span. `cargo xtask bench wire` runs it.
 //!
-//! Decoded spans are looked at by nobody, but each of ours goes to a sink, with all its rules kept;
-//! the others only fill their structures.
+//! Decoded spans are not used, but our decoder obeys all rules and passes each span to a sink; the
+//! others only fill their structures.
 
 mod rivals;
 mod spans;
@@ -13,17 +13,17 @@ use nix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
 use std::ops::ControlFlow;
 
-/// Spans of a batch.
+/// Number of spans in a batch.
 const SPANS: usize = 1000;
 
-/// What one candidate does with a batch, again and again.
+/// Repeated processing of a batch by one codec.
 struct Case {
     format: Format,
     what: &'static str,
     by: &'static str,
     batch_bytes: usize,
     run: Box<dyn FnMut()>,
-    /// Of a span, in each round.
+    /// Nanoseconds for a span, in each round.
     ns: Vec<f64>,
 }
 
@@ -32,11 +32,11 @@ fn main() {
     let mut number = || words.next().map(|word| word.parse().expect("a number"));
     let (rounds, batches) = (number().unwrap_or(50), number().unwrap_or(10));
     let mut cases = cases();
-    // To look at one of them with a profiler: its format, what and by whom.
+    // For profiling, one case can be selected by format, operation and codec.
     if let Some(wanted) = words.next() {
         cases.retain(|case| wanted == format!("{} {} {}", case.format.name(), case.what, case.by));
     }
-    // The first round fills caches and buffers.
+    // The first round warms up caches and buffers.
     for round in 0..=rounds {
         for case in &mut cases {
             let start = processor_ns();
@@ -50,7 +50,7 @@ fn main() {
     cases.iter_mut().for_each(print);
 }
 
-/// What this thread has had of its processor: neighbours do not count.
+/// Processor time of this thread, which excludes other processes.
 fn processor_ns() -> u64 {
     let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("a clock that there is");
     time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64
@@ -79,7 +79,7 @@ fn cases() -> Vec<Case> {
         Box::leak(held.iter().map(Held::as_ref).collect::<Vec<_>>().into_boxed_slice());
     let mut cases = Vec::new();
     for format in Format::ALL {
-        // Of a single span there is no batch.
+        // A single span cannot be a batch.
         if format == Format::ZipkinThriftSpan {
             continue;
         }
@@ -115,7 +115,7 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// Takes of each span what a store would look at first.
+/// Reads the fields of each span that a store would use first.
 #[derive(Default)]
 struct Look(u64);
 

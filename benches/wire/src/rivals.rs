@@ -1,4 +1,4 @@
-//! Who else decodes and encodes each format: what somebody would take who did not write it by hand.
+//! Codecs of other projects for each format: the alternatives to hand-written ones.
 
 mod otlp;
 mod prost_zipkin;
@@ -7,7 +7,7 @@ mod thrift_zipkin;
 
 use blkkin_wire::Format;
 
-/// A way to decode a batch, and to encode what was decoded of it.
+/// A way to decode a batch, and to encode the result.
 pub(crate) struct Rival {
     pub(crate) name: &'static str,
     pub(crate) decode: Box<dyn FnMut()>,

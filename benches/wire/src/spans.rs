@@ -1,5 +1,5 @@
-//! Spans as a storage service has them: half of them calls where they are made, half where they are
-//! answered, each with three annotations, five tags and both endpoints.
+//! Spans as recorded in a storage service: half of them client spans, half server spans, each with
+//! three annotations, five tags and both endpoints.
 
 use blkkin_model::{Annotation, Endpoint, Kind, Origin, Span, SpanId, Status, Tag, TraceId, Value};
 
@@ -7,7 +7,7 @@ pub(crate) fn make(count: usize) -> Vec<Span> {
     (0..count as u64).map(one).collect()
 }
 
-/// Ids without a pattern.
+/// A hash for ids.
 fn mixed(number: u64) -> u64 {
     (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1
 }
@@ -23,7 +23,7 @@ fn one(index: u64) -> Span {
     Span {
         trace_id: TraceId::from_number(trace).expect("not 0"),
         id: SpanId::from_number(mixed(index)).expect("not 0"),
-        // One of eight is a root.
+        // One of eight spans is a root.
         parent_id: SpanId::from_number(if index.is_multiple_of(8) { 0 } else { mixed(index - 1) }),
         kind: if is_client { Kind::Client } else { Kind::Server },
         status: Status::Unset,

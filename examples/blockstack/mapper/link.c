@@ -1,5 +1,5 @@
-/* Sockets and messages of the mapper; link.h says what they are. Other roles are not trusted: lengths are
- * checked before they count. */
+/* Sockets and messages of the mapper, as declared in link.h. Other roles are not trusted: lengths are
+ * checked before they are used. */
 #define _GNU_SOURCE
 #include "link.h"
 
@@ -14,7 +14,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* As much is read at once, and rooms start with it. */
+/* Maximum size of a read, and initial size of buffers. */
 enum { CHUNK = 256 << 10 };
 
 union any_address {
@@ -23,7 +23,7 @@ union any_address {
 	struct sockaddr_in in;
 };
 
-/* Reads an address; its size, or 0. */
+/* Parses an address; returns its size, or 0. */
 static socklen_t parse(const char *text, union any_address *address)
 {
 	const char *colon = strrchr(text, ':');
@@ -116,7 +116,7 @@ void link_open(struct link *link, int fd)
 	link_close(link);
 	link->fd = fd;
 	link->generation++;
-	/* No harm where it is no socket of TCP. */
+	/* Harmless for other than TCP sockets. */
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 }
 
@@ -131,7 +131,7 @@ void link_close(struct link *link)
 	memset(&link->output, 0, sizeof(link->output));
 }
 
-/* Makes room for `more` bytes behind the end. */
+/* Makes space for `more` bytes after the end. */
 static int make_room(struct queue *queue, size_t more)
 {
 	size_t used = queue->end - queue->start;
@@ -140,7 +140,7 @@ static int make_room(struct queue *queue, size_t more)
 
 	if (queue->room - queue->end >= more)
 		return 0;
-	/* Moved only if there is more room than bytes, so that it costs no more than they did. */
+	/* Moved only if the space before the bytes can hold them, so moving costs no more than receiving did. */
 	if (queue->room - used >= more && queue->start >= used) {
 		memmove(queue->bytes, queue->bytes + queue->start, used);
 		queue->start = 0;
@@ -208,7 +208,7 @@ size_t link_backlog(const struct link *link)
 	return link->output.end - link->output.start;
 }
 
-/* Messages are little-endian, whatever the machine. */
+/* Messages are little-endian on all machines. */
 static uint64_t get(const unsigned char *from, int size)
 {
 	uint64_t number = 0;

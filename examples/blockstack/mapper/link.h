@@ -1,12 +1,12 @@
-/* Messages between roles, and the sockets that they go over: src/message.rs in C. Nothing here waits; what
- * cannot be sent yet is kept, and what has not come yet is waited for by whoever polls. */
+/* Messages between roles, and their sockets: the equivalent of src/message.rs. Nothing here blocks: unsent
+ * bytes are buffered, and the caller polls for input. */
 #ifndef BLOCKSTACK_LINK_H
 #define BLOCKSTACK_LINK_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* The same numbers as in src/message.rs. */
+/* As in src/message.rs. */
 enum {
 	MESSAGE_MAGIC = 0x4b545342,
 	HEADER_SIZE = 64,
@@ -18,7 +18,7 @@ enum { KIND_READ = 1, KIND_WRITE, KIND_FLUSH, KIND_ZERO };
 
 enum { FLAG_FUA = 1, FLAG_REPLY = 2 };
 
-/* A message's header in the order of this machine. */
+/* Header of a message, in the machine's byte order. */
 struct header {
 	uint8_t kind;
 	uint8_t flags;
@@ -28,7 +28,7 @@ struct header {
 	uint32_t length;
 	uint32_t status;
 	uint64_t object;
-	/* As blkin packs them; all 0 where the request is not followed. */
+	/* Packed as by blkin; all 0 if the request is not sampled. */
 	unsigned char trace[24];
 };
 
@@ -39,7 +39,7 @@ struct message {
 	uint32_t payload_size;
 };
 
-/* Bytes that wait: from `start` to `end`. */
+/* A buffer; its bytes are from `start` to `end`. */
 struct queue {
 	unsigned char *bytes;
 	size_t start;
@@ -49,42 +49,42 @@ struct queue {
 
 struct link {
 	int fd; /* -1 if there is none */
-	/* Tells one connection from the next one in the same place. */
+	/* Distinguishes successive connections in one slot. */
 	uint32_t generation;
 	struct queue input;
 	struct queue output;
 };
 
-/* Opens a socket to listen at, or -1. ADDRESS is a path if it has a slash, else HOST:PORT with a host of
- * numbers. What was chosen for port 0 is written to `shown`. */
+/* Opens a listening socket, or returns -1. ADDRESS is a path if it has a slash, else HOST:PORT with a numeric
+ * host. The actual address, without port 0, is written to `shown`. */
 int link_listen(const char *address, char *shown, size_t shown_size);
 
-/* Connects, or -1. */
+/* Connects to an address, or returns -1. */
 int link_connect(const char *address);
 
-/* Takes over a connected socket, with queues that are empty. */
+/* Takes over a connected socket, with empty buffers. */
 void link_open(struct link *link, int fd);
 
-/* Closes it, if it is open, and frees what it kept. */
+/* Closes the link, if it is open, and frees its buffers. */
 void link_close(struct link *link);
 
-/* Reads what there is, up to a limit. -1 if the connection has ended. */
+/* Reads available bytes, up to a limit; returns -1 if the connection has ended. */
 int link_receive(struct link *link);
 
-/* Sends what the socket takes. -1 if the connection has ended. */
+/* Sends as much as the socket accepts; returns -1 if the connection has ended. */
 int link_send(struct link *link);
 
-/* How much waits to be sent. */
+/* Number of unsent bytes. */
 size_t link_backlog(const struct link *link);
 
-/* Looks at the next message: 1 if it is there, 0 if bytes are missing, -1 if it is none. Pointers hold until
+/* Decodes the next message: returns 1, 0 if it is incomplete, or -1 if it is invalid. Pointers are valid until
  * link_take. */
 int link_next(struct link *link, struct message *message);
 
-/* Removes what link_next found. */
+/* Consumes the message that link_next returned. */
 void link_take(struct link *link, const struct message *message);
 
-/* Appends a message to what waits to be sent. The payload may be NULL: then it is zeros. -1 without memory. */
+/* Appends a message to the output. A payload of NULL means zeros. Returns -1 without memory. */
 int link_append(struct link *link, const struct header *header, const char *name,
 		const unsigned char *payload, uint32_t payload_size);
 

@@ -1,5 +1,5 @@
-/* The map of objects; map.h says what it is. A record is written whole and synced before its number is used,
- * so that what is behind the last good one was never used. */
+/* The map of objects, as declared in map.h. A record is written and synced before its number is used, so
+ * anything after the last valid record was never used. */
 #define _GNU_SOURCE
 #include "map.h"
 
@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* On disk: magic, checksum of what follows, number, stores as bits, size of the name, name. All little-endian,
- * as this is for one machine. */
+/* Record on disk: magic, checksum of the rest, number, bitmap of stores, size of the name, name. All are
+ * little-endian, as the file stays on one machine. */
 struct record {
 	uint32_t magic;
 	uint32_t sum;
@@ -26,7 +26,7 @@ static struct {
 	int fd;
 	off_t size;
 	uint64_t last;
-	/* A table of which at most a half is used, by the hash of names. A free place has number 0. */
+	/* Hash table by name, at most half full. A free slot has number 0. */
 	struct record *places;
 	size_t room;
 	size_t count;

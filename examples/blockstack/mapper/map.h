@@ -1,17 +1,17 @@
-/* Which objects there are, and under which number the stores keep each: a file to which a record is added
- * for each object, and a table of what is in it. */
+/* The map from object names to their numbers in the stores: an append-only file with a record for each
+ * object, and a table of its contents. */
 #ifndef BLOCKSTACK_MAP_H
 #define BLOCKSTACK_MAP_H
 
 #include "link.h"
 
-/* Reads the file, and makes it if there is none. What is not whole at its end is cut off. -1 with errno. */
+/* Reads the file, or creates it. An incomplete record at its end is truncated. Returns -1 with errno. */
 int map_open(const char *path);
 
-/* The number of an object; 0 if it has none. */
+/* Returns the number of an object; 0 if it has none. */
 uint64_t map_find(const char *name, size_t name_size);
 
-/* Gives an object a number, which is on disk when this returns; 0 with errno. */
+/* Assigns a number to an object, durably; returns 0 with errno on errors. */
 uint64_t map_add(const char *name, size_t name_size);
 
 #endif

@@ -1,6 +1,7 @@
-/* The mapper: finds out on which stores the copies of an object are, and asks them. One thread, which polls.
+/* The mapper: finds the stores with the copies of an object and forwards requests to them. A single thread,
+ * which polls.
  *
- * In C, and traced through blkkin.h, as programs of blkin's time are. requests.c is where things happen. */
+ * It is written in C and traced through blkkin.h, like the programs that used blkin. requests.c has the logic. */
 #define _GNU_SOURCE
 #include "map.h"
 #include "requests.h"
@@ -14,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Who does not read answers is not listened to. */
+/* Maximum unsent output of a peer before its input is no longer read. */
 enum { BACKLOG_MAX = 64 << 20, RETRY_MS = 200 };
 
 static const char USAGE[] =
@@ -62,7 +63,7 @@ static int64_t now_ms(void)
 	return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
 }
 
-/* Connects to stores that are not there; how long to wait until the next try, or -1. */
+/* Connects to lost stores; returns the time until the next attempt, or -1. */
 static int connect_stores(void)
 {
 	static int64_t next_try;
@@ -116,7 +117,7 @@ static void serve_store(int at, short events)
 	if (events & (POLLIN | POLLHUP | POLLERR)) {
 		int ended = link_receive(link) < 0;
 
-		/* What an answer leads to may end the connection. */
+		/* Handling the reply may close the connection. */
 		while (stores[at].state != STORE_DOWN && (found = link_next(link, &message)) > 0) {
 			if (requests_answered(at, &message) < 0) {
 				found = -1;
@@ -162,7 +163,7 @@ static short wanted(const struct link *link, int may_read)
 	return (short)((may_read ? POLLIN : 0) | (link_backlog(link) > 0 ? POLLOUT : 0));
 }
 
-/* Until standard input ends, if that was asked for. */
+/* Runs until the end of standard input, if --until-eof is given. */
 static void serve(int listener, int until_eof)
 {
 	struct pollfd polled[2 + STORES + CLIENTS];
@@ -214,7 +215,7 @@ int blockstack_mapper(int argc, char **argv)
 		return 2;
 	}
 	signal(SIGPIPE, SIG_IGN);
-	/* Ctrl-C and the end of the terminal are for whoever started all roles. */
+	/* Ctrl-C and hangup are handled by the process that started all roles. */
 	if (arguments.until_eof) {
 		signal(SIGINT, SIG_IGN);
 		signal(SIGHUP, SIG_IGN);

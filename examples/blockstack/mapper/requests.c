@@ -1,10 +1,11 @@
-/* Requests of the mapper. Writes go to both stores, reads to one in turn.
+/* Requests of the mapper. Writes go to both stores, reads alternate between them.
  *
- * While a store is lost, reads go to the other one, and writes fail. So copies can only differ in what was being
- * written at that moment: those ranges are noted as in doubt, and copied from the other store when it is back.
+ * While a store is lost, reads go to the other one and writes fail. So the copies can only differ in ranges that
+ * were being written at that moment: these ranges are recorded as doubtful, and copied from the other store when
+ * the lost one is back.
  *
- * Each request is a span of the mapper, the server's half of the one that the composer has begun, and each
- * question to a store a child of it, of which the store has the other half. */
+ * Each request is the server side of the span that the composer started, and each call to a store is a child of
+ * it, whose server side the store records. */
 #define _GNU_SOURCE
 #include "requests.h"
 #include "map.h"
@@ -21,7 +22,7 @@ enum { REQUESTS = 1024, OBJECT_SIZE = 4 << 20, NOBODY = -1 };
 struct request {
 	int next_free;
 	int is_used;
-	/* Tells it from others that had its place. */
+	/* Distinguishes successive requests in one slot. */
 	uint32_t generation;
 	int client; /* NOBODY for the mapper's own, to repair a copy */
 	uint32_t client_generation;
@@ -79,7 +80,7 @@ void requests_init(void)
 
 int requests_are_full(void)
 {
-	/* One is left for repairs. */
+	/* One slot is reserved for repairs. */
 	return free_count <= 1;
 }
 
@@ -106,7 +107,7 @@ static void free_request(struct request *request)
 	free_count++;
 }
 
-/* Answers a client, and forgets the request. */
+/* Answers the client and frees the request. */
 static void finish(struct request *request, const unsigned char *payload)
 {
 	struct header header = { .kind = request->kind,
@@ -128,7 +129,7 @@ static void finish(struct request *request, const unsigned char *payload)
 	free_request(request);
 }
 
-/* Sends a request to a store, as a call that is a child of the request's span. */
+/* Sends a request to a store, with a child of the request's span. */
 static void ask(struct request *request, int store, const unsigned char *payload)
 {
 	struct header header = { .kind = request->kind,
@@ -152,13 +153,13 @@ static void ask(struct request *request, int store, const unsigned char *payload
 	request->waiting_for |= 1u << store;
 	if (link_append(link, &header, NULL, payload,
 			request->kind == KIND_WRITE ? request->length : 0) < 0) {
-		/* The next look at the socket finds that the store is lost, and has the request fail. */
+		/* The next poll detects the loss of the store and fails the request. */
 		fprintf(stderr, "blockstack mapper: no memory for store %d\n", store + 1);
 		shutdown(link->fd, SHUT_RDWR);
 	}
 }
 
-/* The store that is to be read from, or -1. */
+/* Returns the store to read from, or -1. */
 static int choose(unsigned tried)
 {
 	for (int count = 0; count < STORES; count++) {
@@ -183,7 +184,7 @@ static void fail(struct request *request, int error)
 	finish(request, NULL);
 }
 
-/* Finds the object, and makes it if it is written for the first time. Whether there is one. */
+/* Finds the object, or creates it for the first write. Returns whether it exists. */
 static int look_up(struct request *request, const struct message *message)
 {
 	size_t size = message->header.name_size;
@@ -237,7 +238,7 @@ int requests_begin(int client, const struct message *message)
 			fail(request, EIO);
 			return 0;
 		}
-		/* What was never written is zeros, and stays so. */
+		/* An object that was never written reads as zeros. */
 		if (!look_up(request, message)) {
 			finish(request, NULL);
 			return 0;
@@ -263,7 +264,7 @@ static int other(int store)
 	return 1 - store;
 }
 
-/* Notes that the copies of a range may differ. */
+/* Records that the copies of a range may differ. */
 static void doubt(const struct request *request)
 {
 	struct range range = { request->object, request->offset, request->length };
@@ -286,7 +287,7 @@ static void doubt(const struct request *request)
 	doubts[doubt_count++] = range;
 }
 
-/* Takes the next step in bringing a store that is back up to date. */
+/* Starts the next repair of a store that is back. */
 static void repair(int store)
 {
 	struct request *request;
@@ -294,7 +295,7 @@ static void repair(int store)
 	if (stores[store].state != STORE_BEHIND)
 		return;
 	if (doubt_count == 0 || stores[other(store)].state != STORE_UP) {
-		/* Without the other one, it has the best there is. */
+		/* Without the other store, its copies are the best available. */
 		stores[store].state = STORE_UP;
 		return;
 	}
@@ -308,7 +309,7 @@ static void repair(int store)
 	ask(request, other(store), NULL);
 }
 
-/* Goes on with a repair: what was read of one store is written to the other. */
+/* Continues a repair: data read from one store is written to the other. */
 static void repair_answered(struct request *request, int store, const struct message *message)
 {
 	int target = request->kind == KIND_READ ? other(store) : store;
@@ -325,13 +326,13 @@ static void repair_answered(struct request *request, int store, const struct mes
 		ask(request, target, message->payload);
 		return;
 	}
-	/* Nothing is added while a store is behind, as writes fail. */
+	/* No range is added while a store is behind, because writes fail. */
 	doubt_count--;
 	free_request(request);
 	repair(target);
 }
 
-/* A store has not done what it was to do, or cannot any more. */
+/* Handles a failed call, or the loss of the store during a call. */
 static void call_failed(struct request *request, int store, uint32_t error)
 {
 	request->waiting_for &= ~(1u << store);
@@ -371,7 +372,7 @@ int requests_answered(int store, const struct message *message)
 		BLKIN_TIMESTAMP(&request->calls[store], NULL, CLIENT_RECV);
 	if (header->status != 0) {
 		call_failed(request, store, header->status);
-		/* Its copy is behind now, if the other one's is not. */
+		/* The store's copy is outdated now, unless the other store's is, too. */
 		if (header->kind != KIND_READ && stores[other(store)].state == STORE_UP)
 			requests_lost(store);
 		return 0;
@@ -389,7 +390,7 @@ void requests_lost(int store)
 	fprintf(stderr, "blockstack mapper: store %d is lost\n", store + 1);
 	stores[store].was_lost = 1;
 	stores[store].state = STORE_DOWN;
-	/* Bytes that are being looked at stay until the next connection takes their place. */
+	/* The message that is being handled stays in the buffer until the next connection. */
 	for (int at = 0; at < REQUESTS; at++) {
 		struct request *request = &requests[at];
 
@@ -400,13 +401,13 @@ void requests_lost(int store)
 		else
 			call_failed(request, store, EIO);
 	}
-	/* The other one may have waited for this one's copy. */
+	/* The other store may have been waiting for this one's copy. */
 	repair(other(store));
 }
 
 void requests_back(int store)
 {
-	/* That a store is there when the chain starts is nothing to report. */
+	/* The first connection of a store is not reported. */
 	if (stores[store].was_lost)
 		fprintf(stderr, "blockstack mapper: store %d is back\n", store + 1);
 	stores[store].state = STORE_BEHIND;

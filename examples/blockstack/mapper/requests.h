@@ -1,5 +1,5 @@
-/* What the mapper does with requests: looks the object up, asks the stores that have copies of it, and answers
- * when they have. */
+/* Handling of requests: the mapper looks up the object, calls the stores with its copies, and answers when they
+ * have. */
 #ifndef BLOCKSTACK_REQUESTS_H
 #define BLOCKSTACK_REQUESTS_H
 
@@ -9,7 +9,7 @@ enum { STORES = 2, CLIENTS = 8 };
 
 enum store_state {
 	STORE_DOWN,
-	/* It is there, and may lack what was being written when it was lost. */
+	/* The store is connected, but may lack data that was being written when it was lost. */
 	STORE_BEHIND,
 	STORE_UP,
 };
@@ -26,16 +26,16 @@ extern struct link clients[CLIENTS];
 
 void requests_init(void);
 
-/* Whether there is no room for another one. */
+/* True if there is no slot for another request. */
 int requests_are_full(void);
 
-/* Starts what a client asks for. -1 if it is nothing that can be asked for. */
+/* Starts a client's request; returns -1 if it is invalid. */
 int requests_begin(int client, const struct message *message);
 
-/* Goes on with what a store has answered. -1 if it answers what it was not asked. */
+/* Handles a store's reply; returns -1 if it does not match a call. */
 int requests_answered(int store, const struct message *message);
 
-/* A store's connection has ended, or is there again. */
+/* Handle the end of a store's connection, and a new connection. */
 void requests_lost(int store);
 void requests_back(int store);
 

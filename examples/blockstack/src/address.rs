@@ -1,4 +1,4 @@
-//! Where a role listens: a Unix socket's path, or a host and port.
+//! Addresses of roles: a Unix socket, or a host and port.
 
 use std::fmt;
 use std::io;
@@ -8,12 +8,12 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// A path if it has a slash in it, else `HOST:PORT`.
+/// The path of a Unix socket if it contains a slash, else `HOST:PORT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// Of a Unix socket.
+    /// Path of a Unix socket.
     Path(PathBuf),
-    /// A host and a port, of TCP. Port 0 has the system choose one.
+    /// Host and port for TCP. Port 0 selects a free one.
     Net(String),
 }
 
@@ -42,7 +42,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// A socket on which somebody may call.
+/// A listening socket.
 #[derive(Debug)]
 pub(crate) enum Listener {
     Path(UnixListener),
@@ -50,11 +50,11 @@ pub(crate) enum Listener {
 }
 
 impl Address {
-    /// Starts to listen; also where this can be called at, which is another port than 0.
+    /// Starts listening. Also returns the actual address, in which a port of 0 is replaced.
     pub(crate) fn listen(&self) -> io::Result<(Listener, Address)> {
         match self {
             Address::Path(path) => {
-                // One that was left behind; one that is in use is taken over, too.
+                // Removes the socket of an earlier process, even if it is in use.
                 match std::fs::remove_file(path) {
                     Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                     _ => {}
@@ -72,7 +72,7 @@ impl Address {
         }
     }
 
-    /// Calls, and waits until somebody answers.
+    /// Connects and waits for the connection.
     pub(crate) fn connect(&self) -> io::Result<Stream> {
         match self {
             Address::Path(path) => Ok(Stream::Path(UnixStream::connect(path)?)),
@@ -93,7 +93,7 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    /// Its descriptor, which waits for nothing any more.
+    /// Makes the descriptor non-blocking and returns it.
     pub(crate) fn into_nonblocking(self) -> io::Result<OwnedFd> {
         match self {
             Stream::Path(stream) => stream.set_nonblocking(true).map(|()| stream.into()),
@@ -110,7 +110,7 @@ impl Stream {
 }
 
 impl Listener {
-    /// Who calls, if somebody does.
+    /// Accepts a connection.
     pub(crate) fn accept(&self) -> io::Result<Stream> {
         match self {
             Listener::Path(listener) => Ok(Stream::Path(listener.accept()?.0)),

@@ -1,8 +1,8 @@
-//! The command line: a role and what it needs to know.
+//! Command line of the roles.
 
 use crate::address::Address;
 use crate::load::Load;
-use crate::nbd::server::Source;
+use crate::nbd::server::Storage;
 use crate::stack::{self, Stack};
 use crate::volume::{Volume, parse_size};
 use crate::{composer, mapper, nbd, store};
@@ -41,71 +41,71 @@ enum Command {
 
 #[derive(clap::Args, Debug)]
 struct All {
-    /// Where everything is kept, and sockets are
+    /// Directory for data and sockets
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
-    /// Where the NBD server listens [default: DIR/nbd.sock]
+    /// Address of the NBD server [default: DIR/nbd.sock]
     #[arg(long, value_name = "ADDRESS")]
     nbd: Option<Address>,
-    /// A volume and its size; more than once for several
+    /// Name and size of a volume; may be repeated
     #[arg(long = "volume", value_name = "NAME=SIZE", default_value = "disk=1G")]
     volumes: Vec<Volume>,
-    /// Roles talk to each other over TCP on the loopback interface, not over Unix sockets
+    /// Connect the roles over TCP on the loopback interface instead of Unix sockets
     #[arg(long)]
     tcp: bool,
     #[command(flatten)]
     durability: Durability,
-    /// Which requests are followed: 1/100, 50/s, 0/s [default: what BLKKIN_SAMPLE says, or all]
+    /// Sampling rules for requests: 1/100, 50/s, 0/s [default: BLKKIN_SAMPLE, or all requests]
     #[arg(long, value_name = "RULES")]
     sample: Option<String>,
 }
 
 #[derive(clap::Args, Debug, Clone, Copy)]
 struct Durability {
-    /// Stores sync their journals before they answer a write; else when a client flushes
+    /// Make stores sync their journals before they answer a write, not only when a client flushes
     #[arg(long)]
     sync: bool,
-    /// How large a file of a store's journal gets
+    /// Size of a store's journal files
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "64M")]
     journal_size: u64,
 }
 
 #[derive(clap::Args, Debug)]
 struct LoadArgs {
-    /// The NBD server
+    /// Address of the NBD server
     #[arg(long, value_name = "ADDRESS")]
     to: Address,
-    /// The volume [default: the server's first]
+    /// Name of the volume [default: the server's first]
     #[arg(long, value_name = "NAME", default_value = "")]
     volume: String,
-    /// Requests under way for each client
+    /// Number of concurrent requests of each client
     #[arg(long, value_name = "COUNT", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=128))]
     depth: u32,
-    /// Clients, each with a connection and a part of the volume of its own
+    /// Number of clients, each with its own connection and part of the volume
     #[arg(long, value_name = "COUNT", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=32))]
     clients: u32,
-    /// Bytes of a request
+    /// Size of a request
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "4k")]
     block: u64,
-    /// How many of a hundred requests read
+    /// Percentage of reads
     #[arg(long, value_name = "PERCENT", default_value_t = 70, value_parser = clap::value_parser!(u32).range(0..=100))]
     mix: u32,
-    /// How long
+    /// Duration
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     seconds: f64,
-    /// Requests a second in all [default: as fast as they are answered]
+    /// Requests per second of all clients together [default: as fast as possible]
     #[arg(long, value_name = "COUNT")]
     rate: Option<f64>,
-    /// How much of the volume is used [default: all, at most 256M]
+    /// Size of the used part of the volume [default: all, at most 256M]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     region: Option<u64>,
-    /// Every so many writes of a client, it flushes
+    /// Flush after this many writes of a client; 0 disables it
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     flush_every: u32,
-    /// Go on when requests fail, and count them
+    /// Continue when requests fail, and count them
     #[arg(long)]
     allow_errors: bool,
-    /// Where random numbers begin
+    /// Seed of the random numbers
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
     /// Print one line of JSON
@@ -115,10 +115,10 @@ struct LoadArgs {
 
 #[derive(clap::Args, Debug)]
 struct Nbd {
-    /// Where clients connect
+    /// Address for NBD clients
     #[arg(long, value_name = "ADDRESS")]
     listen: Address,
-    /// The volume composer
+    /// Address of the volume composer
     #[arg(
         long,
         value_name = "ADDRESS",
@@ -126,29 +126,29 @@ struct Nbd {
         conflicts_with = "memory"
     )]
     composer: Option<Address>,
-    /// A volume in the server's own memory, which is gone with it, and no composer
+    /// Keep a volume in the server's own memory, without a composer; it is lost at the end
     #[arg(long, value_name = "NAME=SIZE")]
     memory: Option<Volume>,
-    /// Which requests are followed: 1/100, 50/s, 0/s [default: what BLKKIN_SAMPLE says, or all]
+    /// Sampling rules for requests: 1/100, 50/s, 0/s [default: BLKKIN_SAMPLE, or all requests]
     #[arg(long, value_name = "RULES")]
     sample: Option<String>,
     #[command(flatten)]
-    life: Life,
+    lifetime: Lifetime,
 }
 
 #[derive(clap::Args, Debug)]
 struct Composer {
-    /// Where NBD servers connect
+    /// Address for NBD servers
     #[arg(long, value_name = "ADDRESS")]
     listen: Address,
-    /// The mapper
+    /// Address of the mapper
     #[arg(long, value_name = "ADDRESS")]
     mapper: Address,
-    /// A volume and its size; more than once for several
+    /// Name and size of a volume; may be repeated
     #[arg(long = "volume", value_name = "NAME=SIZE", default_value = "disk=1G")]
     volumes: Vec<Volume>,
     #[command(flatten)]
-    life: Life,
+    lifetime: Lifetime,
 }
 
 #[derive(clap::Args, Debug)]
@@ -160,29 +160,29 @@ struct Mapper {
 
 #[derive(clap::Args, Debug)]
 struct Store {
-    /// Where the mapper connects
+    /// Address for the mapper
     #[arg(long, value_name = "ADDRESS")]
     listen: Address,
-    /// Where objects and the journal are kept
+    /// Directory of objects and the journal
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
-    /// What the service is called in traces
+    /// Service name in traces
     #[arg(long, value_name = "NAME", default_value = "store.1")]
     name: String,
     #[command(flatten)]
     durability: Durability,
     #[command(flatten)]
-    life: Life,
+    lifetime: Lifetime,
 }
 
 #[derive(clap::Args, Debug, Clone, Copy)]
-struct Life {
-    /// End when standard input does: when whoever started this has ended, however
+struct Lifetime {
+    /// Exit at the end of standard input, that is, when the starting process has ended
     #[arg(long)]
     until_eof: bool,
 }
 
-/// Runs a role, with the arguments behind the program's name.
+/// Runs a role with the arguments after the program's name.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let command = match Command::try_parse_from(arguments) {
         Ok(command) => command,
@@ -192,24 +192,24 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     if !matches!(command, Command::All(_) | Command::Load(_)) {
-        mapper::is_a_role();
+        mapper::start_tracing();
     }
     let (role, ended) = match command {
         Command::All(args) => ("all", all(args)),
         Command::Load(args) => ("load", load(args)),
         Command::Nbd(args) => ("nbd", nbd(args)),
         Command::Composer(args) => ("composer", {
-            let Composer { listen, mapper, volumes, life } = args;
-            let Life { until_eof } = life.heed();
+            let Composer { listen, mapper, volumes, lifetime } = args;
+            let Lifetime { until_eof } = lifetime.ignore_interrupt();
             done(composer::run(composer::Options { listen, mapper, volumes, until_eof }))
         }),
         Command::Mapper(args) => {
             ("mapper", mapper::run(args.arguments).map(ExitCode::from).map_err(text))
         }
         Command::Store(args) => ("store", {
-            let Store { listen, dir: directory, name, durability, life } = args;
+            let Store { listen, dir: directory, name, durability, lifetime } = args;
             let Durability { sync, journal_size } = durability;
-            let Life { until_eof } = life.heed();
+            let Lifetime { until_eof } = lifetime.ignore_interrupt();
             let options =
                 store::server::Options { listen, directory, name, sync, journal_size, until_eof };
             done(store::server::run(options))
@@ -221,19 +221,19 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     })
 }
 
-type Ended = Result<ExitCode, String>;
+type RoleResult = Result<ExitCode, String>;
 
 fn text(error: impl Display) -> String {
     error.to_string()
 }
 
-fn done(result: io::Result<()>) -> Ended {
+fn done(result: io::Result<()>) -> RoleResult {
     result.map(|()| ExitCode::SUCCESS).map_err(text)
 }
 
-impl Life {
-    /// Ctrl-C is for whoever started all roles: he ends them.
-    fn heed(self) -> Life {
+impl Lifetime {
+    /// Ctrl-C is handled by the process that started all roles: it ends them.
+    fn ignore_interrupt(self) -> Lifetime {
         if self.until_eof {
             for signal in [SIGINT, SIGHUP] {
                 let _ = signal_hook::flag::register(signal, Arc::default());
@@ -243,19 +243,19 @@ impl Life {
     }
 }
 
-fn nbd(args: Nbd) -> Ended {
-    let Nbd { listen, composer, memory, sample, life } = args;
-    let source = composer.map(Source::Composer).or(memory.map(Source::Memory));
+fn nbd(args: Nbd) -> RoleResult {
+    let Nbd { listen, composer, memory, sample, lifetime } = args;
+    let source = composer.map(Storage::Composer).or(memory.map(Storage::Memory));
     let source = source.ok_or("neither a composer nor memory")?;
     if let Some(rules) = sample {
         let rules: Sampling = rules.parse().map_err(|error| format!("--sample: {error}"))?;
         set_default(rules);
     }
-    let Life { until_eof } = life.heed();
+    let Lifetime { until_eof } = lifetime.ignore_interrupt();
     done(nbd::server::run(nbd::server::Options { listen, source, until_eof }))
 }
 
-fn load(args: LoadArgs) -> Ended {
+fn load(args: LoadArgs) -> RoleResult {
     let load = Load {
         to: args.to,
         volume: args.volume,
@@ -276,7 +276,7 @@ fn load(args: LoadArgs) -> Ended {
     Ok(if report.is_right() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn all(args: All) -> Ended {
+fn all(args: All) -> RoleResult {
     let asked = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, asked.clone()).map_err(text)?;

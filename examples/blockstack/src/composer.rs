@@ -1,15 +1,15 @@
-//! The volume composer: makes volumes of objects. A request that crosses objects becomes several, which are joined
-//! again when all are answered.
+//! The volume composer: maps volumes to objects. A request that crosses object boundaries is split
+//! into several calls and answered when all of them are.
 
 use crate::address::Address;
-use crate::hub::{Below, ClientId, Hub, Turn, announce};
-use crate::message::{self, Header, Kind, Message, NAME_MAX, Next, PAYLOAD_MAX};
-use crate::slab::Slab;
+use crate::event_loop::{ClientId, EventLoop, Turn, Upstream, announce};
+use crate::id_table::IdTable;
+use crate::message::{self, Header, Kind, Message, NAME_MAX, NextMessage, PAYLOAD_MAX};
 use crate::tracing::{COMPOSER, Span, arrived, object_call, volume_call};
 use crate::volume::{Piece, Volume, object_name, pieces};
 use std::io;
 
-/// How many pieces may be under way before no more is listened to.
+/// Maximum number of calls in flight before requests are no longer read.
 const CALLS_MAX: usize = 4096;
 const CLIENTS_MAX: usize = 8;
 const EIO: u32 = 5;
@@ -22,21 +22,21 @@ pub(crate) struct Options {
     pub(crate) until_eof: bool,
 }
 
-/// Something that somebody has asked for.
+/// A client's request.
 struct Request {
     client: ClientId,
     id: u64,
     kind: Kind,
     length: u32,
-    /// Pieces that are not answered yet.
+    /// Number of unanswered calls.
     left: u32,
     status: u32,
-    /// What was read, if it is in several pieces.
+    /// Buffer for the data of a read with several calls.
     read: Vec<u8>,
     span: Span<'static>,
 }
 
-/// A piece of it that the mapper was asked for.
+/// A call to the mapper, for one piece of a request.
 struct Call {
     request: u64,
     at: usize,
@@ -46,37 +46,37 @@ struct Call {
 
 struct Composer {
     volumes: Vec<Volume>,
-    hub: Hub<()>,
-    mapper: Below,
-    requests: Slab<Request>,
-    calls: Slab<Call>,
+    event_loop: EventLoop<()>,
+    mapper: Upstream,
+    requests: IdTable<Request>,
+    calls: IdTable<Call>,
 }
 
 pub(crate) fn run(options: Options) -> io::Result<()> {
-    let (hub, address) = Hub::listen(&options.listen, options.until_eof, CLIENTS_MAX)?;
+    let (event_loop, address) = EventLoop::listen(&options.listen, options.until_eof, CLIENTS_MAX)?;
     let mut composer = Composer {
         volumes: options.volumes,
-        hub,
-        mapper: Below::new(options.mapper),
-        requests: Slab::new(),
-        calls: Slab::new(),
+        event_loop,
+        mapper: Upstream::new(options.mapper),
+        requests: IdTable::new(),
+        calls: IdTable::new(),
     };
     announce(&address)?;
     loop {
         let may_ask = composer.may_ask();
-        match composer.hub.turn(Some(&mut composer.mapper), |_| may_ask, || (), None)? {
+        match composer.event_loop.turn(Some(&mut composer.mapper), |_| may_ask, || (), None)? {
             Turn::End => return Ok(()),
-            Turn::BelowLost => composer.lose_mapper(),
-            Turn::Going => {}
+            Turn::UpstreamLost => composer.lose_mapper(),
+            Turn::Continue => {}
         }
         composer.take_answers();
-        for client in composer.hub.client_ids() {
+        for client in composer.event_loop.client_ids() {
             composer.take_requests(client);
         }
         if !composer.mapper.send() {
             composer.lose_mapper();
         }
-        composer.hub.send();
+        composer.event_loop.send();
     }
 }
 
@@ -87,17 +87,17 @@ impl Composer {
 
     fn take_requests(&mut self, id: ClientId) {
         while self.may_ask() {
-            let Composer { hub, volumes, mapper, requests, calls } = self;
-            let Some(client) = hub.client(id) else { return };
+            let Composer { event_loop, volumes, mapper, requests, calls } = self;
+            let Some(client) = event_loop.client(id) else { return };
             let (unread, output) = client.link.unread_and_output();
             match message::next(unread) {
-                Next::Message(message) if !message.header.is_reply => {
+                NextMessage::Whole(message) if !message.header.is_reply => {
                     let size = message.size;
                     begin(&message, id, volumes, mapper, requests, calls, output);
                     client.link.take(size);
                 }
-                Next::Short(size) => return client.link.expect(size),
-                Next::Message(_) | Next::Bad => return hub.drop_client(id),
+                NextMessage::Short(size) => return client.link.expect(size),
+                NextMessage::Whole(_) | NextMessage::Bad => return event_loop.drop_client(id),
             }
         }
     }
@@ -105,14 +105,14 @@ impl Composer {
     fn take_answers(&mut self) {
         loop {
             let Some(link) = self.mapper.link() else { return };
-            let Next::Message(message) = (match message::next(link.unread()) {
-                Next::Short(size) => return link.expect(size),
+            let NextMessage::Whole(message) = (match message::next(link.unread()) {
+                NextMessage::Short(size) => return link.expect(size),
                 next => next,
             }) else {
                 return self.lose_mapper();
             };
             let header = message.header;
-            // Ends here: the mapper has answered.
+            // The span of the call ends with the mapper's answer.
             let Some(Call { request: id, at, length, span }) = self.calls.remove(header.id) else {
                 return self.lose_mapper();
             };
@@ -130,7 +130,7 @@ impl Composer {
                 }
                 request.left -= 1;
                 if request.left == 0 {
-                    finish(&mut self.requests, id, message.payload, &mut self.hub);
+                    finish(&mut self.requests, id, message.payload, &mut self.event_loop);
                 }
             }
             let size = message.size;
@@ -138,7 +138,7 @@ impl Composer {
         }
     }
 
-    /// What the mapper was asked for fails.
+    /// Fails all requests in flight.
     fn lose_mapper(&mut self) {
         self.mapper.lose();
         for id in self.calls.ids() {
@@ -148,19 +148,24 @@ impl Composer {
             if let Some(request) = self.requests.get_mut(id) {
                 request.status = EIO;
             }
-            finish(&mut self.requests, id, &[], &mut self.hub);
+            finish(&mut self.requests, id, &[], &mut self.event_loop);
         }
     }
 }
 
-/// Answers, if the client is still there.
-fn finish(requests: &mut Slab<Request>, id: u64, payload: &[u8], hub: &mut Hub<()>) {
+/// Answers a request, if the client is still connected.
+fn finish(
+    requests: &mut IdTable<Request>,
+    id: u64,
+    payload: &[u8],
+    event_loop: &mut EventLoop<()>,
+) {
     let Some(request) = requests.remove(id) else { return };
     let Request { client, id, kind, length, status, read, span, .. } = request;
     if status != 0 {
         span.keyval("error", status);
     }
-    let Some(client) = hub.client(client) else { return };
+    let Some(client) = event_loop.client(client) else { return };
     answer(
         kind,
         id,
@@ -178,14 +183,14 @@ fn answer(kind: Kind, id: u64, length: u32, status: u32, payload: &[u8], output:
     }
 }
 
-/// Asks the mapper for what a message asks for; what needs none is answered at once.
+/// Sends the calls for a request to the mapper. Requests without any are answered at once.
 fn begin(
     message: &Message<'_>,
     client: ClientId,
     volumes: &[Volume],
-    mapper: &mut Below,
-    requests: &mut Slab<Request>,
-    calls: &mut Slab<Call>,
+    mapper: &mut Upstream,
+    requests: &mut IdTable<Request>,
+    calls: &mut IdTable<Call>,
     output: &mut Vec<u8>,
 ) {
     let Header { kind, id, offset, length, fua, .. } = message.header;

@@ -1,20 +1,21 @@
-//! A chain of block storage in processes of its own, which BlkKin follows from end to end: an NBD server, a volume
-//! composer, a mapper in C, and two object stores with journals. `README.md` beside this has a drawing of it.
+//! A chain of block storage in separate processes, traced from end to end by BlkKin: an NBD server,
+//! a volume composer, a mapper in C, and two object stores with journals. The `README.md` of this
+//! example has a drawing.
 //!
-//! [`run`] is all of the program; with it, another program can be started as any of the roles. [`Stack`] starts them
-//! all. How a role works: `hub` waits for messages, `message` says what they are, and `nbd`, `composer`,
-//! `mapper` and `store` are what is done with them. What is traced is in `tracing`, and where it happens.
+//! [`run`] is the whole program, so any program that calls it can be started as one of the roles.
+//! [`Stack`] starts all roles. A role waits for messages in `event_loop`; `message` is their
+//! encoding, and `nbd`, `composer`, `mapper` and `store` handle them. `tracing` records spans.
 
 mod address;
 mod arguments;
 mod composer;
-mod hub;
+mod event_loop;
+mod id_table;
 mod link;
 mod load;
 mod mapper;
 mod message;
 mod nbd;
-mod slab;
 mod stack;
 mod store;
 mod tracing;

@@ -1,38 +1,38 @@
-//! A connection that waits for nothing: what has come and was not looked at yet, and what is to be sent.
+//! A non-blocking connection with an input and an output buffer.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// As much is read at once.
+/// Minimum buffer space for a read.
 const CHUNK: usize = 256 << 10;
 
-/// A socket with bytes on both sides.
+/// A socket with its buffers.
 #[derive(Debug)]
 pub(crate) struct Link {
     fd: OwnedFd,
     input: Input,
-    /// What is to be sent: append to it.
+    /// Output buffer, to which callers append.
     pub(crate) output: Vec<u8>,
-    /// So much of it has been.
+    /// Number of bytes of the output that have been sent.
     sent: usize,
 }
 
-/// Bytes that have come.
+/// Received bytes.
 #[derive(Debug, Default)]
 struct Input {
-    /// All of it is room; what has come is from `start` to `end`.
+    /// Buffer; the received bytes are from `start` to `end`.
     room: Vec<u8>,
     start: usize,
     end: usize,
 }
 
 impl Link {
-    /// Of a descriptor that waits for nothing.
+    /// Creates a link for a non-blocking descriptor.
     pub(crate) fn new(fd: OwnedFd) -> Link {
         Link { fd, input: Input::default(), output: Vec::new(), sent: 0 }
     }
 
-    /// Reads what there is, up to a limit. An end is an error.
+    /// Reads available bytes, up to a limit. The end of the stream is an error.
     pub(crate) fn receive(&mut self) -> io::Result<()> {
         let count = match rustix::io::read(&self.fd, self.input.free(CHUNK)) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -44,13 +44,13 @@ impl Link {
         Ok(())
     }
 
-    /// Sends what the socket takes.
+    /// Sends as much output as the socket accepts.
     pub(crate) fn send(&mut self) -> io::Result<()> {
         while self.sent < self.output.len() {
             match rustix::io::write(&self.fd, &self.output[self.sent..]) {
                 Ok(count) => self.sent += count,
                 Err(error) if is_nothing(error) => {
-                    // Who always leaves something would have all that he has read kept.
+                    // A peer that always leaves some output must not make the buffer grow for ever.
                     if self.sent > self.output.len() / 2 {
                         self.output.drain(..self.sent);
                         self.sent = 0;
@@ -65,28 +65,28 @@ impl Link {
         Ok(())
     }
 
-    /// What has come and was not taken yet.
+    /// Received bytes that have not been consumed.
     pub(crate) fn unread(&self) -> &[u8] {
         &self.input.room[self.input.start..self.input.end]
     }
 
-    /// The same, and where to answer.
+    /// Received bytes that have not been consumed, and the output buffer.
     pub(crate) fn unread_and_output(&mut self) -> (&[u8], &mut Vec<u8>) {
         (&self.input.room[self.input.start..self.input.end], &mut self.output)
     }
 
-    /// Is done with so many bytes of it.
+    /// Consumes received bytes.
     pub(crate) fn take(&mut self, count: usize) {
         self.input.take(count);
     }
 
-    /// Makes sure that a message of so many bytes finds room.
+    /// Reserves buffer space for a message of `size` bytes.
     pub(crate) fn expect(&mut self, size: usize) {
         let has = self.input.end - self.input.start;
         self.input.free(size.saturating_sub(has));
     }
 
-    /// How much waits to be sent.
+    /// Number of unsent bytes.
     pub(crate) fn backlog(&self) -> usize {
         self.output.len() - self.sent
     }
@@ -99,7 +99,7 @@ impl AsFd for Link {
 }
 
 impl Input {
-    /// Room for at least so many more bytes.
+    /// Returns free buffer space of at least `more` bytes.
     fn free(&mut self, more: usize) -> &mut [u8] {
         let used = self.end - self.start;
         if self.room.len() - self.end < more {
@@ -131,7 +131,7 @@ mod tests {
     use std::io::Write;
     use std::os::unix::net::UnixStream;
 
-    /// Bytes come out as they went in, however they were cut, also through a socket that is full at times.
+    /// Bytes arrive in order, however they are split, even through a socket that is sometimes full.
     #[test]
     fn bytes_stay_in_order() {
         let (near, mut far) = UnixStream::pair().unwrap();

@@ -1,6 +1,6 @@
-//! The load: clients of an NBD server that read and write at random, and know what they must read. Each has a
-//! connection and a part of the volume of its own, and each block that is written says which block it is and which
-//! of its versions, so that a write that is lost, torn or put elsewhere is found.
+//! The load: clients of an NBD server that read and write at random and verify what they read. Each
+//! client has its own connection and part of the volume. Each written block contains its number and
+//! version, so lost, torn and misplaced writes are detected.
 
 mod client;
 mod pattern;
@@ -12,40 +12,40 @@ use std::time::{Duration, Instant};
 
 pub use report::Report;
 
-/// How much of a volume is used if nothing else is said.
+/// Default size of the used part of a volume.
 const REGION_DEFAULT: u64 = 256 << 20;
 
-/// What is to be done.
+/// Parameters of a load.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// The NBD server.
+    /// Address of the NBD server.
     pub to: Address,
-    /// The volume; empty for the server's first.
+    /// Name of the volume; empty for the server's first.
     pub volume: String,
-    /// Requests under way for each client.
+    /// Number of concurrent requests of each client.
     pub depth: usize,
-    /// How many clients.
+    /// Number of clients.
     pub clients: usize,
-    /// Bytes of a request: a multiple of 512.
+    /// Size of a request, a multiple of 512 bytes.
     pub block: u64,
-    /// How many of a hundred requests read.
+    /// Percentage of reads.
     pub mix: u32,
-    /// How long.
+    /// Duration of the load.
     pub duration: Duration,
-    /// Requests a second of all clients; without it, as many as are answered.
+    /// Requests per second of all clients together; `None` means as fast as possible.
     pub rate: Option<f64>,
-    /// How much of the volume is used.
+    /// Size of the used part of the volume.
     pub region: Option<u64>,
-    /// After so many writes a client flushes; 0 is never.
+    /// Number of a client's writes between flushes; 0 disables flushes.
     pub flush_every: u32,
-    /// Whether requests may fail.
+    /// Continues when requests fail.
     pub allow_errors: bool,
-    /// Where random numbers begin.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
 impl Load {
-    /// Two clients that have 16 requests of 4 KiB each under way, 70 of 100 of them reads.
+    /// A load of two clients with 16 concurrent requests of 4 KiB each, 70 % of them reads.
     pub fn new(to: Address, duration: Duration) -> Load {
         Load {
             to,
@@ -63,7 +63,7 @@ impl Load {
         }
     }
 
-    /// Does it, flushes, and reads all again that was written.
+    /// Runs the load, flushes, and reads all written blocks again.
     pub fn run(&self) -> Result<Report, String> {
         if self.block == 0 || !self.block.is_multiple_of(512) || self.block > 8 << 20 {
             return Err("a block has a multiple of 512 bytes, and at most 8M".to_owned());

@@ -1,4 +1,5 @@
-//! The mapper, which is C: see `mapper/mapper.c`. The one unsafe call of this example, and what must happen before `main`.
+//! The mapper, which is written in C: see `mapper/mapper.c`. Also the only unsafe call of this
+//! example, and its code before `main`.
 
 #![allow(unsafe_code)]
 
@@ -6,31 +7,31 @@ use std::ffi::{CString, OsString, c_char, c_int};
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 
-// What the mapper calls.
+// Provides the C library that the mapper calls.
 use blkkin as _;
 
 unsafe extern "C" {
     fn blockstack_mapper(argc: c_int, argv: *mut *mut c_char) -> c_int;
 }
 
-/// Called before `main`, ahead of BlkKin's library: whoever links this crate is another program until it is started as a
-/// role, as `blkkin demo` is.
-// SAFETY: this section holds pointers to such functions. What it calls sets a flag.
+/// Runs before `main` and before BlkKin's own initialization. A program that links this crate, such
+/// as `blkkin demo`, must not be traced under its own name before it is started as a role.
+// SAFETY: the section contains pointers to functions of this type. This one only sets a flag.
 #[used]
 #[unsafe(link_section = ".init_array.00100")]
-static AHEAD: extern "C" fn() = ahead;
+static INITIALIZER: extern "C" fn() = hold_tracing;
 
-extern "C" fn ahead() {
+extern "C" fn hold_tracing() {
     blkkin_trace::daemon::hold();
 }
 
-/// This is a role, and traced from now on.
-pub(crate) fn is_a_role() {
-    std::hint::black_box(&AHEAD);
+/// Starts tracing, now that the process is known to be a role.
+pub(crate) fn start_tracing() {
+    std::hint::black_box(&INITIALIZER);
     blkkin_trace::daemon::let_go();
 }
 
-/// Runs it with these arguments; its exit status.
+/// Runs the mapper with these arguments and returns its exit status.
 pub(crate) fn run(arguments: Vec<OsString>) -> io::Result<u8> {
     let arguments = std::iter::once("mapper".into()).chain(arguments);
     let texts: Result<Vec<CString>, _> =
@@ -40,9 +41,10 @@ pub(crate) fn run(arguments: Vec<OsString>) -> io::Result<u8> {
     let mut pointers: Vec<*mut c_char> =
         bytes.iter_mut().map(|text| text.as_mut_ptr().cast()).collect();
     pointers.push(std::ptr::null_mut());
-    // SAFETY: as `main` gets them: `count` pointers to strings that end with a NUL, and a null pointer behind
-    // them. All may be written to, and live in `bytes` and `pointers` until the call is over. What it keeps of
-    // them in variables of its own, nobody looks at after that: the process ends with the role.
+    // SAFETY: the arguments are as for `main`: `count` pointers to NUL-terminated strings, and a
+    // null pointer after them. All are writable and live in `bytes` and `pointers` until the call
+    // returns. The mapper keeps some in static variables, but they are not used after the call: the
+    // process ends with the role.
     let status = unsafe { blockstack_mapper(count, pointers.as_mut_ptr()) };
     Ok(u8::try_from(status).unwrap_or(1))
 }

@@ -1,50 +1,52 @@
-//! What roles say to each other: a header of 64 bytes, a name, a payload. `mapper/link.h` has the same in C.
+//! Messages between roles: a header of 64 bytes, a name and a payload. `mapper/link.h` is the same
+//! in C.
 //!
-//! | bytes | |
+//!
+//! | offset | field |
 //! | --- | --- |
 //! | 0 | magic |
 //! | 4 | kind |
 //! | 5 | flags |
-//! | 6 | size of the name behind the header |
-//! | 8 | number of the request, which its answer has, too; answers come in any order |
+//! | 6 | size of the name |
+//! | 8 | number of the request, repeated in its reply; replies may be out of order |
 //! | 16 | offset |
 //! | 24 | length |
-//! | 28 | status of an answer: 0, or an error's number |
-//! | 32 | object, if it is asked for by its number |
-//! | 40 | the span that asks: blkin's 24 bytes, 0 if the request is not followed |
-//!
-//! Numbers are little-endian, but for those 24 bytes. Behind the name is what is to be written, or has been read.
+//! | 28 | status of a reply: 0, or an error number |
+//! | 32 | number of the object, if it is addressed by number |
+//! | 40 | blkin trace context of the caller's span, 24 bytes; 0 if the request is not sampled |
+//! Numbers are little-endian, except for the trace context. The payload is the data to be written,
+//! or the data that was read.
 
-/// How large a header is.
+/// Size of a header.
 pub(crate) const HEADER_SIZE: usize = 64;
-/// How long names may be.
+/// Maximum length of a name.
 pub(crate) const NAME_MAX: usize = 56;
-/// How much a message carries at most.
+/// Maximum size of a payload.
 pub(crate) const PAYLOAD_MAX: u32 = 32 << 20;
 
 const MAGIC: u32 = 0x4b54_5342;
 const FUA: u8 = 1;
 const REPLY: u8 = 2;
 
-/// What is asked for.
+/// Kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
     Read = 1,
     Write = 2,
     Flush = 3,
-    /// What reads as zeros afterwards, and needs no room.
+    /// Makes a range read as zeros and frees its space.
     Zero = 4,
-    /// Which volumes there are: answered with a line for each, name and size.
+    /// Lists the volumes; the reply has a line with name and size for each.
     List = 5,
 }
 
-/// A message but for its name and payload.
+/// Header of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) kind: Kind,
     pub(crate) is_reply: bool,
-    /// To be durable before it is answered.
+    /// Requires the write to be durable before the reply (force unit access).
     pub(crate) fua: bool,
     pub(crate) id: u64,
     pub(crate) offset: u64,
@@ -54,23 +56,23 @@ pub(crate) struct Header {
     pub(crate) trace: [u8; 24],
 }
 
-/// A message as it lies in what has come.
+/// A message in the input buffer.
 #[derive(Debug)]
 pub(crate) struct Message<'a> {
     pub(crate) header: Header,
     pub(crate) name: &'a [u8],
     pub(crate) payload: &'a [u8],
-    /// All of it.
+    /// Size of the whole message.
     pub(crate) size: usize,
 }
 
-/// What the next bytes are.
+/// Result of decoding the next message.
 #[derive(Debug)]
-pub(crate) enum Next<'a> {
-    Message(Message<'a>),
-    /// It is not whole: it has so many bytes, as far as is known.
+pub(crate) enum NextMessage<'a> {
+    Whole(Message<'a>),
+    /// The message is incomplete; it has at least this many bytes.
     Short(usize),
-    /// No message.
+    /// The bytes are not a message.
     Bad,
 }
 
@@ -89,12 +91,12 @@ impl Header {
         }
     }
 
-    /// The answer to a request of this number.
+    /// The reply to the request `id`.
     pub(crate) fn reply(kind: Kind, id: u64, length: u32, status: u32) -> Header {
         Header { is_reply: true, status, ..Header::request(kind, id, 0, length) }
     }
 
-    /// Appends it and the name; what it carries is to be appended next.
+    /// Appends the header and the name. The caller appends the payload.
     #[inline]
     pub(crate) fn write(&self, name: &[u8], output: &mut Vec<u8>) {
         let mut bytes = [0; HEADER_SIZE];
@@ -122,23 +124,23 @@ impl Header {
     }
 }
 
-/// Looks at the next message.
+/// Decodes the next message.
 #[inline]
-pub(crate) fn next(bytes: &[u8]) -> Next<'_> {
+pub(crate) fn next(bytes: &[u8]) -> NextMessage<'_> {
     let Some((head, rest)) = bytes.split_first_chunk::<HEADER_SIZE>() else {
-        return Next::Short(HEADER_SIZE);
+        return NextMessage::Short(HEADER_SIZE);
     };
-    let Some((header, name_size)) = read(head) else { return Next::Bad };
+    let Some((header, name_size)) = read(head) else { return NextMessage::Bad };
     let payload_size = header.payload_size();
     if name_size > NAME_MAX || payload_size > PAYLOAD_MAX {
-        return Next::Bad;
+        return NextMessage::Bad;
     }
     let size = HEADER_SIZE + name_size + payload_size as usize;
     if bytes.len() < size {
-        return Next::Short(size);
+        return NextMessage::Short(size);
     }
     let (name, rest) = rest.split_at(name_size);
-    Next::Message(Message { header, name, payload: &rest[..payload_size as usize], size })
+    NextMessage::Whole(Message { header, name, payload: &rest[..payload_size as usize], size })
 }
 
 #[inline]
@@ -188,22 +190,24 @@ mod tests {
         let (header, mut bytes) = example();
         let size = bytes.len();
         bytes.extend_from_slice(b"more");
-        let Next::Message(message) = next(&bytes) else { panic!("a message") };
+        let NextMessage::Whole(message) = next(&bytes) else { panic!("a message") };
         assert_eq!((message.header, message.size), (header, size));
         assert_eq!((message.name, message.payload), (&b"disk"[..], &b"hello"[..]));
         for short in 0..size {
-            assert!(matches!(next(&bytes[..short]), Next::Short(_)), "{short}");
+            assert!(matches!(next(&bytes[..short]), NextMessage::Short(_)), "{short}");
         }
-        // Only answers of reads that went well carry something.
+        // Only replies to successful reads have a payload.
         for (status, expected) in [(0, HEADER_SIZE + 8), (5, HEADER_SIZE)] {
             let mut bytes = Vec::new();
             Header::reply(Kind::Read, 1, 8, status).write(b"", &mut bytes);
             bytes.extend_from_slice(&[0; 8]);
-            assert!(matches!(next(&bytes), Next::Message(message) if message.size == expected));
+            assert!(
+                matches!(next(&bytes), NextMessage::Whole(message) if message.size == expected)
+            );
         }
     }
 
-    /// Whatever a byte is changed to, nothing is read beyond what is there, and nothing is made of a length.
+    /// Changed bytes never cause reads beyond the input or allocations by a length.
     #[test]
     fn damaged_messages_are_harmless() {
         let (_, bytes) = example();
@@ -212,11 +216,11 @@ mod tests {
                 let mut damaged = bytes.clone();
                 damaged[at] = value;
                 match next(&damaged) {
-                    Next::Message(message) => assert!(message.size <= bytes.len()),
-                    Next::Short(size) => {
+                    NextMessage::Whole(message) => assert!(message.size <= bytes.len()),
+                    NextMessage::Short(size) => {
                         assert!(size <= HEADER_SIZE + NAME_MAX + PAYLOAD_MAX as usize)
                     }
-                    Next::Bad => {}
+                    NextMessage::Bad => {}
                 }
             }
         }

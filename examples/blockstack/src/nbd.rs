@@ -1,6 +1,6 @@
-//! The NBD server: block devices for whoever speaks the protocol of network block devices. [`handshake`] and
-//! [`request`] know the protocol and do no I/O; [`server`] asks the composer, or has a volume in [`memory`], and makes
-//! the traces of requests.
+//! The NBD server, which provides network block devices. [`handshake`] and [`request`] implement
+//! the protocol without I/O; [`server`] calls the composer or uses a volume in [`memory`], and
+//! starts the trace of each request.
 
 pub(crate) mod handshake;
 pub(crate) mod memory;

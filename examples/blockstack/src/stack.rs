@@ -1,5 +1,5 @@
-//! Starts all roles as processes, each with the end of this process as its own: their standard input is a pipe from
-//! here, and they end when it does, however this process ends.
+//! Starts all roles as processes. Their standard input is a pipe from this process, and they end at
+//! its end of file, so they never outlive this process, however it ends.
 
 use crate::address::Address;
 use crate::volume::Volume;
@@ -10,40 +10,40 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// How long a role may take until it listens: a store may have a journal to replay.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// And how long until it has ended.
-const END_PATIENCE: Duration = Duration::from_secs(10);
+/// Time limit for the start of a role: a store may have to replay a journal.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time limit for the end of a role.
+const END_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a role says when it listens, before its address.
-const SAID: &str = "listening ";
+/// Prefix of a role's output that precedes its address.
+const LISTENING_PREFIX: &str = "listening ";
 
-/// How a chain is started.
+/// Options of a chain.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where everything is kept, and sockets are. It is made if there is none.
+    /// Directory for data and sockets, created if it does not exist.
     pub directory: PathBuf,
-    /// Where the NBD server listens; without one, at a socket in the directory.
+    /// Address of the NBD server; by default, a socket in the directory.
     pub nbd: Option<Address>,
-    /// What clients can use.
+    /// Volumes that clients can use.
     pub volumes: Vec<Volume>,
-    /// Roles talk to each other over TCP.
+    /// Connects the roles over TCP instead of Unix sockets.
     pub tcp: bool,
-    /// Stores sync before they answer a write.
+    /// Makes the stores sync their journals before they answer a write.
     pub sync: bool,
-    /// How large a file of a store's journal gets.
+    /// Size of a store's journal files.
     pub journal_size: u64,
-    /// Which requests are followed, as `BLKKIN_SAMPLE` has it.
+    /// Sampling rules for requests, as in `BLKKIN_SAMPLE`.
     pub sample: Option<String>,
-    /// What is started for each role, with the role's arguments behind it: a program that hands those to
+    /// Command that is started for each role, with the role's arguments appended. It passes them to
     /// [`run`](crate::run).
     pub program: Vec<OsString>,
-    /// Variables that roles get besides, such as `BLKKIN_SOCKET`.
+    /// Additional environment variables of the roles, such as `BLKKIN_SOCKET`.
     pub environment: Vec<(OsString, OsString)>,
 }
 
 impl Options {
-    /// A volume `disk` of 1 GiB, everything in this directory, and roles that are this program.
+    /// A volume `disk` of 1 GiB, with all data in `directory`, and `program` for each role.
     pub fn new(directory: &Path, program: Vec<OsString>) -> Options {
         Options {
             directory: directory.to_owned(),
@@ -59,15 +59,15 @@ impl Options {
     }
 }
 
-/// A chain that runs. It ends when this is dropped.
+/// A running chain, which ends when it is dropped.
 #[derive(Debug)]
 pub struct Stack {
     options: Options,
-    /// In the order in which they were started: each before those who ask it.
+    /// Processes in the order of their start: servers before their clients.
     roles: Vec<Role>,
 }
 
-/// One of its processes.
+/// A process of the chain.
 #[derive(Debug)]
 pub struct Role {
     name: &'static str,
@@ -78,24 +78,24 @@ pub struct Role {
 }
 
 impl Role {
-    /// `nbd`, `composer`, `mapper`, `store.1` or `store.2`.
+    /// Name of the role: `nbd`, `composer`, `mapper`, `store.1` or `store.2`.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The process.
+    /// Process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Where it listens.
+    /// Address at which the role listens.
     pub fn address(&self) -> &Address {
         &self.address
     }
 }
 
 impl Stack {
-    /// Starts all roles, and waits until they listen.
+    /// Starts all roles and waits until they listen.
     pub fn start(options: Options) -> Result<Stack, String> {
         let directory = std::path::absolute(&options.directory)
             .and_then(|directory| std::fs::create_dir_all(&directory).map(|()| directory))
@@ -130,7 +130,7 @@ impl Stack {
         Ok(stack)
     }
 
-    /// That the next role asks the last one.
+    /// The option that names the role started last as the server of the next one.
     fn asks(&self, name: &str) -> Vec<OsString> {
         let last = self.roles.last().map(|role| option(name, role.address.to_string()));
         last.into_iter().flatten().collect()
@@ -155,12 +155,12 @@ impl Stack {
         Ok(())
     }
 
-    /// Where clients connect.
+    /// Address for NBD clients.
     pub fn nbd(&self) -> Option<&Address> {
         self.roles.last().map(Role::address)
     }
 
-    /// The same as clients of NBD write it.
+    /// Address for NBD clients, as a URI.
     pub fn nbd_uri(&self) -> String {
         let volume = self.options.volumes.first().map_or("", Volume::name);
         match self.nbd() {
@@ -177,7 +177,7 @@ impl Stack {
         &self.roles
     }
 
-    /// A role that has ended by itself, told once.
+    /// Name of a role that has ended by itself; each is returned once.
     pub fn ended(&mut self) -> Option<&'static str> {
         let mut roles = self.roles.iter_mut().filter(|role| !role.has_ended);
         let ended = roles.find_map(|role| match role.child.try_wait() {
@@ -188,12 +188,12 @@ impl Stack {
         Some(ended.name)
     }
 
-    /// Whether no client can be served any more.
+    /// True if the NBD server has ended, so no client can be served.
     pub fn is_over(&self) -> bool {
         self.roles.last().is_none_or(|role| role.has_ended)
     }
 
-    /// Kills a role, wherever it is.
+    /// Kills a role.
     pub fn kill(&mut self, name: &str) -> Result<(), String> {
         let role = self.find(name)?;
         role.child.kill().and_then(|()| role.child.wait()).map_err(|error| error.to_string())?;
@@ -201,7 +201,7 @@ impl Stack {
         Ok(())
     }
 
-    /// Starts a role that was killed as it was started before, and waits until it listens.
+    /// Restarts a killed role with its arguments, and waits until it listens.
     pub fn restart(&mut self, name: &str) -> Result<(), String> {
         let options = self.options.clone();
         let role = self.find(name)?;
@@ -209,7 +209,7 @@ impl Stack {
             return Err(format!("{name} runs"));
         }
         let mut arguments = role.arguments.clone();
-        // Where it was, also if the system has chosen that.
+        // Its address remains, even if the system has chosen it.
         if let Some(at) = arguments.iter().position(|argument| argument == "--listen") {
             arguments[at + 1] = role.address.to_string().into();
         }
@@ -222,7 +222,7 @@ impl Stack {
         role.ok_or_else(|| format!("no role {name}"))
     }
 
-    /// Ends all roles, those that ask first; an error names those that had to be killed.
+    /// Ends all roles, clients before their servers. The error names roles that had to be killed.
     pub fn stop(mut self) -> Result<(), String> {
         self.end()
     }
@@ -231,7 +231,7 @@ impl Stack {
         let mut killed = Vec::new();
         for mut role in self.roles.drain(..).rev() {
             drop(role.child.stdin.take());
-            let end = Instant::now() + END_PATIENCE;
+            let end = Instant::now() + END_TIMEOUT;
             while matches!(role.child.try_wait(), Ok(None)) {
                 if Instant::now() > end {
                     killed.push(role.name);
@@ -260,7 +260,7 @@ fn option(name: &str, value: impl Into<OsString>) -> [OsString; 2] {
     [name.into(), value.into()]
 }
 
-/// Starts a process, and waits until it says where it listens.
+/// Starts a process and waits for its address.
 fn start(options: &Options, name: &'static str, arguments: Vec<OsString>) -> Result<Role, String> {
     let (first, rest) = options.program.split_first().ok_or("no program to start")?;
     let mut child = Command::new(first)
@@ -275,14 +275,15 @@ fn start(options: &Options, name: &'static str, arguments: Vec<OsString>) -> Res
     let output = child.stdout.take().ok_or("no pipe")?;
     let (say, said) = mpsc::channel();
     std::thread::spawn(move || {
-        // Whatever has started the role may have something to say before.
+        // The program that starts the role may print other lines before.
         let lines = BufReader::new(output).lines().map_while(Result::ok);
-        let found = lines.filter_map(|line| Some(line.split_once(SAID)?.1.trim_end().to_owned()));
+        let found = lines
+            .filter_map(|line| Some(line.split_once(LISTENING_PREFIX)?.1.trim_end().to_owned()));
         for address in found.take(1) {
             let _ = say.send(address);
         }
     });
-    let address = said.recv_timeout(PATIENCE).ok().and_then(|text| text.parse().ok());
+    let address = said.recv_timeout(START_TIMEOUT).ok().and_then(|text| text.parse().ok());
     match address {
         Some(address) => Ok(Role { name, arguments, child, address, has_ended: false }),
         None => {

@@ -1,5 +1,6 @@
-//! An object store: objects in files, and a journal before them. What is to be written goes to the [`journal`]
-//! first, and then to the object's file; [`server`] does both for all requests that came together.
+//! An object store: objects in files, with a write-ahead journal. Changes are appended to the
+//! [`journal`] and then applied to the object's file; [`server`] does both for all requests that
+//! arrived together.
 
 mod checkpoint;
 mod journal;

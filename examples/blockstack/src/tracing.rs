@@ -1,8 +1,9 @@
-//! What the roles in Rust record, and how a request's span travels with messages.
+//! Spans recorded by the roles in Rust, and their propagation with messages.
 //!
-//! Who asks another role begins a client's span and sends its ids along; who is asked records the server's half of
-//! the same span, and whatever it causes is a child of that. A half is one event, at its end. A request that
-//! is not followed travels with zeros, and costs the other roles a comparison.
+//! A caller starts a client span and sends its ids with the message. The callee records the server
+//! side of the same span, and its own calls are children of that span. Each side is one event,
+//! recorded at its end. A request that is not sampled carries zeros, which cost the other roles one
+//! comparison.
 
 #[cfg(not(feature = "untraced"))]
 mod traced;
@@ -17,12 +18,12 @@ pub(crate) use traced::{Span, arrived, root};
 #[cfg(feature = "untraced")]
 pub(crate) use untraced::{Span, arrived, root};
 
-/// Services that there is one of.
+/// Service names of the roles with a single process.
 #[cfg_attr(feature = "untraced", allow(dead_code, reason = "only roots say it"))]
 pub(crate) static NBD: Endpoint<'static> = Endpoint::named("nbd");
 pub(crate) static COMPOSER: Endpoint<'static> = Endpoint::named("composer");
 
-/// What the NBD server does with a volume in its memory.
+/// Span name of an operation on a volume in memory.
 pub(crate) fn memory_call(kind: Kind) -> &'static str {
     match kind {
         Kind::Read => "memory read",
@@ -33,7 +34,7 @@ pub(crate) fn memory_call(kind: Kind) -> &'static str {
     }
 }
 
-/// What the NBD server asks the composer for.
+/// Span name of the NBD server's call to the composer.
 pub(crate) fn volume_call(kind: Kind) -> &'static str {
     match kind {
         Kind::Read => "volume read",
@@ -44,7 +45,7 @@ pub(crate) fn volume_call(kind: Kind) -> &'static str {
     }
 }
 
-/// What the composer asks the mapper for.
+/// Span name of the composer's call to the mapper.
 pub(crate) fn object_call(kind: Kind) -> &'static str {
     match kind {
         Kind::Read => "object read",
@@ -55,7 +56,7 @@ pub(crate) fn object_call(kind: Kind) -> &'static str {
     }
 }
 
-/// What the mapper asks stores for.
+/// Span name of the mapper's call to a store.
 pub(crate) fn copy_call(kind: Kind) -> &'static str {
     match kind {
         Kind::Read => "copy read",

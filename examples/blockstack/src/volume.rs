@@ -1,17 +1,17 @@
-//! Volumes, by name and size, and which objects a volume is made of.
+//! Volumes, by name and size, and their mapping to objects.
 
 use crate::message::NAME_MAX;
 use std::fmt;
 use std::str::FromStr;
 
-/// A volume is a sequence of objects of this size.
+/// Size of an object. A volume is a sequence of objects.
 pub(crate) const OBJECT_SIZE: u64 = 4 << 20;
-/// Behind it, an object's name has a dot and eight digits.
+/// Maximum length of a volume's name: an object's name adds a dot and eight digits.
 const VOLUME_NAME_MAX: usize = NAME_MAX - 9;
-/// So that eight digits number all objects.
+/// Maximum size of a volume: eight digits must number all objects.
 const SIZE_MAX: u64 = OBJECT_SIZE << 32;
 
-/// A volume: `NAME=SIZE`, with K, M, G or T behind the size.
+/// A volume: `NAME=SIZE`, with an optional suffix K, M, G or T.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Volume {
     pub(crate) name: String,
@@ -19,12 +19,12 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// Its name.
+    /// Name of the volume.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its size in bytes.
+    /// Size in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }
@@ -55,7 +55,7 @@ impl fmt::Display for Volume {
     }
 }
 
-/// Bytes, with K, M, G or T for powers of 1024.
+/// Parses a size in bytes, with an optional suffix K, M, G or T for powers of 1024.
 pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     let shift = match text.bytes().last().map(|byte| byte.to_ascii_uppercase()) {
         Some(b'K') => 10,
@@ -69,18 +69,18 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << shift).ok_or_else(|| format!("`{text}` is too large"))
 }
 
-/// A piece of a request, in one object.
+/// The part of a request within one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) object: u64,
-    /// In the object.
+    /// Offset in the object.
     pub(crate) offset: u64,
     pub(crate) length: u32,
-    /// In the request.
+    /// Offset in the request.
     pub(crate) at: u32,
 }
 
-/// The pieces of a range.
+/// Splits a range at object boundaries.
 pub(crate) fn pieces(offset: u64, length: u32) -> impl Iterator<Item = Piece> {
     let mut at = 0u32;
     std::iter::from_fn(move || {
@@ -96,7 +96,7 @@ pub(crate) fn pieces(offset: u64, length: u32) -> impl Iterator<Item = Piece> {
     })
 }
 
-/// An object's name: the volume's, a dot, and its number as eight digits.
+/// Formats the name of an object: the volume's name, a dot, and eight digits.
 pub(crate) fn object_name<'b>(volume: &str, object: u64, room: &'b mut [u8; NAME_MAX]) -> &'b [u8] {
     let size = volume.len().min(VOLUME_NAME_MAX);
     room[..size].copy_from_slice(&volume.as_bytes()[..size]);

@@ -1,5 +1,5 @@
-//! The chain as processes: it keeps what it was given, whatever it was and whoever ends, and survives clients that
-//! do everything wrong.
+//! The chain as processes: it keeps its data, whichever process ends, and survives clients that
+//! violate the protocol.
 
 mod support;
 
@@ -23,7 +23,7 @@ fn many_requests_at_once() {
     chain.check_copies();
 }
 
-/// Over TCP, with stores that sync; and with a rate, which is kept.
+/// Over TCP, with syncing stores; and with a fixed rate, which is kept.
 #[test]
 fn over_tcp() {
     let mut chain = Chain::start("tcp", |options| {
@@ -40,10 +40,11 @@ fn over_tcp() {
     chain.stop();
 }
 
-/// Any range is what was written to it last, also where objects meet, also after all roles were ended or killed.
+/// A read of any range returns the last write, also across object boundaries, and after all roles
+/// were ended or killed.
 #[test]
 fn any_range() {
-    // Small files, so that the journal begins new ones.
+    // Small files, so that the journal starts new ones.
     let mut chain = Chain::start("ranges", |options| options.journal_size = 1 << 20);
     let size = 16 << 20;
     let mut model = vec![0; size];
@@ -58,7 +59,7 @@ fn any_range() {
                 _ => random.below(5000),
             };
             let offset = match random.chance(30) {
-                // Near where objects meet.
+                // Near an object boundary.
                 true => (random.below(4usize) * (4 << 20)).saturating_sub(random.below(4096)),
                 false => random.below(size),
             };
@@ -84,7 +85,7 @@ fn any_range() {
         }
         client.flush();
         if round == 1 {
-            // All at once, as far as that goes.
+            // All at once, as far as possible.
             for name in ["store.1", "store.2", "mapper", "composer", "nbd"] {
                 chain.stack().kill(name).unwrap();
             }
@@ -98,8 +99,8 @@ fn any_range() {
     }
 }
 
-/// While a store is gone, what can be read is read, and writes fail; when it is back, nothing that was acknowledged
-/// is lost, and both copies are the same again.
+/// While one store is gone, reads succeed and writes fail. After its return, no acknowledged write
+/// is lost and both copies are equal again.
 #[test]
 fn a_store_is_killed() {
     let mut chain = Chain::start("killed", |_| {});
@@ -129,13 +130,13 @@ fn a_store_is_killed() {
     chain.check_copies();
 }
 
-/// Bytes of a directory's files.
+/// Total size of a directory's files.
 fn size_of(directory: &Path) -> u64 {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     entries.filter_map(|entry| Some(entry.metadata().ok()?.len())).sum()
 }
 
-/// With both stores gone, everything fails plainly, and nothing waits for ever.
+/// With both stores gone, all requests fail, and none waits for ever.
 #[test]
 fn all_stores_are_gone() {
     let mut chain = Chain::start("gone", |_| {});
@@ -148,7 +149,7 @@ fn all_stores_are_gone() {
     chain.stack().restart("store.2").unwrap();
     eventually("one is there", || {
         client.ask(0, 0, 512, &[]) == 0 && {
-            // Its bytes are behind the answer.
+            // The data follows the reply.
             client.skip(512);
             true
         }
@@ -172,11 +173,11 @@ fn what_is_out_of_bounds() {
     assert_eq!(client.ask(TRIM, 0, u32::MAX, &[]), 28);
     assert_eq!(client.ask(77, 0, 0, &[]), 22);
     assert_eq!(client.read_at(end - 512, 512), [9; 512]);
-    // Another volume has its own blocks.
+    // Another volume has separate blocks.
     assert_eq!(chain.client().read_at(end - 512, 512), [0; 512]);
 }
 
-/// Whoever says nothing sensible is dropped, and others do not notice.
+/// Clients that violate the protocol are disconnected, without affecting others.
 #[test]
 fn hostile_clients() {
     let mut chain = Chain::start("hostile", |_| {});
@@ -192,7 +193,7 @@ fn hostile_clients() {
     };
     let is_dropped = |bytes: &[u8]| {
         let mut rest = Vec::new();
-        // A reset is as good an end as any.
+        // A reset is an acceptable end, too.
         let _ = greet(bytes).read_to_end(&mut rest);
     };
     let begun = b"\0\0\0\x03IHAVEOPT\0\0\0\x01\0\0\0\x04disk";
@@ -206,7 +207,7 @@ fn hostile_clients() {
     write.extend_from_slice(&[0; 16]);
     write.extend_from_slice(&[0xff; 4]);
     is_dropped(&with(&write));
-    // More of them than there are places, which say nothing, or half of something.
+    // More connections than the server has slots; they are idle or send incomplete requests.
     let idle: Vec<_> = (0..100)
         .map(|at| {
             let mut stream = connect(&address);
@@ -216,7 +217,7 @@ fn hostile_clients() {
         .collect();
     assert_eq!(good.read_at(0, 4096), [5; 4096]);
     drop(idle);
-    // Who asks and never reads the answers.
+    // A client that sends requests and never reads replies.
     let mut request = vec![0x25, 0x60, 0x95, 0x13, 0, 0, 0, 0];
     request.extend_from_slice(&[0; 16]);
     request.extend_from_slice(&(32u32 << 20).to_be_bytes());
@@ -225,14 +226,14 @@ fn hostile_clients() {
         assert_eq!(good.read_at(0, 4096), [5; 4096]);
     }
     drop(deaf);
-    // There is room again.
+    // A slot is free again.
     eventually("another one is let in", || {
         let mut stream = connect(&address);
         stream.read_exact(&mut [0; 18]).is_ok()
     });
 }
 
-/// `blockstack all`, started as users do, ends all roles when it is asked to, and also when it is killed.
+/// `blockstack all`, started as by a user, ends all roles when it is stopped or killed.
 #[test]
 fn nothing_is_left_running() {
     for cause in [Signal::TERM, Signal::INT, Signal::KILL] {

@@ -1,4 +1,4 @@
-//! Clients of network block devices that others have made, as they are: what they write, they find again.
+//! Existing NBD clients: they read the data that they wrote.
 
 mod support;
 
@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use support::{Chain, is_installed, skip};
 
-/// Whether all of these can be had.
+/// True if all these programs are installed; else the test is skipped.
 fn have(test: &str, programs: &[&str]) -> bool {
     let missing = programs.iter().find(|program| !is_installed(program));
     if let Some(missing) = missing {
@@ -15,7 +15,7 @@ fn have(test: &str, programs: &[&str]) -> bool {
     missing.is_none()
 }
 
-/// What a command prints.
+/// Output of a command.
 #[track_caller]
 fn run(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output().unwrap();
@@ -24,7 +24,7 @@ fn run(program: &str, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// An image of 64 MiB with some holes in it.
+/// An image of 64 MiB with some holes.
 fn image(directory: &Path) -> String {
     let mut bytes = vec![0; 64 << 20];
     for (at, chunk) in bytes.chunks_mut(64 << 10).enumerate() {
@@ -71,7 +71,7 @@ fn qemu_img() {
         arguments.push(uri);
         let printed = run("qemu-io", &arguments);
         assert!(!printed.contains("failed"), "{printed}");
-        // What a write beyond the end does.
+        // The result of a write beyond the end.
         let wrong = Command::new("qemu-io").args(["-f", "raw", "-c", "write 64M 4k", uri]).output();
         assert!(!wrong.unwrap().status.success());
     });
@@ -123,8 +123,8 @@ fn fio() {
     });
 }
 
-/// The first sector of a disk that a machine starts from: what it reads of the second one it inverts and writes to the
-/// third one, and then says 42 to the port at which QEMU ends.
+/// A boot sector. The guest reads the second sector, writes its complement to the third, and then
+/// writes 42 to the port that ends QEMU.
 const GUEST: [u8; 58] = [
     0x31, 0xc0, // xor ax, ax
     0x8e, 0xd8, // mov ds, ax

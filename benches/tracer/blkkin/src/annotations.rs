@@ -1,17 +1,18 @@
-//! What programs annotate with: the strings of `benches/annotations.h`, in memory of which the compiler
-//! knows nothing.
+//! Annotations of a program: the strings of `benches/annotations.h`, in memory that is opaque to
+//! the compiler.
 
 use blkkin_trace::{Endpoint, Sampler, Trace};
 use std::hint::black_box;
 
-/// A span as a program has it while it works on it, and what it says of it.
+/// An active span of a program, with a key and value to annotate.
 pub(crate) struct Annotation {
     pub(crate) trace: Trace<'static>,
     pub(crate) key: &'static str,
     pub(crate) val: &'static str,
 }
 
-/// Four, so that an event is not like the one before. If `sampler` follows no request, none of these is.
+/// Four annotations, so that consecutive events differ. They are not sampled if `sampler` rejects
+/// them.
 pub(crate) fn annotations(sampler: &Sampler) -> [Annotation; 4] {
     [
         ("osd write", "osd.3", "10.0.0.7", "pool", "volume", 6802),

@@ -1,6 +1,6 @@
-//! Runs one loop of a program's table in threads, and prints what an operation costs as one line of JSON:
-//! `PROGRAM KIND OPERATIONS THREADS WARM_UP`. `benches/tracer/harness.c` does the same in C, with the same
-//! clocks, and says why.
+//! Runs a loop of a program in threads, and prints the cost of an operation as one line of JSON:
+//! `PROGRAM KIND OPERATIONS THREADS WARM_UP`. `benches/tracer/harness.c` is the equivalent in C,
+//! with the same clocks, and explains them.
 
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::time::{ClockId, clock_gettime};
@@ -13,38 +13,38 @@ use std::time::Duration;
 
 const THREADS_MAX: i64 = 64;
 
-/// So many that the loop alone takes some milliseconds.
+/// Number of operations of the empty loop, which takes some milliseconds.
 const LOOP_OPERATIONS: i64 = 4_000_000;
 
-/// A warm-up is made in portions with pauses, in which readers of the buffers can empty them.
+/// Number of portions of a warm-up. Pauses in between let readers empty the buffers.
 const PORTIONS: i64 = 8;
 const PAUSE: Duration = Duration::from_millis(5);
-/// What a thread makes before the clock runs: its stack and what the tracer has for it are touched for the
-/// first time then, which is no cost of an event.
+/// Number of operations of a thread before the measurement: they touch its stack and the tracer's
+/// memory for the first time, which is no cost of an event.
 const FIRST_OPERATIONS: i64 = 64;
 
-/// A thread's part.
+/// A range of a thread's operations.
 pub(crate) struct Work(Range<i64>);
 
 impl Work {
-    /// Numbers of operations. Those of warm-ups are below 0.
+    /// Numbers of the operations; those of warm-ups are negative.
     pub(crate) fn operations(&self) -> Range<i64> {
         self.0.clone()
     }
 }
 
-/// What is recorded.
+/// A kind of operation.
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
-    /// Records one operation after the other.
+    /// Records the operations.
     pub(crate) record: fn(&Work),
-    /// The same loop with the same arguments, but nothing is recorded.
+    /// The same loop with the same arguments, without recording.
     pub(crate) idle: fn(&Work),
-    /// How many events an operation is.
+    /// Number of events in an operation.
     pub(crate) events: i64,
 }
 
-/// Measures what the program's arguments ask for.
+/// Runs the measurement given by the program's arguments.
 pub(crate) fn main(kinds: &[Kind]) -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match parse(kinds, &arguments) {
@@ -68,7 +68,7 @@ struct Plan<'a> {
     kind: &'a Kind,
     operations: i64,
     threads: i64,
-    /// On each processor.
+    /// Number of warm-up operations on each processor.
     warm_ups: i64,
     processors: i64,
 }
@@ -96,7 +96,7 @@ impl Plan<'_> {
         let tried = kind.events
             * (operations + self.threads * FIRST_OPERATIONS + self.warm_ups * self.processors);
         let of_each = |sum: f64| sum / operations as f64;
-        // A thread's wall time for each of its own operations: with equal parts, the mean.
+        // Mean wall time of a thread for an operation; all threads have equal shares.
         println!(
             "{{\"kind\": \"{}\", \"threads\": {}, \"operations\": {operations}, \
              \"events_tried\": {tried}, \"wall_ns\": {:.3}, \"cpu_ns\": {:.3}, \"loop_ns\": {:.3}}}",
@@ -126,7 +126,7 @@ impl Plan<'_> {
         }
     }
 
-    /// Time of all threads, of the wall's clock and of processors.
+    /// Wall time and processor time of all threads.
     fn run(&self) -> (f64, f64) {
         let barrier = Barrier::new(self.threads as usize);
         let part = self.operations / self.threads;
@@ -155,6 +155,6 @@ fn now_ns(clock: ClockId) -> f64 {
 
 fn run_on(processor: i64) {
     let mut set = CpuSet::new();
-    // If this is refused, threads wander, and nothing else changes.
+    // If this fails, threads move between processors, which only adds noise.
     let _ = set.set(processor as usize).and_then(|()| sched_setaffinity(Pid::from_raw(0), &set));
 }

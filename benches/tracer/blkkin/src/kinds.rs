@@ -1,5 +1,5 @@
-//! Records one kind of events in a loop, and prints what an operation costs: see [`harness`] for how it
-//! is called. Whether anything is recorded, and how, is up to the session that is active.
+//! Records one kind of event in a loop, and prints the cost of an operation: see [`harness`] for
+//! the arguments. The active session determines whether and how events are recorded.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -19,7 +19,7 @@ use std::sync::LazyLock;
 
 static ANNOTATIONS: LazyLock<[Annotation; 4]> = LazyLock::new(|| annotations(&Sampler::new()));
 
-/// Of a request that is not followed.
+/// Annotations of a request that is not sampled.
 static UNSAMPLED: LazyLock<[Annotation; 4]> = LazyLock::new(|| {
     let nobody = Sampler::new();
     nobody.set(Sampling::NONE);
@@ -52,8 +52,8 @@ fn numbers(work: &Work) {
     }
 }
 
-/// Calls `operation` with one annotation after the other. Hiding them costs as much as what is cheap does,
-/// so it is done once for all four.
+/// Calls `operation` with each annotation in turn. Hiding them from the compiler costs as much as a
+/// cheap operation, so it is done once for all four.
 #[inline(always)]
 fn each(of: &'static [Annotation; 4], work: &Work, operation: impl Fn(&Annotation)) {
     let operations = work.operations();
@@ -69,7 +69,7 @@ fn annotation(work: &Work) {
     each(&ANNOTATIONS, work, |one| one.trace.keyval(one.key, one.val));
 }
 
-/// A child span: its ids are made, and it gets two annotations.
+/// A child span with new ids and two annotations.
 fn child_span(work: &Work) {
     each(&ANNOTATIONS, work, |one| {
         let child = one.trace.child(one.trace.name());

@@ -1,6 +1,7 @@
-//! Records so many events a second for a while: `PROGRAM KIND RATE SECONDS THREADS`, the rate being that
-//! of all threads. Kinds: `annotation`, and `time`, an event that says when it was about to be recorded by
-//! the monotonic clock. Prints how many events there were, and what seconds they really took.
+//! Records events at a fixed rate: `PROGRAM KIND RATE SECONDS THREADS`, with the total rate of all
+//! threads in events per second. Kinds: `annotation`, and `time`, an event that contains the
+//! monotonic time just before it is recorded. Prints the number of events and the actual time in
+//! seconds.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -16,10 +17,9 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Fast threads sleep so long between portions of events.
+/// Pause between portions of events of fast threads.
 const PAUSE: Duration = Duration::from_micros(200);
-/// A thread that had no processor for a while makes up for it by portions of at most so many times as many
-/// events, so that it is never much faster than its rate.
+/// Maximum ratio of a thread's speed to its rate, while it catches up after it had no processor.
 const HASTE: u64 = 2;
 
 fn main() -> ExitCode {
@@ -52,7 +52,7 @@ fn usage() -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Portions of annotations, as they are due.
+/// Records portions of annotations when they are due.
 fn annotate(rate: u64, duration: Duration) -> u64 {
     let annotations = annotations(&Sampler::new());
     let all = rate * duration.as_secs();
@@ -71,7 +71,7 @@ fn annotate(rate: u64, duration: Duration) -> u64 {
     done
 }
 
-/// Single events, each at its time.
+/// Records single events, each when it is due.
 fn tell_times(rate: u64, duration: Duration) -> u64 {
     let all = rate * duration.as_secs();
     let start = Instant::now();

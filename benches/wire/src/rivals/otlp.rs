@@ -1,4 +1,4 @@
-//! OpenTelemetry's traces by the types of its own library.
+//! OpenTelemetry's traces with the types of its own library.
 
 use super::Rival;
 use super::prost_zipkin::of_message;

@@ -1,4 +1,4 @@
-//! Zipkin's protobuf format by structures that prost derives.
+//! Zipkin's protobuf format with structures derived by prost.
 
 use super::Rival;
 use prost::Message;
@@ -65,7 +65,7 @@ pub(super) fn rival(batch: &'static [u8]) -> Rival {
     of_message::<ListOfSpans>("prost", batch)
 }
 
-/// Any message of prost's.
+/// A rival for any prost message.
 pub(super) fn of_message<M: Message + Default + 'static>(
     name: &'static str,
     batch: &'static [u8],

@@ -1,5 +1,5 @@
-//! Zipkin's JSON by serde_json, with text that is borrowed: the fastest that it has, and of use only
-//! where no text has escapes, as here.
+//! Zipkin's JSON with serde_json and borrowed text: its fastest mode, which only works without
+//! escapes, as here.
 
 use super::Rival;
 use serde::de::{MapAccess, Visitor};
@@ -67,7 +67,7 @@ struct Annotation<'a> {
     value: Text<'a>,
 }
 
-/// Keys and values as they come, which is faster than any map.
+/// Keys and values in order of arrival, which is faster than any map.
 #[derive(Default)]
 struct Tags<'a>(Vec<(Text<'a>, Text<'a>)>);
 

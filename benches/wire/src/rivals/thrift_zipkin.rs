@@ -1,4 +1,4 @@
-//! Zipkin's thrift by the thrift crate, as code that its compiler generates uses it.
+//! Zipkin's thrift with the thrift crate, in the style of its generated code.
 
 use super::Rival;
 use std::hint::black_box;
@@ -134,7 +134,7 @@ fn read_endpoint<P: TInputProtocol>(input: &mut P) -> Result<Endpoint> {
     Ok(endpoint)
 }
 
-/// Writes a field, of which `write` writes the value.
+/// Writes a field, whose value `write` writes.
 fn put<P: TOutputProtocol>(
     out: &mut P,
     kind: TType,

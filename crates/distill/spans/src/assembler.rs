@@ -1,43 +1,43 @@
-//! Requests while they are put together: which are open, when one is complete, and what has to go
-//! where there is no room.
+//! Assembly of requests: the open requests, their completion, and eviction when memory is short.
 //!
-//! All open requests are in a list by the time at which something came last. From its old end are
-//! taken: those for which nothing has come for the idle time, and, while too much is kept, others,
-//! which are given out as incomplete and counted. What comes for a request that has been given out
-//! makes a second one, which says so, as long as its number is remembered.
+//! All open requests form a list ordered by the time of their last event. The assembler emits from
+//! the old end of this list: requests that were idle for the idle time, and, while memory or spans
+//! exceed the limits, further ones, counted as evicted. Events for a request that was already
+//! emitted open a second request, marked [`Oddity::Late`] as long as the trace id is among the
+//! recent ones.
 //!
-//! Time here is that of whoever adds: the events' own for a recording that is there, so that the
-//! speed of reading does not matter, and the machine's for one that goes on.
+//! The caller supplies the time: event time for a finished recording, so that the reading speed
+//! does not matter, and the wall clock for a live one.
 
-use crate::Request;
+use crate::interner::Interner;
 use crate::join::Scratch;
 use crate::losses::Losses;
-use crate::pending::Pending;
-use crate::request::Completion;
-use crate::said::{Said, What};
+use crate::open_request::{Body, OpenRequest};
+use crate::report::{Said, What};
+use crate::request::{Completion, Request};
+use crate::resolver::Resolver;
 use crate::tree;
-use crate::words::Words;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::ControlFlow;
 
-/// How much is kept, and for how long.
+/// Memory limits and idle times of an [`Assembler`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// A request for which nothing has come for so many nanoseconds is complete.
+    /// Nanoseconds without an event after which a request is complete.
     pub idle_ns: u64,
-    /// The idle time of a request with a span that has not ended, if longer than `idle_ns`. Programs that record only
-    /// events never report the end of a span, so it is off by default.
+    /// The idle time of a request with a span that has not ended, if longer than `idle_ns`.
+    /// Programs that record only events never report the end of a span, so it is off by default.
     pub idle_unended_ns: u64,
-    /// Bytes of all open requests.
+    /// Maximum memory of all open requests, in bytes.
     pub bytes: usize,
-    /// Spans of all open requests, counted once for each parent, name, service and address that
-    /// is told of them.
+    /// Maximum number of spans in all open requests. A span counts once for each distinct
+    /// combination of parent, name, service and address in its events.
     pub spans: usize,
-    /// Bytes of one request.
+    /// Maximum memory of one request, in bytes.
     pub bytes_of_request: usize,
-    /// Spans of one request, counted in the same way.
+    /// Maximum number of spans in one request, counted as for `spans`.
     pub spans_of_request: usize,
-    /// Whether to put clocks right that go wrong.
+    /// Enables the correction of clock skew between hosts.
     pub correct_skew: bool,
 }
 
@@ -55,28 +55,28 @@ impl Default for Limits {
     }
 }
 
-/// What became of requests.
+/// Counters of an [`Assembler`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Requests given out.
+    /// Emitted requests.
     pub requests: u64,
-    /// Spans of them.
+    /// Spans in emitted requests.
     pub spans: u64,
-    /// Events that said something of spans.
+    /// Events that reported something about a span.
     pub events: u64,
-    /// Requests given out before they were complete, because others needed the room.
+    /// Requests emitted before they were complete, to free memory.
     pub evicted: u64,
-    /// Requests given out that go on with one that was given out before.
+    /// Requests that continue one emitted before.
     pub late: u64,
-    /// Requests that were too large, and events of them that were left out.
+    /// Requests that exceeded a limit and lost events by it.
     pub cut: u64,
-    /// See `cut`.
+    /// Events dropped because their request exceeded a limit, or because an id was 0.
     pub left_out: u64,
 }
 
-/// Takes requests.
+/// A consumer of requests.
 pub trait Sink {
-    /// Takes a request. Who breaks wants no more.
+    /// Handles one request. `Break` stops the assembler.
     fn request(&mut self, request: &Request<'_>) -> ControlFlow<()>;
 }
 
@@ -86,231 +86,225 @@ impl<F: FnMut(&Request<'_>) -> ControlFlow<()>> Sink for F {
     }
 }
 
-/// Puts requests together.
+/// Assembles reports into requests.
 #[derive(Debug)]
 pub struct Assembler {
     limits: Limits,
-    words: Words,
-    /// Open ones, and some that are free.
-    pending: Vec<Pending>,
+    interner: Interner,
+    /// Open requests, and free slots.
+    requests: Vec<OpenRequest>,
     free: Vec<u32>,
-    /// By lower half of the trace id.
+    /// Slot of each open request, by the lower half of its trace id.
     open: HashMap<u64, u32>,
-    /// Ends of the list by time.
+    /// Ends of the list of open requests, ordered by time.
     oldest: u32,
     newest: u32,
     bytes: usize,
     spans: usize,
-    done: Done,
+    recent: RecentIds,
     counts: Counts,
     losses: Losses,
     scratch: Scratch,
 }
 
-/// Of more that are free no memory is kept.
+/// Maximum number of free slots that keep their memory.
 const FREE_MAX: usize = 1024;
-/// No place in the list.
-const NOWHERE: u32 = u32::MAX;
+/// Index that marks the end of the list.
+const NO_SLOT: u32 = u32::MAX;
 
 impl Assembler {
-    /// One that keeps no more than that.
+    /// Creates an assembler with these limits.
     pub fn new(limits: Limits) -> Assembler {
         Assembler {
             limits,
-            words: Words::new(),
-            pending: Vec::new(),
+            interner: Interner::new(),
+            requests: Vec::new(),
             free: Vec::new(),
             open: HashMap::new(),
-            oldest: NOWHERE,
-            newest: NOWHERE,
+            oldest: NO_SLOT,
+            newest: NO_SLOT,
             bytes: 0,
             spans: 0,
-            done: Done::default(),
+            recent: RecentIds::default(),
             counts: Counts::default(),
             losses: Losses::default(),
             scratch: Scratch::default(),
         }
     }
 
-    /// What became of requests so far.
+    /// The counters so far.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Bytes that open requests take.
+    /// Memory of all open requests, in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Requests that are open.
+    /// Number of open requests.
     pub fn open(&self) -> usize {
         self.open.len()
     }
 
-    /// Takes what an event says, unless its numbers are 0. Now is a time that should not decrease; if it does, it counts as
-    /// not having changed.
+    /// Adds a report, unless its trace id or span id is 0. `now` should not decrease; a smaller
+    /// value counts as no progress of time.
     #[inline]
-    pub fn add(&mut self, said: &Said<'_>, now: i64, sink: &mut impl Sink) -> ControlFlow<()> {
-        let is_wide = said.what == What::WideTraceId;
-        if said.trace_id == 0 && said.trace_id_high == 0 || said.span_id == 0 && !is_wide {
+    pub fn add(&mut self, report: &Said<'_>, now: i64, sink: &mut impl Sink) -> ControlFlow<()> {
+        let is_wide = report.what == What::WideTraceId;
+        if report.trace_id == 0 && report.trace_id_high == 0 || report.span_id == 0 && !is_wide {
             self.counts.left_out += 1;
             return ControlFlow::Continue(());
         }
-        let place = match self.open.get(&said.trace_id) {
-            Some(place) => *place,
-            None => self.begin(said.trace_id),
+        let slot = match self.open.get(&report.trace_id) {
+            Some(slot) => *slot,
+            None => self.open_slot(report.trace_id),
         };
-        self.touch(place, now);
-        self.pending[place as usize].heard = now;
+        self.touch(slot, now);
+        self.requests[slot as usize].last_event = now;
         self.counts.events += 1;
         let limits = &self.limits;
-        let pending = &mut self.pending[place as usize];
-        let before = (pending.bytes(), pending.voices.len());
+        let request = &mut self.requests[slot as usize];
+        let before = (request.bytes(), request.reporters.len());
         if is_wide {
-            pending.add_wide(said.trace_id_high);
+            request.add_wide(report.trace_id_high);
         } else if before.0 > limits.bytes_of_request
-            || !pending.add(said, &mut self.words, limits.spans_of_request)
+            || !request.add(report, &mut self.interner, limits.spans_of_request)
         {
-            pending.left_out += 1;
+            request.left_out += 1;
             self.counts.left_out += 1;
         }
-        let (bytes, voices) = before;
-        self.bytes = self.bytes - bytes + pending.bytes();
-        self.spans = self.spans - voices + pending.voices.len();
+        let (bytes, reporters) = before;
+        self.bytes = self.bytes - bytes + request.bytes();
+        self.spans = self.spans - reporters + request.reporters.len();
         if self.bytes > self.limits.bytes || self.spans > self.limits.spans {
-            self.make_room(sink)?;
+            self.evict(sink)?;
         }
         self.advance(now, sink)
     }
 
-    /// A source has lost something between these times, in nanoseconds since 1970; where one is not known it may have
-    /// been any.
+    /// Notes that a source dropped events between these times, in nanoseconds since 1970. `None`
+    /// means unbounded.
     pub fn lose(&mut self, source: u32, from: Option<i64>, to: Option<i64>) {
         self.losses.add(source, from, to);
     }
 
-    /// Gives out what is complete by now.
+    /// Emits the requests that are complete at `now`.
     #[inline]
     pub fn advance(&mut self, now: i64, sink: &mut impl Sink) -> ControlFlow<()> {
         let idle = i64::try_from(self.limits.idle_ns).unwrap_or(i64::MAX);
         let before = now.saturating_sub(idle);
-        while let Some(oldest) = self.pending.get(self.oldest as usize)
+        while let Some(oldest) = self.requests.get(self.oldest as usize)
             && oldest.touched < before
         {
-            match self.has_time(oldest, now) {
+            match self.may_wait(oldest, now) {
                 true => self.touch(self.oldest, now),
-                false => self.give_out(self.oldest, Completion::Idle, sink)?,
+                false => self.emit(self.oldest, Completion::Idle, sink)?,
             }
         }
         ControlFlow::Continue(())
     }
 
     /// True if an idle request has spans that have not ended, and the longer limit has not passed.
-    fn has_time(&self, pending: &Pending, now: i64) -> bool {
-        let waited = u64::try_from(now.saturating_sub(pending.heard)).unwrap_or(0);
-        waited < self.limits.idle_unended_ns && pending.has_unended()
+    fn may_wait(&self, request: &OpenRequest, now: i64) -> bool {
+        let waited = u64::try_from(now.saturating_sub(request.last_event)).unwrap_or(0);
+        waited < self.limits.idle_unended_ns && request.has_unended()
     }
 
-    /// Gives out everything, in order of the first thing that was said, because nothing more will
-    /// come.
+    /// Emits all requests, in the order of their earliest time, at the end of the input.
     pub fn finish(&mut self, sink: &mut impl Sink) -> ControlFlow<()> {
-        let first = |place: &u32| {
-            let pending = &self.pending[*place as usize];
-            let times = pending.parts.iter().map(|part| match part.what {
-                crate::pending::Kept::Span { start, .. } => start,
-                _ => part.time,
+        let first = |slot: &u32| {
+            let request = &self.requests[*slot as usize];
+            let times = request.reports.iter().map(|report| match report.body {
+                Body::Span { start, .. } => start,
+                _ => report.time,
             });
-            (times.min().unwrap_or(u64::MAX), pending.low)
+            (times.min().unwrap_or(u64::MAX), request.low)
         };
-        let mut places: Vec<_> = self.open.values().map(|place| (first(place), *place)).collect();
-        places.sort_unstable();
-        for (_, place) in places {
-            self.give_out(place, Completion::Ended, sink)?;
+        let mut slots: Vec<_> = self.open.values().map(|slot| (first(slot), *slot)).collect();
+        slots.sort_unstable();
+        for (_, slot) in slots {
+            self.emit(slot, Completion::Ended, sink)?;
         }
         ControlFlow::Continue(())
     }
 
     #[cold]
-    fn make_room(&mut self, sink: &mut impl Sink) -> ControlFlow<()> {
-        while self.oldest != NOWHERE
+    fn evict(&mut self, sink: &mut impl Sink) -> ControlFlow<()> {
+        while self.oldest != NO_SLOT
             && (self.bytes > self.limits.bytes || self.spans > self.limits.spans)
         {
-            self.give_out(self.oldest, Completion::Evicted, sink)?;
+            self.emit(self.oldest, Completion::Evicted, sink)?;
         }
         ControlFlow::Continue(())
     }
 
-    fn begin(&mut self, low: u64) -> u32 {
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.pending.push(Pending::default());
-            (self.pending.len() - 1) as u32
+    fn open_slot(&mut self, low: u64) -> u32 {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.requests.push(OpenRequest::default());
+            (self.requests.len() - 1) as u32
         });
-        let pending = &mut self.pending[place as usize];
-        pending.low = low;
-        pending.is_late = self.done.has(low);
-        pending.touched = i64::MIN;
-        self.bytes += pending.bytes();
-        self.open.insert(low, place);
-        self.append(place);
-        place
+        let request = &mut self.requests[slot as usize];
+        request.low = low;
+        request.is_late = self.recent.contains(low);
+        request.touched = i64::MIN;
+        self.bytes += request.bytes();
+        self.open.insert(low, slot);
+        self.append(slot);
+        slot
     }
 
-    fn touch(&mut self, place: u32, now: i64) {
-        let newest = &self.pending[self.newest as usize];
+    fn touch(&mut self, slot: u32, now: i64) {
+        let newest = &self.requests[self.newest as usize];
         let now = now.max(newest.touched);
-        if place != self.newest {
-            self.unlink(place);
-            self.append(place);
+        if slot != self.newest {
+            self.unlink(slot);
+            self.append(slot);
         }
-        self.pending[place as usize].touched = now;
+        self.requests[slot as usize].touched = now;
     }
 
-    fn append(&mut self, place: u32) {
-        let newest = std::mem::replace(&mut self.newest, place);
-        let touched = match self.pending.get_mut(newest as usize) {
+    fn append(&mut self, slot: u32) {
+        let newest = std::mem::replace(&mut self.newest, slot);
+        let touched = match self.requests.get_mut(newest as usize) {
             Some(neighbour) => {
-                neighbour.newer = place;
+                neighbour.newer = slot;
                 neighbour.touched
             }
             None => {
-                self.oldest = place;
+                self.oldest = slot;
                 i64::MIN
             }
         };
-        let pending = &mut self.pending[place as usize];
-        (pending.older, pending.newer, pending.touched) = (newest, NOWHERE, touched);
+        let request = &mut self.requests[slot as usize];
+        (request.older, request.newer, request.touched) = (newest, NO_SLOT, touched);
     }
 
-    fn unlink(&mut self, place: u32) {
-        let Pending { older, newer, .. } = self.pending[place as usize];
-        match self.pending.get_mut(older as usize) {
+    fn unlink(&mut self, slot: u32) {
+        let OpenRequest { older, newer, .. } = self.requests[slot as usize];
+        match self.requests.get_mut(older as usize) {
             Some(neighbour) => neighbour.newer = newer,
             None => self.oldest = newer,
         }
-        match self.pending.get_mut(newer as usize) {
+        match self.requests.get_mut(newer as usize) {
             Some(neighbour) => neighbour.older = older,
             None => self.newest = older,
         }
     }
 
-    fn give_out(
-        &mut self,
-        place: u32,
-        completion: Completion,
-        sink: &mut impl Sink,
-    ) -> ControlFlow<()> {
-        self.unlink(place);
-        let mut pending = std::mem::take(&mut self.pending[place as usize]);
-        self.bytes -= pending.bytes();
-        self.spans -= pending.voices.len();
-        self.open.remove(&pending.low);
+    fn emit(&mut self, slot: u32, completion: Completion, sink: &mut impl Sink) -> ControlFlow<()> {
+        self.unlink(slot);
+        let mut request = std::mem::take(&mut self.requests[slot as usize]);
+        self.bytes -= request.bytes();
+        self.spans -= request.reporters.len();
+        self.open.remove(&request.low);
         let mut flow = ControlFlow::Continue(());
-        if !pending.parts.is_empty() || pending.left_out > 0 {
-            self.done.add(pending.low);
+        if !request.reports.is_empty() || request.left_out > 0 {
+            self.recent.add(request.low);
             let is = |flag: bool| u64::from(flag);
             self.counts.evicted += is(completion == Completion::Evicted);
-            self.counts.late += is(pending.is_late);
-            self.counts.cut += is(pending.left_out > 0);
+            self.counts.late += is(request.is_late);
+            self.counts.cut += is(request.left_out > 0);
             let counts = &mut self.counts;
             let mut counted = |request: &Request<'_>| {
                 counts.requests += 1;
@@ -319,8 +313,8 @@ impl Assembler {
             };
             let skew = self.limits.correct_skew;
             flow = tree::build(
-                &pending,
-                (&self.words, &self.losses),
+                Resolver { request: &request, interner: &self.interner },
+                &self.losses,
                 completion,
                 skew,
                 &mut self.scratch,
@@ -328,26 +322,26 @@ impl Assembler {
             );
         }
         if self.free.len() < FREE_MAX {
-            pending.clear();
-            self.pending[place as usize] = pending;
+            request.clear();
+            self.requests[slot as usize] = request;
         }
-        self.free.push(place);
+        self.free.push(slot);
         flow
     }
 }
 
-/// Numbers of requests that were given out lately.
+/// Trace ids (lower halves) of recently emitted requests.
 #[derive(Debug, Default)]
-struct Done {
+struct RecentIds {
     order: VecDeque<u64>,
     numbers: HashSet<u64>,
 }
 
-/// More are not remembered.
-const DONE_MAX: usize = 1 << 16;
+/// Maximum number of remembered trace ids.
+const RECENT_MAX: usize = 1 << 16;
 
-impl Done {
-    fn has(&self, low: u64) -> bool {
+impl RecentIds {
+    fn contains(&self, low: u64) -> bool {
         self.numbers.contains(&low)
     }
 
@@ -355,7 +349,7 @@ impl Done {
         if self.numbers.insert(low) {
             self.order.push_back(low);
         }
-        if self.order.len() > DONE_MAX
+        if self.order.len() > RECENT_MAX
             && let Some(oldest) = self.order.pop_front()
         {
             self.numbers.remove(&oldest);

@@ -1,49 +1,51 @@
-//! From events to requests: an extractor and an assembler, as a consumer of a reading.
+//! The way from events to requests: an extractor and an assembler as one consumer of events.
 
-use crate::{Assembler, Counts, Extractor, Limits, Refusals, Sink};
+use crate::assembler::{Assembler, Counts, Limits, Sink};
+use crate::extract::Extractor;
+use crate::refusal::Refusals;
 use blkkin_reader::{Consumer, Event, Loss, Stream, Trace};
 use std::ops::ControlFlow;
 
-/// Hands requests to a sink as they become complete.
+/// Passes requests to a sink as they become complete.
 #[derive(Debug)]
 pub struct Collector<S> {
     extractor: Extractor,
     assembler: Assembler,
-    /// Where requests go.
+    /// The consumer of the requests.
     pub sink: S,
-    /// What time it is, for a recording that goes on; the events' own time counts without.
+    /// Wall-clock time of a live recording. Event time is used while it is `None`.
     now: Option<i64>,
 }
 
 impl<S: Sink> Collector<S> {
-    /// One that goes by the events' own time.
+    /// Creates a collector that uses event time.
     pub fn new(limits: Limits, sink: S) -> Collector<S> {
         let (extractor, assembler) = (Extractor::default(), Assembler::new(limits));
         Collector { extractor, assembler, sink, now: None }
     }
 
-    /// Goes by this time from now on, and hands on what is complete by then.
+    /// Switches to the caller's clock and emits the requests that are complete at `now`.
     pub fn advance(&mut self, now: i64) -> ControlFlow<()> {
         self.now = Some(now);
         self.assembler.advance(now, &mut self.sink)
     }
 
-    /// Hands on what is left, because nothing more will come.
+    /// Emits all open requests, at the end of the input.
     pub fn finish(&mut self) -> ControlFlow<()> {
         self.assembler.finish(&mut self.sink)
     }
 
-    /// What became of requests.
+    /// Counters of requests.
     pub fn counts(&self) -> Counts {
         self.assembler.counts()
     }
 
-    /// What could not be understood.
+    /// Malformed events.
     pub fn refusals(&self) -> &Refusals {
         self.extractor.refusals()
     }
 
-    /// Events that say nothing of spans.
+    /// Number of events unrelated to spans.
     pub fn others(&self) -> u64 {
         self.extractor.others()
     }
@@ -55,7 +57,7 @@ impl<S: Sink> Consumer for Collector<S> {
         let Collector { extractor, assembler, sink, now } = self;
         let time = event.time();
         let flow = extractor
-            .read(event, |said| assembler.add(said, now.or(time).unwrap_or_default(), sink));
+            .read(event, |report| assembler.add(report, now.or(time).unwrap_or_default(), sink));
         match (flow, now.or(time)) {
             (Some(flow), _) => flow,
             (None, Some(now)) => assembler.advance(now, sink),

@@ -1,12 +1,13 @@
-//! What an event says of a span. Events of a class all have one shape, which is found out once; then
-//! a walk over the fields puts their values into slots.
+//! Extraction of span reports from events. The layout of an event class is determined once; then a
+//! visitor puts the values of an event's fields into slots.
 
-use crate::fields::{
-    DURATION, EVENT, FLAGS, Fields, IP, KEY, KIND, NAMES, NOTHING, OWN, PARENT, PROCNAME, SERVICE,
-    SPAN_ID, SPAN_NAME, START, Slot, TRACE_ID, TRACE_ID_HIGH, TRACE_NAME, VALUE, Value, Walk,
+use crate::field_values::{
+    DURATION, EVENT, FLAGS, FieldValues, FieldVisitor, IGNORED, IP, KEY, KIND, NAMES, OWN, PARENT,
+    PROCNAME, SERVICE, SPAN_ID, SPAN_NAME, START, Slot, TRACE_ID, TRACE_ID_HIGH, TRACE_NAME, VALUE,
+    Value,
 };
 use crate::refusal::{Example, Reason, Refusals};
-use crate::said::{Said, What, Whole};
+use crate::report::{Said, What, Whole};
 use blkkin_ctf::clock::TimeScale;
 use blkkin_ctf::decode::Node;
 use blkkin_ctf::schema::{EnvValue, EventClass, FieldClass, Scope};
@@ -14,41 +15,41 @@ use blkkin_model::{Kind, ValueRef};
 use blkkin_reader::{Event, Trace};
 use std::fmt::Write;
 
-/// Finds out what events say.
+/// Reads what events report about spans.
 #[derive(Debug, Default)]
 pub struct Extractor {
-    /// By trace id.
-    traces: Vec<Option<Shapes>>,
-    fields: Fields,
+    /// Event shapes of each trace, by the reader's trace id.
+    traces: Vec<Option<TraceShapes>>,
+    fields: FieldValues,
     refusals: Refusals,
     others: u64,
 }
 
-/// What events of a trace look like.
+/// Event shapes of one trace.
 #[derive(Debug)]
-struct Shapes {
-    /// By node id.
+struct TraceShapes {
+    /// Slot of each field, by node id.
     slots: Vec<Slot>,
-    /// By stream class and event class.
-    classes: Vec<Vec<Shape>>,
-    /// By stream class.
+    /// Event shapes, by stream class and event class.
+    classes: Vec<Vec<EventShape>>,
+    /// Time scales of the clocks, by stream class.
     scales: Vec<Option<TimeScale>>,
-    /// The traced program.
+    /// Name of the traced program.
     program: String,
 }
 
-/// What events of a class look like.
+/// The kind of report that an event class carries.
 #[derive(Clone, Debug)]
-enum Shape {
-    /// They say nothing of spans.
+enum EventShape {
+    /// Unrelated to spans.
     Other,
-    /// `zipkin:` something.
+    /// An unknown `zipkin:` event.
     Unknown,
     Timestamp,
     KeyValue,
     Span,
     WideTraceId,
-    /// Of the `tracing` crate.
+    /// A span of the `tracing` crate.
     TracingSpan {
         target: String,
         name: String,
@@ -60,19 +61,19 @@ enum Shape {
     },
 }
 
-/// Fields that a span of the `tracing` crate begins with.
+/// Number of leading fields of a span of the `tracing` crate.
 const TRACING_SPAN: usize = 6;
-/// And an event.
+/// Number of leading fields of an event of the `tracing` crate.
 const TRACING_EVENT: usize = 3;
 
-/// Bits of the field `flags`.
+/// Debug bit of the field `flags`.
 const DEBUG: u64 = 1;
 
-/// By how much a span may end after its event, as clocks of processors differ.
+/// Tolerance by which a span may end after its event, as processors' clocks differ.
 const TOLERANCE_NS: i64 = 1_000_000_000;
 
 impl Extractor {
-    /// Hands on what an event says, if that is something of a span.
+    /// Passes the report of an event to `take`; returns `None` if the event has none.
     #[inline]
     pub fn read<R>(
         &mut self,
@@ -83,31 +84,37 @@ impl Extractor {
         if self.traces.len() <= trace.id {
             self.traces.resize_with(trace.id + 1, || None);
         }
-        let shapes = self.traces[trace.id].get_or_insert_with(|| Shapes::new(trace));
+        let shapes = self.traces[trace.id].get_or_insert_with(|| TraceShapes::new(trace));
         let stream = event.stream().class;
         let shape = &shapes.classes[stream][event.class_index()];
-        if matches!(shape, Shape::Other) {
+        if matches!(shape, EventShape::Other) {
             self.others += 1;
             return None;
         }
         let own_fields = match shape {
-            Shape::TracingSpan { .. } => TRACING_SPAN,
-            Shape::TracingEvent { .. } => TRACING_EVENT,
+            EventShape::TracingSpan { .. } => TRACING_SPAN,
+            EventShape::TracingEvent { .. } => TRACING_EVENT,
             _ => NAMES.len(),
         };
         let has_service = matches!(
             shape,
-            Shape::TracingSpan { has_service: true, .. }
-                | Shape::TracingEvent { has_service: true, .. }
+            EventShape::TracingSpan { has_service: true, .. }
+                | EventShape::TracingEvent { has_service: true, .. }
         );
-        self.fields.begin();
+        self.fields.clear();
         let slots = &shapes.slots;
-        if !event.visit(&mut Walk { fields: &mut self.fields, slots, own_fields, has_service }) {
-            // The reader tells of it.
+        if !event.visit(&mut FieldVisitor {
+            fields: &mut self.fields,
+            slots,
+            own_fields,
+            has_service,
+        }) {
+            // The reader reports the damage.
             return None;
         }
-        let reading = Reading { fields: &self.fields, shapes, trace, stream, time: event.time() };
-        match reading.hand_on(shape, take) {
+        let builder =
+            ReportBuilder { fields: &self.fields, shapes, trace, stream, time: event.time() };
+        match builder.build(shape, take) {
             Ok(result) => Some(result),
             Err(None) => {
                 self.others += 1;
@@ -120,12 +127,12 @@ impl Extractor {
         }
     }
 
-    /// What could not be understood.
+    /// Malformed events.
     pub fn refusals(&self) -> &Refusals {
         &self.refusals
     }
 
-    /// Events that say nothing of spans.
+    /// Number of events unrelated to spans.
     pub fn others(&self) -> u64 {
         self.others
     }
@@ -141,8 +148,8 @@ impl Extractor {
     }
 }
 
-impl Shapes {
-    fn new(trace: &Trace) -> Shapes {
+impl TraceShapes {
+    fn new(trace: &Trace) -> TraceShapes {
         let nodes = trace.decoder().nodes();
         let is_member = |node: &Node| {
             let parent = node.parent.and_then(|parent| nodes.get(parent as usize));
@@ -154,7 +161,7 @@ impl Shapes {
                 number.map_or(OWN, |number| number as Slot)
             }
             (Scope::CommonContext | Scope::SpecificContext, Some("procname")) => PROCNAME,
-            _ => NOTHING,
+            _ => IGNORED,
         };
         let schema = trace.schema();
         let classes = schema.streams.iter();
@@ -162,7 +169,7 @@ impl Shapes {
             Some(EnvValue::Str(name)) => name.clone(),
             _ => String::new(),
         };
-        Shapes {
+        TraceShapes {
             slots: nodes.iter().map(slot).collect(),
             classes: classes.map(|class| class.events.iter().map(shape).collect()).collect(),
             scales: (0..schema.streams.len()).map(|class| trace.scale(class)).collect(),
@@ -171,8 +178,8 @@ impl Shapes {
     }
 }
 
-/// What events of a class look like.
-fn shape(class: &EventClass) -> Shape {
+/// Determines the shape of an event class.
+fn shape(class: &EventClass) -> EventShape {
     let name = class.name.as_deref().unwrap_or_default();
     let begins_with = |count: usize| match &class.payload {
         Some(FieldClass::Struct(payload)) => {
@@ -183,31 +190,35 @@ fn shape(class: &EventClass) -> Shape {
     };
     let (target, own_name) = name.split_once(':').unwrap_or(("", name));
     match name {
-        "zipkin:timestamp" => Shape::Timestamp,
-        "zipkin:keyval" | "zipkin:keyval_string" | "zipkin:keyval_integer" => Shape::KeyValue,
-        "blkkin:span" => Shape::Span,
-        "blkkin:wide_trace_id" => Shape::WideTraceId,
-        _ if target == "zipkin" => Shape::Unknown,
+        "zipkin:timestamp" => EventShape::Timestamp,
+        "zipkin:keyval" | "zipkin:keyval_string" | "zipkin:keyval_integer" => EventShape::KeyValue,
+        "blkkin:span" => EventShape::Span,
+        "blkkin:wide_trace_id" => EventShape::WideTraceId,
+        _ if target == "zipkin" => EventShape::Unknown,
         _ if begins_with(TRACING_SPAN) => {
             let has_service = has_service(class, TRACING_SPAN);
-            Shape::TracingSpan { target: target.to_owned(), name: own_name.to_owned(), has_service }
+            EventShape::TracingSpan {
+                target: target.to_owned(),
+                name: own_name.to_owned(),
+                has_service,
+            }
         }
-        _ if begins_with(TRACING_EVENT) => Shape::TracingEvent {
+        _ if begins_with(TRACING_EVENT) => EventShape::TracingEvent {
             name: own_name.to_owned(),
             has_service: has_service(class, TRACING_EVENT),
         },
-        _ => Shape::Other,
+        _ => EventShape::Other,
     }
 }
 
-/// Whether service, port and address come behind so many fields, of the types that a layer gives
-/// them. A program may have fields of its own called so.
+/// True if service, port and address follow the first `behind` fields, with the types that the
+/// tracing layer gives them. A program's own fields may have the same names.
 fn has_service(class: &EventClass, behind: usize) -> bool {
     let Some(FieldClass::Struct(payload)) = &class.payload else { return false };
     let members = payload.members.iter().skip(behind);
-    let said: Vec<_> = members.take(3).map(|member| (&*member.name, &member.class)).collect();
+    let service: Vec<_> = members.take(3).map(|member| (&*member.name, &member.class)).collect();
     matches!(
-        said[..],
+        service[..],
         [
             ("service_name", FieldClass::String(_)),
             ("port_no", FieldClass::Int(_)),
@@ -216,27 +227,28 @@ fn has_service(class: &EventClass, behind: usize) -> bool {
     )
 }
 
-/// An event whose fields are there.
-struct Reading<'r> {
-    fields: &'r Fields,
-    shapes: &'r Shapes,
+/// An event whose field values have been collected.
+struct ReportBuilder<'r> {
+    fields: &'r FieldValues,
+    shapes: &'r TraceShapes,
     trace: &'r Trace,
     stream: usize,
     time: Option<i64>,
 }
 
-impl<'r> Reading<'r> {
-    /// Why not, unless the event has nothing to do with spans.
+impl<'r> ReportBuilder<'r> {
+    /// Builds the report and passes it to `take`. Errors: a reason for malformed events, `None` for
+    /// events unrelated to spans.
     #[inline]
-    fn hand_on<R>(
+    fn build<R>(
         &self,
-        shape: &'r Shape,
+        shape: &'r EventShape,
         take: impl FnOnce(&Said<'_>) -> R,
     ) -> Result<R, Option<Reason>> {
         let fields = self.fields;
         let time = self.time.ok_or(Some(Reason::NoTime))?;
         let time_ns = u64::try_from(time).map_err(|_| Some(Reason::TimeOutOfRange))?;
-        let mut said = Said {
+        let mut report = Said {
             trace_id: 0,
             trace_id_high: 0,
             span_id: 0,
@@ -250,31 +262,31 @@ impl<'r> Reading<'r> {
             what: What::WideTraceId,
         };
         match shape {
-            Shape::Other => Err(None),
-            Shape::Unknown => Err(Some(Reason::Unknown)),
-            Shape::Timestamp => {
-                self.annotation(&mut said)?;
-                said.what = What::Event(fields.text(EVENT)?);
-                Ok(take(&said))
+            EventShape::Other => Err(None),
+            EventShape::Unknown => Err(Some(Reason::Unknown)),
+            EventShape::Timestamp => {
+                self.annotation(&mut report)?;
+                report.what = What::Event(fields.text(EVENT)?);
+                Ok(take(&report))
             }
-            Shape::KeyValue => {
-                self.annotation(&mut said)?;
+            EventShape::KeyValue => {
+                self.annotation(&mut report)?;
                 let value = match fields.values[VALUE as usize] {
                     Value::Absent => return Err(Some(Reason::Missing(NAMES[VALUE as usize]))),
                     value => fields.value(value),
                 };
-                said.what = What::KeyValue(fields.text(KEY)?, value);
-                Ok(take(&said))
+                report.what = What::KeyValue(fields.text(KEY)?, value);
+                Ok(take(&report))
             }
-            Shape::WideTraceId => {
-                said.trace_id_high = fields.id(TRACE_ID_HIGH)?;
-                said.trace_id = fields.number(TRACE_ID)?;
-                Ok(take(&said))
+            EventShape::WideTraceId => {
+                report.trace_id_high = fields.id(TRACE_ID_HIGH)?;
+                report.trace_id = fields.number(TRACE_ID)?;
+                Ok(take(&report))
             }
-            Shape::Span => {
-                self.ids(&mut said)?;
-                said.name = fields.text_or(SPAN_NAME, "")?;
-                self.endpoint(&mut said)?;
+            EventShape::Span => {
+                self.ids(&mut report)?;
+                report.name = fields.text_or(SPAN_NAME, "")?;
+                self.endpoint(&mut report)?;
                 let kind = match fields.number_or(KIND, u64::MAX)? {
                     0 => Kind::Internal,
                     1 => Kind::Client,
@@ -286,77 +298,78 @@ impl<'r> Reading<'r> {
                 let debug = fields.number_or(FLAGS, 0)? & DEBUG != 0;
                 let (start_ns, duration_ns) = self.times(time)?;
                 let whole = Whole { start_ns, duration_ns, kind, debug, target: "", fields: &[] };
-                said.what = What::Span(whole);
-                Ok(take(&said))
+                report.what = What::Span(whole);
+                Ok(take(&report))
             }
-            Shape::TracingSpan { target, name, has_service } => {
-                self.ids(&mut said)?;
-                said.name = name;
-                self.service(*has_service, target, &mut said)?;
+            EventShape::TracingSpan { target, name, has_service } => {
+                self.ids(&mut report)?;
+                report.name = name;
+                self.service(*has_service, target, &mut report)?;
                 let (start_ns, duration_ns) = self.times(time)?;
                 let own: Vec<_> = self.own().collect();
                 let kind = Kind::Internal;
                 let fields = &own[..];
                 let whole = Whole { start_ns, duration_ns, kind, debug: false, target, fields };
-                said.what = What::Span(whole);
-                Ok(take(&said))
+                report.what = What::Span(whole);
+                Ok(take(&report))
             }
-            Shape::TracingEvent { name, has_service } => {
+            EventShape::TracingEvent { name, has_service } => {
                 if fields.number(SPAN_ID)? == 0 {
-                    // It happened outside of all requests.
+                    // The event happened outside of any request.
                     return Err(None);
                 }
-                self.ids(&mut said)?;
-                self.service(*has_service, "", &mut said)?;
-                let text = self.in_words(name);
-                said.what = What::Event(&text);
-                Ok(take(&said))
+                self.ids(&mut report)?;
+                self.service(*has_service, "", &mut report)?;
+                let text = self.format_event(name);
+                report.what = What::Event(&text);
+                Ok(take(&report))
             }
         }
     }
 
     #[inline]
-    fn annotation<'s>(&'s self, said: &mut Said<'s>) -> Result<(), Option<Reason>> {
-        said.trace_id = self.fields.id(TRACE_ID)?;
-        said.span_id = self.fields.id(SPAN_ID)?;
-        said.parent_id = self.fields.number(PARENT)?;
-        said.name = self.fields.text(TRACE_NAME)?;
-        self.endpoint(said)
+    fn annotation<'s>(&'s self, report: &mut Said<'s>) -> Result<(), Option<Reason>> {
+        report.trace_id = self.fields.id(TRACE_ID)?;
+        report.span_id = self.fields.id(SPAN_ID)?;
+        report.parent_id = self.fields.number(PARENT)?;
+        report.name = self.fields.text(TRACE_NAME)?;
+        self.endpoint(report)
     }
 
-    fn endpoint<'s>(&'s self, said: &mut Said<'s>) -> Result<(), Option<Reason>> {
-        said.service = self.fields.text(SERVICE)?;
-        said.port = self.fields.port()?;
-        said.ip = self.fields.text_or(IP, "")?;
+    fn endpoint<'s>(&'s self, report: &mut Said<'s>) -> Result<(), Option<Reason>> {
+        report.service = self.fields.text(SERVICE)?;
+        report.port = self.fields.port()?;
+        report.ip = self.fields.text_or(IP, "")?;
         Ok(())
     }
 
-    /// The service that a span or event of the `tracing` crate says, or else the program.
+    /// Sets the service from the event's fields if the tracing layer has one, else to the program's
+    /// name.
     fn service<'s>(
         &'s self,
         has_service: bool,
         target: &'s str,
-        said: &mut Said<'s>,
+        report: &mut Said<'s>,
     ) -> Result<(), Option<Reason>> {
         if has_service {
-            return self.endpoint(said);
+            return self.endpoint(report);
         }
-        said.service = self.program(target)?;
+        report.service = self.program(target)?;
         Ok(())
     }
 
-    fn ids(&self, said: &mut Said<'_>) -> Result<(), Option<Reason>> {
-        said.trace_id = self.fields.number(TRACE_ID)?;
-        said.trace_id_high = self.fields.number_or(TRACE_ID_HIGH, 0)?;
-        if said.trace_id == 0 && said.trace_id_high == 0 {
+    fn ids(&self, report: &mut Said<'_>) -> Result<(), Option<Reason>> {
+        report.trace_id = self.fields.number(TRACE_ID)?;
+        report.trace_id_high = self.fields.number_or(TRACE_ID_HIGH, 0)?;
+        if report.trace_id == 0 && report.trace_id_high == 0 {
             return Err(Some(Reason::Zero(NAMES[TRACE_ID as usize])));
         }
-        said.span_id = self.fields.id(SPAN_ID)?;
-        said.parent_id = self.fields.number_or(PARENT, 0)?;
+        report.span_id = self.fields.id(SPAN_ID)?;
+        report.parent_id = self.fields.number_or(PARENT, 0)?;
         Ok(())
     }
 
-    /// Start and duration, which are told in units of the clock.
+    /// Start and duration of a span, converted from clock ticks.
     fn times(&self, event_time: i64) -> Result<(u64, u64), Option<Reason>> {
         let scale = self.shapes.scales.get(self.stream).copied().flatten();
         let scale = scale.ok_or(Some(Reason::NoTime))?;
@@ -371,13 +384,13 @@ impl<'r> Reading<'r> {
         Ok((start_ns, end.abs_diff(start)))
     }
 
-    /// The traced program; if it is not known, the first part of a span's target.
+    /// Name of the traced program, or the first part of the span's target if unknown.
     fn program<'s>(&'s self, target: &'s str) -> Result<&'s str, Option<Reason>> {
         let name = self.fields.text_or(PROCNAME, &self.shapes.program)?;
         Ok(if name.is_empty() { target.split('.').next().unwrap_or_default() } else { name })
     }
 
-    /// The program's own fields.
+    /// Fields that the program added itself.
     fn own(&self) -> impl Iterator<Item = (&str, ValueRef<'_>)> {
         let nodes = self.trace.decoder().nodes();
         self.fields.own.iter().map(move |(node, value)| {
@@ -386,8 +399,8 @@ impl<'r> Reading<'r> {
         })
     }
 
-    /// An event of the `tracing` crate as one text: its message, or else its name, and its fields.
-    fn in_words(&self, name: &str) -> String {
+    /// Formats an event of the `tracing` crate: its message, or its name, then its fields.
+    fn format_event(&self, name: &str) -> String {
         let message = self.own().find_map(|(key, value)| match value {
             ValueRef::Str(text) if key == "message" => Some(text),
             _ => None,

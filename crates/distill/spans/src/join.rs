@@ -1,114 +1,114 @@
-//! Parts of a span become one, or one for each service that took part: the rules by which Zipkin
-//! makes spans of version 2 out of those of version 1.
+//! Joins the reports on a span into one draft for each participating service, by the rules with
+//! which Zipkin converts spans of version 1 to version 2.
 //!
-//! Each service that says something of a span has a [`Draft`]. Core annotations (`cs`, `sr`, …)
-//! tell what it is, when it started and how long it took; a span's own event does so, too, and
-//! counts more. Where nobody tells, it goes from the first event to the last.
+//! Core annotations (`cs`, `sr`, …) determine kind, start and duration of a [`Draft`]; a complete
+//! span's own event determines them too, and takes precedence. Without either, a span lasts from
+//! its first event to its last.
 
+use crate::interner::Symbol;
 use crate::losses::Losses;
-use crate::pending::{Kept, Part, Pending, Voice};
+use crate::open_request::{Body, Report, Reporter};
 use crate::request::{Oddity, bit};
-use crate::texts::Texts;
-use crate::words::{Word, Words};
+use crate::resolver::Resolver;
 use blkkin_model::Kind;
 use std::cmp::Ordering;
 use std::net::IpAddr;
 
-/// What is needed while a request is made, kept for the next one.
+/// Buffers for building a request, reused for the next one.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
-    /// Parts in the order in which they are looked at.
+    /// Indexes of the request's reports, in the order of `Resolver::compare`.
     pub(crate) order: Vec<u32>,
     pub(crate) drafts: Vec<Draft>,
-    /// Which draft what part belongs to, in order of both.
+    /// Pairs of draft index and report index, sorted by draft.
     pub(crate) assigned: Vec<(u32, u32)>,
-    /// Parts that were there twice.
+    /// Number of duplicate reports.
     pub(crate) duplicates: u64,
-    /// Spans that found no room among many of the same number.
+    /// Complete spans dropped because too many had the same id.
     pub(crate) left_out: u64,
 }
 
-/// A span to be.
+/// A span under construction.
 #[derive(Clone, Debug)]
 pub(crate) struct Draft {
     pub(crate) id: u64,
     pub(crate) parent: u64,
-    pub(crate) name: Word,
-    pub(crate) service: Word,
+    pub(crate) name: Symbol,
+    pub(crate) service: Symbol,
     pub(crate) address: Address,
-    pub(crate) remote: Option<Voice>,
-    pub(crate) target: Word,
+    pub(crate) remote: Option<Reporter>,
+    pub(crate) target: Symbol,
     pub(crate) kind: Kind,
     pub(crate) debug: bool,
     pub(crate) shared: bool,
     pub(crate) start: Option<u64>,
     pub(crate) duration: Option<u64>,
     pub(crate) odd: u32,
-    /// Parts that are said by start, duration and kind already.
+    /// Reports that start and duration come from; they are not shown as annotations.
     pub(crate) used: [u32; 2],
     is_whole: bool,
-    /// The first and the last part that is each of the core annotations, by word.
+    /// The first and the last report of each core annotation, indexed by its symbol.
     cores: [(u32, u32); CORES],
     first: u64,
     last: u64,
-    /// Which trace has the first part.
+    /// Source of the earliest report.
     source: u32,
 }
 
-/// An address that may be known.
+/// Address of a service, as far as known.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Address {
     pub(crate) ip: Option<IpAddr>,
     pub(crate) port: i32,
-    /// What is none, but was told as one.
-    pub(crate) odd: Option<Word>,
-    /// The one that was looked at last.
-    seen: Option<Word>,
+    /// Text in place of an IP address that does not parse as one.
+    pub(crate) invalid: Option<Symbol>,
+    /// The address text that was parsed last.
+    parsed: Option<Symbol>,
 }
 
-/// No part.
+/// Marks an absent report.
 const NONE: u32 = u32::MAX;
-const CORES: usize = Word::WIRE_RECEIVE.0 as usize + 1;
-/// Services of one span that are told apart.
+const CORES: usize = Symbol::WIRE_RECEIVE.0 as usize + 1;
+/// Maximum number of drafts with one span id.
 const SERVICES_MAX: usize = 64;
 
 impl Scratch {
-    /// Makes drafts of the parts in `order`.
-    pub(crate) fn join(&mut self, pending: &Pending, words: &Words) {
+    /// Builds `drafts` from the reports in `order`.
+    pub(crate) fn join(&mut self, resolver: Resolver<'_>) {
         let Scratch { order, drafts, assigned, duplicates, left_out } = self;
         *left_out = 0;
         drafts.clear();
         assigned.clear();
-        let texts = Texts { pending, words };
+        let request = resolver.request;
         order.sort_unstable_by(|a, b| {
-            let (a, b) = (&pending.parts[*a as usize], &pending.parts[*b as usize]);
-            texts.compare(a, b).then(a.source.cmp(&b.source))
+            let (a, b) = (&request.reports[*a as usize], &request.reports[*b as usize]);
+            resolver.compare(a, b).then(a.source.cmp(&b.source))
         });
         let count = order.len();
         order.dedup_by(|a, b| {
-            let (a, b) = (&pending.parts[*a as usize], &pending.parts[*b as usize]);
-            a.time == b.time && texts.compare(a, b) == Ordering::Equal
+            let (a, b) = (&request.reports[*a as usize], &request.reports[*b as usize]);
+            a.time == b.time && resolver.compare(a, b) == Ordering::Equal
         });
         *duplicates = (count - order.len()) as u64;
         let mut rest = &order[..];
         while let Some(first) = rest.first() {
-            let span = |part: &u32| pending.voice_of(&pending.parts[*part as usize]).span;
+            let span = |report: &u32| request.reporter_of(&request.reports[*report as usize]).span;
             let id = span(first);
-            let size = rest.iter().position(|part| span(part) != id).unwrap_or(rest.len());
+            let size = rest.iter().position(|report| span(report) != id).unwrap_or(rest.len());
             let (group, others) = rest.split_at(size);
             rest = others;
             let from = drafts.len();
-            Group { texts, from, id, drafts, assigned, left_out }.join(group);
+            Group { resolver, from, id, drafts, assigned, left_out }.join(group);
         }
-        // By draft; parts of one are in order already.
+        // A stable sort by draft keeps the order of each draft's reports.
         assigned.sort_by_key(|(draft, _)| *draft);
     }
 }
 
-/// The parts of one span.
+/// The reports on one span id.
 struct Group<'g, 'p> {
-    texts: Texts<'p>,
-    /// Where its drafts begin.
+    resolver: Resolver<'p>,
+    /// Index of the group's first draft.
     from: usize,
     id: u64,
     drafts: &'g mut Vec<Draft>,
@@ -118,49 +118,51 @@ struct Group<'g, 'p> {
 
 impl Group<'_, '_> {
     fn join(mut self, group: &[u32]) {
-        let mut addresses: [Option<Voice>; 3] = [None; 3];
+        let mut addresses: [Option<Reporter>; 3] = [None; 3];
         for number in group {
-            let part = &self.texts.pending.parts[*number as usize];
-            let voice = *self.texts.pending.voice_of(part);
-            if let Kept::Tag(key, _) = part.what
+            let report = &self.resolver.request.reports[*number as usize];
+            let reporter = *self.resolver.request.reporter_of(report);
+            if let Body::Tag(key, _) = report.body
                 && let Some(place) = ADDRESSES.iter().position(|address| *address == key)
             {
-                // It is said in the name of the other side.
-                addresses[place] = Some(voice);
+                // An address annotation carries the endpoint of the other side.
+                addresses[place] = Some(reporter);
                 continue;
             }
-            let at = self.choose(&voice, &part.what);
+            let at = self.draft_for(&reporter, &report.body);
             let draft = &mut self.drafts[at];
-            if part.what.is_span() && draft.is_whole {
+            if report.body.is_span() && draft.is_whole {
                 *self.left_out += 1;
                 continue;
             }
-            draft.hear(&voice, part, *number, self.texts);
+            draft.add(&reporter, report, *number, self.resolver);
             self.assigned.push((at as u32, *number));
         }
         if self.drafts.len() == self.from {
-            // All that is known is the other side.
-            let parts = group.iter().map(|number| &self.texts.pending.parts[*number as usize]);
+            // All reports are address annotations: only the other side is known.
+            let reports =
+                group.iter().map(|number| &self.resolver.request.reports[*number as usize]);
             let mut draft = Draft::new(self.id);
-            for part in parts {
-                let voice = self.texts.pending.voice_of(part);
-                (draft.parent, draft.name) = (voice.parent, voice.name);
-                (draft.first, draft.last) = (draft.first.min(part.time), draft.last.max(part.time));
+            for report in reports {
+                let reporter = self.resolver.request.reporter_of(report);
+                (draft.parent, draft.name) = (reporter.parent, reporter.name);
+                (draft.first, draft.last) =
+                    (draft.first.min(report.time), draft.last.max(report.time));
             }
             self.drafts.push(draft);
         }
-        self.conclude();
-        self.address(addresses);
+        self.set_kinds();
+        self.set_remotes(addresses);
     }
 
-    /// The draft of who speaks.
-    fn choose(&mut self, voice: &Voice, what: &Kept) -> usize {
-        let is_span = what.is_span();
-        let texts = self.texts;
+    /// Finds or adds the draft for a reporter.
+    fn draft_for(&mut self, reporter: &Reporter, body: &Body) -> usize {
+        let is_span = body.is_span();
+        let resolver = self.resolver;
         let fits = |draft: &Draft| {
-            voice.service.is_none()
+            reporter.service.is_none()
                 || draft.service.is_none()
-                || texts.is_same(draft.service, voice.service)
+                || resolver.is_same(draft.service, reporter.service)
         };
         let own = &self.drafts[self.from..];
         let found = own.iter().position(|draft| fits(draft) && !(is_span && draft.is_whole));
@@ -168,7 +170,7 @@ impl Group<'_, '_> {
             return self.from + found;
         }
         let mut draft = Draft::new(self.id);
-        if let Kept::Span { kind, .. } | Kept::Undated(kind) = what
+        if let Body::Span { kind, .. } | Body::Undated(kind) = body
             && own.iter().any(|other| fits(other) && other.is_whole && other.kind == *kind)
         {
             draft.odd |= bit(Oddity::SameId);
@@ -181,26 +183,26 @@ impl Group<'_, '_> {
         self.drafts.len() - 1
     }
 
-    /// Works out kinds and times.
-    fn conclude(&mut self) {
+    /// Determines kinds and times, and shares names and parents among the group's drafts.
+    fn set_kinds(&mut self) {
         for at in self.from..self.drafts.len() {
             let draft = &mut self.drafts[at];
             if draft.is_whole {
                 continue;
             }
-            let is = |core: Word| draft.cores[core.0 as usize].0 != NONE;
-            let is_caller = is(Word::CLIENT_SEND) || is(Word::CLIENT_RECEIVE);
-            let is_called = is(Word::SERVER_RECEIVE) || is(Word::SERVER_SEND);
-            let (is_sender, is_taker) = (is(Word::MESSAGE_SEND), is(Word::MESSAGE_RECEIVE));
+            let is = |core: Symbol| draft.cores[core.0 as usize].0 != NONE;
+            let is_caller = is(Symbol::CLIENT_SEND) || is(Symbol::CLIENT_RECEIVE);
+            let is_called = is(Symbol::SERVER_RECEIVE) || is(Symbol::SERVER_SEND);
+            let (is_sender, is_taker) = (is(Symbol::MESSAGE_SEND), is(Symbol::MESSAGE_RECEIVE));
             let fork = match (is_caller, is_called, is_sender, is_taker) {
                 (true, true, ..) => Some(Kind::Server),
                 (false, false, true, true) => Some(Kind::Consumer),
                 _ => None,
             };
             if let Some(kind) = fork {
-                // A service that has called itself.
+                // A service that called itself: split its draft into a caller's and a callee's.
                 let mut other = Draft { shared: true, ..draft.clone() };
-                other.take(kind, self.texts);
+                other.set_times(kind, self.resolver);
                 self.drafts.push(other);
             }
             let draft = &mut self.drafts[at];
@@ -211,8 +213,8 @@ impl Group<'_, '_> {
                 (_, _, _, true) => Kind::Consumer,
                 _ => Kind::Unspecified,
             };
-            draft.take(kind, self.texts);
-            // Who is called without being told by whom goes on with a number of somebody else's.
+            draft.set_times(kind, self.resolver);
+            // A server draft shares the span id of its client, even if the client reported nothing.
             draft.shared = kind == Kind::Server;
         }
         let own = &mut self.drafts[self.from..];
@@ -229,7 +231,7 @@ impl Group<'_, '_> {
         let parent = own.iter().map(|draft| draft.parent).find(|parent| *parent != 0);
         for draft in own {
             if draft.name.is_none() {
-                draft.name = name.unwrap_or(Word::NONE);
+                draft.name = name.unwrap_or(Symbol::NONE);
             }
             if draft.parent == 0 {
                 draft.parent = parent.unwrap_or(0);
@@ -239,26 +241,25 @@ impl Group<'_, '_> {
         }
     }
 
-    /// Tells drafts who is at the other end.
-    fn address(&mut self, [client, server, broker]: [Option<Voice>; 3]) {
+    /// Sets the remote endpoint of drafts from the address annotations.
+    fn set_remotes(&mut self, [client, server, broker]: [Option<Reporter>; 3]) {
         let own = &mut self.drafts[self.from..];
-        let mut tell = |kinds: &[Kind], voice: Option<Voice>| {
-            let Some(voice) = voice else { return true };
-            let mut is_told = false;
+        let mut set_remote = |kinds: &[Kind], reporter: Option<Reporter>| {
+            let Some(reporter) = reporter else { return true };
+            let mut is_set = false;
             for draft in own.iter_mut().filter(|draft| kinds.contains(&draft.kind)) {
-                draft.remote = Some(voice);
-                is_told = true;
+                draft.remote = Some(reporter);
+                is_set = true;
             }
-            is_told
+            is_set
         };
-        tell(&[Kind::Producer, Kind::Consumer], broker);
-        let is_server_told = tell(&[Kind::Client], server);
-        let is_client_told = tell(&[Kind::Server], client);
-        if !is_server_told {
+        set_remote(&[Kind::Producer, Kind::Consumer], broker);
+        let is_server_set = set_remote(&[Kind::Client], server);
+        let is_client_set = set_remote(&[Kind::Server], client);
+        if !is_server_set {
             own[0].remote = server;
         }
-        if !is_client_told && let Some(first) = own.iter_mut().find(|draft| draft.remote.is_none())
-        {
+        if !is_client_set && let Some(first) = own.iter_mut().find(|draft| draft.remote.is_none()) {
             first.remote = client;
             if first.kind == Kind::Unspecified {
                 first.kind = Kind::Server;
@@ -267,19 +268,20 @@ impl Group<'_, '_> {
     }
 }
 
-/// Keys that say who is at the other end.
-const ADDRESSES: [Word; 3] = [Word::CLIENT_ADDRESS, Word::SERVER_ADDRESS, Word::MESSAGE_ADDRESS];
+/// Keys of address annotations, which carry the endpoint of the other side.
+const ADDRESSES: [Symbol; 3] =
+    [Symbol::CLIENT_ADDRESS, Symbol::SERVER_ADDRESS, Symbol::MESSAGE_ADDRESS];
 
 impl Draft {
     fn new(id: u64) -> Draft {
         Draft {
             id,
             parent: 0,
-            name: Word::NONE,
-            service: Word::NONE,
+            name: Symbol::NONE,
+            service: Symbol::NONE,
             address: Address::default(),
             remote: None,
-            target: Word::NONE,
+            target: Symbol::NONE,
             kind: Kind::Unspecified,
             debug: false,
             shared: false,
@@ -295,32 +297,32 @@ impl Draft {
         }
     }
 
-    /// Takes in a part; they come in order of time.
-    fn hear(&mut self, voice: &Voice, part: &Part, number: u32, texts: Texts<'_>) {
+    /// Adds a report. Reports arrive in order of time.
+    fn add(&mut self, reporter: &Reporter, report: &Report, number: u32, resolver: Resolver<'_>) {
         if self.name.is_none() {
-            self.name = voice.name;
+            self.name = reporter.name;
         }
         if self.service.is_none() {
-            self.service = voice.service;
+            self.service = reporter.service;
         }
-        self.address.hear(voice, texts);
+        self.address.add(reporter, resolver);
         if self.parent == 0 {
-            self.parent = voice.parent;
-        } else if voice.parent != 0 && voice.parent != self.parent {
+            self.parent = reporter.parent;
+        } else if reporter.parent != 0 && reporter.parent != self.parent {
             self.odd |= bit(Oddity::OtherParent);
         }
         if self.first > self.last {
-            self.source = part.source;
+            self.source = report.source;
         }
-        (self.first, self.last) = (self.first.min(part.time), self.last.max(part.time));
-        match part.what {
-            Kept::Span { start, duration, target, kind, debug } => {
+        (self.first, self.last) = (self.first.min(report.time), self.last.max(report.time));
+        match report.body {
+            Body::Span { start, duration, target, kind, debug } => {
                 (self.start, self.duration) = (Some(start), Some(duration));
                 (self.kind, self.target, self.debug) = (kind, target, debug);
                 self.is_whole = true;
             }
-            Kept::Undated(kind) => (self.kind, self.is_whole) = (kind, true),
-            Kept::Event(Word(core)) if (core as usize) < CORES && !voice.service.is_none() => {
+            Body::Undated(kind) => (self.kind, self.is_whole) = (kind, true),
+            Body::Event(Symbol(core)) if (core as usize) < CORES && !reporter.service.is_none() => {
                 let (first, last) = &mut self.cores[core as usize];
                 *last = number;
                 if *first == NONE {
@@ -333,32 +335,34 @@ impl Draft {
         }
     }
 
-    /// Whether what is missing may be lost: an end, after the start; or a start, before all that is known.
-    pub(crate) fn consider(&mut self, losses: &Losses) {
+    /// Replaces the mark `Unfinished` if the missing event may be lost: an end dropped after the
+    /// start, or a start dropped before the last report.
+    pub(crate) fn mark_lost(&mut self, losses: &Losses) {
         if self.odd & bit(Oddity::Unfinished) == 0 {
             return;
         }
         let lost = match (self.start, self.used[0] == NONE) {
-            (Some(start), false) if losses.is_after(self.source, start) => Oddity::EndLost,
-            (_, true) if losses.is_before(self.source, self.last) => Oddity::StartLost,
+            (Some(start), false) if losses.has_loss_since(self.source, start) => Oddity::EndLost,
+            (_, true) if losses.has_loss_until(self.source, self.last) => Oddity::StartLost,
             _ => return,
         };
         self.odd = self.odd & !bit(Oddity::Unfinished) | bit(lost);
     }
 
-    /// Becomes what core annotations say, or what the first and last event do.
-    fn take(&mut self, kind: Kind, texts: Texts<'_>) {
-        let time = |number: u32| Some((number, texts.pending.parts.get(number as usize)?.time));
-        // A call that was made again goes from the first one to the end of the last.
-        let first = |word: Word| time(self.cores[word.0 as usize].0);
-        let last = |word: Word| time(self.cores[word.0 as usize].1);
+    /// Sets kind, start and duration from the core annotations, or from the first and last event.
+    fn set_times(&mut self, kind: Kind, resolver: Resolver<'_>) {
+        let time =
+            |number: u32| Some((number, resolver.request.reports.get(number as usize)?.time));
+        // A repeated call lasts from its first start to its last end.
+        let first = |symbol: Symbol| time(self.cores[symbol.0 as usize].0);
+        let last = |symbol: Symbol| time(self.cores[symbol.0 as usize].1);
         let (begin, end) = match kind {
-            Kind::Client => (first(Word::CLIENT_SEND), last(Word::CLIENT_RECEIVE)),
-            Kind::Server => (first(Word::SERVER_RECEIVE), last(Word::SERVER_SEND)),
-            Kind::Producer => (first(Word::MESSAGE_SEND), last(Word::WIRE_SEND)),
-            Kind::Consumer => match first(Word::WIRE_RECEIVE) {
-                Some(wire) => (Some(wire), last(Word::MESSAGE_RECEIVE)),
-                None => (first(Word::MESSAGE_RECEIVE), None),
+            Kind::Client => (first(Symbol::CLIENT_SEND), last(Symbol::CLIENT_RECEIVE)),
+            Kind::Server => (first(Symbol::SERVER_RECEIVE), last(Symbol::SERVER_SEND)),
+            Kind::Producer => (first(Symbol::MESSAGE_SEND), last(Symbol::WIRE_SEND)),
+            Kind::Consumer => match first(Symbol::WIRE_RECEIVE) {
+                Some(wire) => (Some(wire), last(Symbol::MESSAGE_RECEIVE)),
+                None => (first(Symbol::MESSAGE_RECEIVE), None),
             },
             Kind::Unspecified | Kind::Internal => (None, None),
         };
@@ -391,35 +395,35 @@ impl Draft {
 }
 
 impl Address {
-    /// Takes what is new of it.
-    fn hear(&mut self, voice: &Voice, texts: Texts<'_>) {
+    /// Completes the address with a reporter's IP address and port.
+    fn add(&mut self, reporter: &Reporter, resolver: Resolver<'_>) {
         if self.port == 0 {
-            self.port = port(voice.port);
+            self.port = port(reporter.port);
         }
-        if self.ip.is_some() || self.seen == Some(voice.ip) {
+        if self.ip.is_some() || self.parsed == Some(reporter.ip) {
             return;
         }
-        self.seen = Some(voice.ip);
-        match texts.get(voice.ip) {
-            // What blkin says if it does not know.
+        self.parsed = Some(reporter.ip);
+        match resolver.get(reporter.ip) {
+            // Placeholder of blkin for an unknown address.
             "" | "NaN" => {}
             text => match text.parse::<IpAddr>() {
                 Ok(ip) if ip.is_unspecified() => {}
                 Ok(ip) => self.ip = Some(ip.to_canonical()),
-                Err(_) => self.odd = self.odd.or(Some(voice.ip)),
+                Err(_) => self.invalid = self.invalid.or(Some(reporter.ip)),
             },
         }
     }
 
-    /// That of somebody of whom nothing else is known.
-    pub(crate) fn of(voice: &Voice, texts: Texts<'_>) -> Address {
+    /// The address of a single reporter.
+    pub(crate) fn of(reporter: &Reporter, resolver: Resolver<'_>) -> Address {
         let mut address = Address::default();
-        address.hear(voice, texts);
+        address.add(reporter, resolver);
         address
     }
 }
 
-/// A port as it was before the original library has taken it for a number of 16 bits with a sign.
+/// Restores a port from the original library's signed 16-bit number.
 fn port(port: i32) -> i32 {
     match port {
         -1 => 0,

@@ -1,55 +1,59 @@
-//! Events become requests: what events say of spans is put together, in bounded memory.
+//! Assembles events into requests, in bounded memory.
 //!
-//! An [`Extractor`] finds out what an event says ([`Said`]). An [`Assembler`] keeps that by request
-//! until nothing has come for a while or it needs the room, and then hands a [`Request`] to a
-//! [`Sink`]: its spans as a tree, and what is odd about it. A [`Collector`] is both, as a consumer
-//! of a reading. Below them, as data passes: `fields` (what an event holds), `words` and `pending`
-//! (how it is kept), `join` (parts of a span become one, or one for each side of a call), `causes`,
-//! `skew` and `tree`.
+//! An [`Extractor`] reads what an event reports about a span ([`Said`]). An [`Assembler`] collects
+//! these reports by request until the request is idle or memory is short, then hands a [`Request`]
+//! to a [`Sink`]: its spans as a tree, and its anomalies. A [`Collector`] combines both as a
+//! consumer of merged events. The modules below them, in the order of the data: `field_values`
+//! (fields of an event), `interner` and `open_request` (compact storage of reports), `join`
+//! (reports become drafts of spans, one for each side of a call), `parents`, `skew` and `tree`.
 //!
-//! # What is understood
+//! # Events
 //!
-//! | event | says |
+//! | event | report |
 //! | --- | --- |
-//! | `zipkin:timestamp` | that something happened: `event` |
-//! | `zipkin:keyval`, `keyval_string`, `keyval_integer` | that something is the case: `key`, `val` |
-//! | `blkkin:span` | all of a span, at its end |
+//! | `zipkin:timestamp` | an annotation: `event` |
+//! | `zipkin:keyval`, `keyval_string`, `keyval_integer` | a tag: `key`, `val` |
+//! | `blkkin:span` | a complete span, recorded at its end |
 //! | `blkkin:wide_trace_id` | the upper half of a trace id |
-//! | whatever begins with the fields `trace_id`, `trace_id_high`, `span_id` | what a program told the `tracing` crate: a span, if `parent_span_id`, `start`, `duration` follow, or else something that happened in one. Behind these fields may come `service_name`, `port_no`, `ip` of a layer of a service |
+//! | begins with `trace_id`, `trace_id_high`, `span_id` | a span or event of the `tracing` crate |
+//!
+//! The last row is a span if `parent_span_id`, `start` and `duration` follow, else an annotation of
+//! one. `service_name`, `port_no` and `ip` may follow these fields, if the program's tracing layer
+//! has a service.
 //!
 //! # Loss
 //!
-//! An event that says all of a span, at its end, needs no other. Of a span that is told in parts the end may be among
-//! what the tracer has lost: if it has lost something since the span began, in the same trace, the span is told as one
-//! whose end may be lost ([`Oddity::EndLost`], and the tag [`END`]), and not as one that goes on. The same holds for
-//! starts ([`Oddity::StartLost`], [`START`]).
+//! A `blkkin:span` event reports the whole span and needs no other event. A span reported in pieces
+//! may lack its end because the tracer dropped that event: if the same trace dropped events after
+//! the span started, the span is marked [`Oddity::EndLost`], with the tag [`END`], and not as
+//! unfinished. The same holds for starts ([`Oddity::StartLost`], [`START`]).
 //!
 //! # Order
 //!
-//! What comes of a request does not depend on the order in which its events came, nor on what
-//! others came between, as long as it was not given out in pieces.
+//! A request does not depend on the order of its events, nor on the events between them, unless it
+//! was emitted in several pieces.
 
 mod assembler;
-mod causes;
 mod collector;
 mod extract;
-mod fields;
+mod field_values;
+mod interner;
 mod join;
 mod losses;
-mod pending;
+mod open_request;
+mod parents;
 mod refusal;
+mod report;
 mod request;
-mod said;
+mod resolver;
 mod skew;
 #[cfg(test)]
 mod tests;
-mod texts;
 mod tree;
-mod words;
 
 pub use assembler::{Assembler, Counts, Limits, Sink};
 pub use collector::Collector;
 pub use extract::Extractor;
 pub use refusal::{Example, Reason, Refusals};
+pub use report::{Said, What, Whole};
 pub use request::{Completion, END, LOST, Oddities, Oddity, Request, START, Step};
-pub use said::{Said, What, Whole};

@@ -1,14 +1,14 @@
-//! What tracers have lost, so that a span of which one end is missing is not told to be still going on where that end
-//! may be among what was lost.
+//! Events that tracers dropped. A span without an end is marked as possibly lost, instead of
+//! unfinished, if the dropped events may include its end.
 
 use std::collections::HashMap;
 
-/// From when to when each source has lost something, as far as that is known so far.
+/// For each source, the earliest begin and the latest end of all its losses.
 #[derive(Debug, Default)]
 pub(crate) struct Losses(HashMap<u32, (u64, u64)>);
 
 impl Losses {
-    /// Something was lost between these times; one that is not known may have been any.
+    /// Adds a loss between two times; `None` means unbounded.
     pub(crate) fn add(&mut self, source: u32, from: Option<i64>, to: Option<i64>) {
         let ns = |time: i64| u64::try_from(time).unwrap_or(0);
         let (from, to) = (from.map_or(0, ns), to.map_or(u64::MAX, ns));
@@ -16,13 +16,13 @@ impl Losses {
         (*first, *last) = (from.min(*first), to.max(*last));
     }
 
-    /// Whether something may have been lost after that time.
-    pub(crate) fn is_after(&self, source: u32, time: u64) -> bool {
+    /// True if the source may have dropped events at or after `time`.
+    pub(crate) fn has_loss_since(&self, source: u32, time: u64) -> bool {
         self.0.get(&source).is_some_and(|(_, last)| *last >= time)
     }
 
-    /// Whether something may have been lost before that time.
-    pub(crate) fn is_before(&self, source: u32, time: u64) -> bool {
+    /// True if the source may have dropped events at or before `time`.
+    pub(crate) fn has_loss_until(&self, source: u32, time: u64) -> bool {
         self.0.get(&source).is_some_and(|(first, _)| *first <= time)
     }
 }

@@ -1,23 +1,23 @@
-//! Events that should say something of a span and make no sense: why, how many, which was first.
+//! Malformed events: reasons, counts, and the first example.
 
 use std::fmt;
 
-/// Why an event could not be understood.
+/// Reason why an event is malformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
-    /// Its stream has no clock.
+    /// The stream has no clock.
     NoTime,
-    /// It happened before 1970, or at a time that cannot be told.
+    /// The event's time is before 1970 or does not fit.
     TimeOutOfRange,
-    /// A field is not there.
+    /// A field is missing.
     Missing(&'static str),
-    /// A field is there, and not what it has to be.
+    /// A field has the wrong type.
     WrongType(&'static str),
-    /// A number that must not be 0 is 0.
+    /// An id is 0.
     Zero(&'static str),
-    /// A span that ends long after the event that tells of its end.
+    /// The span ends long after the event that was recorded at its end.
     EndsLater,
-    /// An annotation of a kind that is not known.
+    /// The annotation is of an unknown kind.
     Unknown,
 }
 
@@ -35,27 +35,27 @@ impl fmt::Display for Reason {
     }
 }
 
-/// An event that could not be understood.
+/// A malformed event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Example {
-    /// Why.
+    /// The reason.
     pub reason: Reason,
-    /// What it is called.
+    /// Name of the event.
     pub event: String,
-    /// When it happened.
+    /// Event time, in nanoseconds since 1970.
     pub time_ns: Option<i64>,
-    /// The file of its stream.
+    /// File of the stream.
     pub file: String,
 }
 
-/// What could not be understood.
+/// Statistics of malformed events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Refusals {
-    /// How many events.
+    /// Total number of events.
     pub events: u64,
-    /// The first of them.
+    /// The first malformed event.
     pub first: Option<Example>,
-    /// Why, and how many, by reason.
+    /// Number of events for each reason, sorted by reason.
     pub reasons: Vec<(Reason, u64)>,
 }
 
@@ -63,7 +63,7 @@ impl Refusals {
     pub(crate) fn add(&mut self, reason: Reason, example: impl FnOnce() -> Example) {
         self.events += 1;
         self.first.get_or_insert_with(example);
-        // There are as many reasons as there are fields, so it stays short.
+        // The list stays short: there are no more reasons than fields.
         match self.reasons.binary_search_by_key(&reason, |known| known.0) {
             Ok(at) => self.reasons[at].1 += 1,
             Err(at) => self.reasons.insert(at, (reason, 1)),
@@ -71,7 +71,7 @@ impl Refusals {
     }
 }
 
-/// `could not be understood: 3 events (first: REASON, in EVENT, FILE)`
+/// For example `could not be understood: 3 events (first: REASON, in EVENT, FILE)`.
 impl fmt::Display for Refusals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plural = if self.events == 1 { "" } else { "s" };

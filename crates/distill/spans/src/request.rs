@@ -1,74 +1,74 @@
-//! A request as it is given out: its spans as a tree, and what is odd about it.
+//! An assembled request: its spans as a tree, and its anomalies.
 
 use blkkin_model::{SpanId, SpanRef, TraceId};
 
-/// A request. All that it says is borrowed from the assembler.
+/// A request, borrowed from the assembler.
 #[derive(Debug)]
 pub struct Request<'a> {
-    /// Its number.
+    /// Trace id.
     pub id: TraceId,
-    /// Its spans, each behind the one that caused it. Those with one cause are in order of time.
+    /// Spans in preorder; siblings are sorted by start.
     pub steps: Vec<Step<'a>>,
-    /// Why it was given out.
+    /// Reason for the emission.
     pub completion: Completion,
-    /// How often what is odd.
+    /// Number of occurrences of each anomaly.
     pub oddities: Oddities,
-    /// Events that it was made of.
+    /// Number of events in the request.
     pub events: u64,
-    /// Events that were left out, because it was too large.
+    /// Number of events dropped because of a limit.
     pub events_left_out: u64,
 }
 
-/// A span of a request.
+/// A span of a request, with its position in the tree.
 #[derive(Clone, Debug)]
 pub struct Step<'a> {
-    /// What it is.
+    /// The span itself.
     pub span: SpanRef<'a>,
-    /// Index of the step that caused it.
+    /// Index of the parent step.
     pub parent: Option<usize>,
-    /// How many steps are between it and the top.
+    /// Number of ancestors.
     pub depth: usize,
-    /// The time of it in which no step that it caused was going on, in nanoseconds.
+    /// Time in which none of its children was running, in nanoseconds.
     pub self_ns: Option<u64>,
-    /// By how much it was moved to put its clock right.
+    /// Shift of the skew correction, in nanoseconds.
     pub moved_ns: Option<i64>,
-    /// What is odd about it: a bit for each [`Oddity`].
+    /// Bitmap of anomalies: a bit for each [`Oddity`].
     odd: u32,
 }
 
-/// Why a request is given out.
+/// Reason for the emission of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Completion {
-    /// Nothing has come for the idle time.
+    /// No event arrived for the idle time.
     Idle,
-    /// There is nothing more to come.
+    /// The input ended.
     Ended,
-    /// Others needed its room. It may not be complete.
+    /// Memory was needed for other requests. The request may be incomplete.
     Evicted,
 }
 
-/// The key of a tag of spans whose end is not told: [`LOST`], if it may be lost.
+/// Key of the tag that marks spans without an end; the value is [`LOST`] if events were lost.
 pub const END: &str = "blkkin.end";
 
-/// The same for spans whose start is not told.
+/// Key of the tag that marks spans without a start, as [`END`].
 pub const START: &str = "blkkin.start";
 
-/// What those tags say.
+/// Value of [`END`] and [`START`].
 pub const LOST: &str = "lost";
 
 macro_rules! oddities {
     ($($(#[$doc:meta])* $name:ident $word:literal;)*) => {
-        /// What can be odd.
+        /// An anomaly of a span or request.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Oddity {
             $($(#[$doc])* $name,)*
         }
 
         impl Oddity {
-            /// All that there are.
+            /// All anomalies.
             pub const ALL: [Oddity; [$($word),*].len()] = [$(Oddity::$name),*];
 
-            /// The word for it, in JSON.
+            /// Name of the anomaly in JSON.
             pub const fn word(self) -> &'static str {
                 match self {
                     $(Oddity::$name => $word,)*
@@ -79,53 +79,53 @@ macro_rules! oddities {
 }
 
 oddities! {
-    /// A span whose parent is not there.
+    /// The parent span is missing.
     MissingParent "missing_parent";
-    /// A span without a parent, beside another one.
+    /// The span is a second root of the request.
     OtherRoot "other_root";
-    /// A span that is its own ancestor: here the circle was cut.
+    /// The span was its own ancestor; its parent link was cut.
     Cycle "cycle";
-    /// A span of which several parents are told. The one that was told first counts.
+    /// Events report different parents; the first one counts.
     OtherParent "other_parent";
-    /// A span with a number that another one of the same service has.
+    /// Another span of the same service has the same id.
     SameId "same_id";
-    /// A span of which one end is not told, while nothing was lost.
+    /// Start or end is missing, and the tracer lost no events that could have reported it.
     Unfinished "unfinished";
-    /// A span that began, and of whose trace something was lost since: its end may be lost.
+    /// The end is missing, and the trace lost events after the start.
     EndLost "end_lost";
-    /// A span that ended, and of whose trace something was lost before: its start may be lost.
+    /// The start is missing, and the trace lost events before the last event of the span.
     StartLost "start_lost";
-    /// A span that is told to have started or ended more than once: it goes from the first start to
-    /// the last end.
+    /// Start or end was reported more than once; the span lasts from the first start to the last
+    /// end.
     Repeated "repeated";
-    /// A span that ends before it starts, and so has no duration.
+    /// The end is before the start; the duration is unknown.
     Backwards "backwards";
-    /// A span that starts before the one that caused it.
+    /// The span starts before its parent.
     BeforeParent "before_parent";
-    /// A span that was moved, to put its clock right.
+    /// The span was shifted by the skew correction.
     Moved "moved";
-    /// An event that is there twice. Counted once for each that was left out.
+    /// An event occurred twice; counted once for each dropped copy.
     Duplicate "duplicate";
-    /// A span of more services than are told apart.
+    /// More services reported on the span than are distinguished.
     ManyServices "many_services";
-    /// Several requests have this lower half of a trace id, and it is not told which one the
-    /// span is of.
+    /// Several requests share this lower half of the trace id, and no event determines which one
+    /// the span belongs to.
     Ambiguous "ambiguous";
-    /// The request goes on with one that has been given out before.
+    /// The request continues one that was emitted before.
     Late "late";
 }
 
-/// How often what is odd.
+/// Number of occurrences of each anomaly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Oddities([u64; Oddity::ALL.len()]);
 
 impl Oddities {
-    /// How often something is so.
+    /// Number of occurrences of an anomaly.
     pub fn count(&self, oddity: Oddity) -> u64 {
         self.0[oddity as usize]
     }
 
-    /// What there is.
+    /// The anomalies that occurred, with their counts.
     pub fn iter(&self) -> impl Iterator<Item = (Oddity, u64)> {
         Oddity::ALL.into_iter().map(|oddity| (oddity, self.count(oddity))).filter(|odd| odd.1 > 0)
     }
@@ -140,12 +140,12 @@ impl<'a> Step<'a> {
         Step { span, parent: None, depth: 0, self_ns: None, moved_ns: None, odd }
     }
 
-    /// Whether something is odd about it.
+    /// True if the span has this anomaly.
     pub fn is(&self, oddity: Oddity) -> bool {
         self.odd & bit(oddity) != 0
     }
 
-    /// What is odd about it.
+    /// The anomalies of the span.
     pub fn oddities(&self) -> impl Iterator<Item = Oddity> {
         let odd = self.odd;
         Oddity::ALL.into_iter().filter(move |oddity| odd & bit(*oddity) != 0)
@@ -155,12 +155,12 @@ impl<'a> Step<'a> {
         self.odd |= bit(oddity);
     }
 
-    /// When it ended.
+    /// End of the span, in nanoseconds since 1970.
     pub fn end_ns(&self) -> Option<u64> {
         Some(self.span.start_ns?.saturating_add(self.span.duration_ns?))
     }
 
-    /// The parent that is told of and not there.
+    /// Id of the parent, if it is missing.
     pub fn missing_parent(&self) -> Option<SpanId> {
         self.span.parent_id.filter(|_| self.is(Oddity::MissingParent))
     }
@@ -171,7 +171,7 @@ pub(crate) const fn bit(oddity: Oddity) -> u32 {
 }
 
 impl Request<'_> {
-    /// From when to when it goes, with all that happened in it.
+    /// First and last moment of the request, including annotations, in nanoseconds since 1970.
     pub fn extent_ns(&self) -> Option<(u64, u64)> {
         let mut extent: Option<(u64, u64)> = None;
         for step in &self.steps {
@@ -192,17 +192,17 @@ impl Request<'_> {
         extent
     }
 
-    /// How long it took, from the first moment to the last.
+    /// Time from the first moment to the last, in nanoseconds.
     pub fn duration_ns(&self) -> u64 {
         self.extent_ns().map_or(0, |(start, end)| end - start)
     }
 
-    /// Spans that failed.
+    /// Number of failed spans.
     pub fn errors(&self) -> usize {
         self.steps.iter().filter(|step| step.span.is_error()).count()
     }
 
-    /// Whether a service of that name took part.
+    /// True if a span was recorded by the service `name`.
     pub fn has_service(&self, name: &str) -> bool {
         self.steps.iter().any(|step| step.span.local.service == name)
     }

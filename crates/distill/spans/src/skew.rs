@@ -1,28 +1,26 @@
-//! Clocks of different hosts that disagree, put right as Zipkin does.
+//! Correction of clock skew between hosts, by Zipkin's rule.
 //!
-//! A server cannot have started before its client. Where it seems so, all that it has said of this
-//! call is moved: if it was shorter than the call, so that as much time is before it as after it,
-//! and else to a microsecond after the call's start. So what is moved lies within the call, or
-//! starts a microsecond after its start. No duration is changed. What the server has caused on
-//! the same host moves along.
+//! A server cannot start before its client. If its clock says so, all its reports on this call are
+//! shifted: if it took no longer than the call, to the middle of the call, else to one microsecond
+//! after the call's start. Durations do not change. Spans that the server caused on the same host
+//! are shifted along.
 
 use crate::join::Draft;
-use crate::texts::Texts;
+use crate::resolver::Resolver;
 use blkkin_model::Kind;
 
-/// By how many nanoseconds each draft is to be moved. `order` has all of them, each behind the one
-/// that caused it.
+/// Returns the shift of each draft in nanoseconds. `order` contains all drafts, parents first.
 pub(crate) fn corrections(
     drafts: &[Draft],
     parents: &[Option<usize>],
     order: impl Iterator<Item = usize>,
-    texts: Texts<'_>,
+    resolver: Resolver<'_>,
 ) -> Vec<i64> {
     let mut shifts = vec![0i64; drafts.len()];
     for at in order {
         let Some(parent) = parents[at] else { continue };
         let (server, client) = (&drafts[at], &drafts[parent]);
-        let is_elsewhere = is_elsewhere(server, client, texts);
+        let is_elsewhere = is_elsewhere(server, client, resolver);
         let inherited = if is_elsewhere { 0 } else { shifts[parent] };
         shifts[at] = inherited;
         let is_call = server.kind == Kind::Server && client.kind == Kind::Client && is_elsewhere;
@@ -41,10 +39,10 @@ pub(crate) fn corrections(
     shifts
 }
 
-/// Whether two spans are of different hosts.
-fn is_elsewhere(a: &Draft, b: &Draft, texts: Texts<'_>) -> bool {
+/// True if two spans are from different hosts.
+fn is_elsewhere(a: &Draft, b: &Draft, resolver: Resolver<'_>) -> bool {
     match (a.address.ip, b.address.ip) {
         (Some(a), Some(b)) => a != b,
-        _ => !texts.is_same(a.service, b.service),
+        _ => !resolver.is_same(a.service, b.service),
     }
 }

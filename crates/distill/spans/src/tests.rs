@@ -1,13 +1,12 @@
-//! What becomes of what is said. Both are text: [`said`] reads lines such as
+//! Requests assembled from reports. Both are text: [`report`] parses lines such as
 //!
 //! ```text
-//! 10 1/2<1 osd:write sr               at 10 ns, trace 1, span 2 caused by 1, service and name
+//! 10 1/2<1 osd:write sr               at 10 ns, trace 1, span 2 with parent 1, service and name
 //! 12 1/2<1 osd:write key=value        a string; `key=#4096` is an integer
-//! 30 1/2<1 osd:write @client 12+18         the end of a span, from its own event
+//! 30 1/2<1 osd:write @client 12+18    a complete span, reported at its end
 //! 31 1/2 wide 7                       the upper half of a trace id
 //! ```
-//!
-//! with `~ADDRESS` behind the name, and [`Drawn`] shows requests as trees by indentation.
+//! with an optional `~ADDRESS` after the name, and [`TreeText`] formats requests as indented trees.
 
 mod bounds;
 mod halves;
@@ -22,11 +21,11 @@ use blkkin_model::{Kind, ValueRef};
 use std::fmt::Write;
 use std::ops::ControlFlow;
 
-/// Shows requests as they come.
+/// Formats requests in the order of their emission.
 #[derive(Default)]
-struct Drawn(String);
+struct TreeText(String);
 
-impl Sink for Drawn {
+impl Sink for TreeText {
     fn request(&mut self, request: &Request<'_>) -> ControlFlow<()> {
         draw(&mut self.0, request);
         ControlFlow::Continue(())
@@ -102,8 +101,8 @@ fn draw_step(out: &mut String, step: &Step<'_>) {
     out.push('\n');
 }
 
-/// Reads what an event says.
-fn said(line: &str) -> Said<'_> {
+/// Parses a report.
+fn report(line: &str) -> Said<'_> {
     let mut words = line.split_whitespace();
     let time = words.next().expect("a time");
     let ids = words.next().expect("ids");
@@ -111,7 +110,7 @@ fn said(line: &str) -> Said<'_> {
     let (span, parent) = span.split_once('<').unwrap_or((span, "0"));
     let (trace, high) = trace.split_once('^').unwrap_or((trace, "0"));
     let number = |text: &str| text.parse::<u64>().unwrap_or_else(|_| panic!("{line}: `{text}`"));
-    let mut said = Said {
+    let mut report = Said {
         trace_id: number(trace),
         trace_id_high: number(high),
         span_id: number(span),
@@ -126,17 +125,17 @@ fn said(line: &str) -> Said<'_> {
     };
     let mut word = words.next().expect("something");
     if word == "wide" {
-        said.trace_id_high = number(words.next().expect("a number"));
-        return said;
+        report.trace_id_high = number(words.next().expect("a number"));
+        return report;
     }
-    (said.service, said.name) = word.split_once(':').expect("SERVICE:NAME");
+    (report.service, report.name) = word.split_once(':').expect("SERVICE:NAME");
     word = words.next().expect("something");
     if let Some(address) = word.strip_prefix('~') {
         let (ip, port) = address.split_once('/').unwrap_or((address, "0"));
-        (said.ip, said.port) = (ip, port.parse().expect("a port"));
+        (report.ip, report.port) = (ip, port.parse().expect("a port"));
         word = words.next().expect("something");
     }
-    said.what = if word == "undated" {
+    report.what = if word == "undated" {
         What::Undated(Kind::Server)
     } else if let Some(kind) = word.strip_prefix('@') {
         let kind = match kind {
@@ -160,7 +159,7 @@ fn said(line: &str) -> Said<'_> {
             ),
         }
     };
-    said
+    report
 }
 
 /// Lines without indentation and comments.
@@ -172,17 +171,17 @@ fn lines(text: &str) -> impl Iterator<Item = &str> {
 
 fn assemble(limits: Limits, text: &str) -> (String, Assembler) {
     let mut assembler = Assembler::new(limits);
-    let mut drawn = Drawn::default();
+    let mut drawn = TreeText::default();
     for line in lines(text) {
-        let said = said(line);
-        assert!(assembler.add(&said, said.time_ns as i64, &mut drawn).is_continue());
+        let report = report(line);
+        assert!(assembler.add(&report, report.time_ns as i64, &mut drawn).is_continue());
     }
     assert!(assembler.finish(&mut drawn).is_continue());
     assert_eq!((assembler.bytes(), assembler.open()), (0, 0));
     (drawn.0, assembler)
 }
 
-/// What comes of what is said, also the other way round.
+/// Checks the requests for an input, and for the same input in reverse order.
 #[track_caller]
 fn check(input: &str, expected: &str) {
     check_with(Limits::default(), input, expected);

@@ -1,14 +1,14 @@
-//! What was said of a request becomes a [`Request`]: its spans, each behind the one that caused it,
-//! with what was said of each. What is odd is shown as it is, and marked.
+//! Builds a [`Request`] from the stored reports: its spans in preorder, with their tags and
+//! annotations. Anomalies are kept and marked.
 
-use crate::causes::{self, Children};
+use crate::interner::Symbol;
 use crate::join::{Address, Draft, Scratch};
 use crate::losses::Losses;
-use crate::pending::{Kept, Pending};
+use crate::open_request::Body;
+use crate::parents::{self, Children};
 use crate::request::{Completion, END, LOST, Oddities, Oddity, Request, START, Step, bit};
+use crate::resolver::Resolver;
 use crate::skew;
-use crate::texts::Texts;
-use crate::words::{Word, Words};
 use blkkin_model::{
     AnnotationRef, EndpointRef, Origin, SpanId, SpanRef, Status, TagRef, TraceId, ValueRef,
 };
@@ -16,21 +16,22 @@ use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::ops::{ControlFlow, Range};
 
-type Taker<'t> = &'t mut dyn FnMut(&Request<'_>) -> ControlFlow<()>;
+type Emit<'t> = &'t mut dyn FnMut(&Request<'_>) -> ControlFlow<()>;
 
-/// Makes a request of what was said; or several, if they share the lower half of their numbers.
+/// Builds a request, or several if different trace ids share their lower half.
 pub(crate) fn build(
-    pending: &Pending,
-    (words, losses): (&Words, &Losses),
+    resolver: Resolver<'_>,
+    losses: &Losses,
     completion: Completion,
     correct_skew: bool,
     scratch: &mut Scratch,
-    take: Taker<'_>,
+    emit: Emit<'_>,
 ) -> ControlFlow<()> {
-    let parts = 0..pending.parts.len() as u32;
-    let voices = pending.voices.iter().map(|voice| voice.high);
+    let request = resolver.request;
+    let reports = 0..request.reports.len() as u32;
+    let reporters = request.reporters.iter().map(|reporter| reporter.high);
     let mut highs: Vec<u64> = Vec::new();
-    for high in pending.wide.iter().copied().chain(voices).filter(|high| *high != 0) {
+    for high in request.wide.iter().copied().chain(reporters).filter(|high| *high != 0) {
         if highs.last() != Some(&high) {
             highs.push(high);
         }
@@ -40,71 +41,71 @@ pub(crate) fn build(
     let mut build = |high: u64, order: &mut dyn Iterator<Item = u32>, ambiguous| {
         scratch.order.clear();
         scratch.order.extend(order);
-        let Some(id) = TraceId::from_number(u128::from(high) << 64 | u128::from(pending.low))
+        let Some(id) = TraceId::from_number(u128::from(high) << 64 | u128::from(request.low))
         else {
             return ControlFlow::Continue(());
         };
-        if scratch.order.is_empty() && pending.left_out == 0 {
+        if scratch.order.is_empty() && request.left_out == 0 {
             return ControlFlow::Continue(());
         }
         let events = scratch.order.len() as u64;
-        scratch.join(pending, words);
-        scratch.drafts.iter_mut().for_each(|draft| draft.consider(losses));
-        let building = Building { texts: Texts { pending, words }, scratch, ambiguous };
-        building.request(id, completion, correct_skew, events, take)
+        scratch.join(resolver);
+        scratch.drafts.iter_mut().for_each(|draft| draft.mark_lost(losses));
+        let builder = TreeBuilder { resolver, scratch, ambiguous };
+        builder.request(id, completion, correct_skew, events, emit)
     };
     if highs.len() < 2 {
-        return build(highs.first().copied().unwrap_or(0), &mut parts.clone(), &HashSet::new());
+        return build(highs.first().copied().unwrap_or(0), &mut reports.clone(), &HashSet::new());
     }
-    // Spans whose upper half is told by one of their events.
+    // Upper half of the trace id of each span with at least one event that contains it.
     let mut known: HashMap<u64, u64> = HashMap::new();
-    for voice in pending.voices.iter().filter(|voice| voice.high != 0) {
-        let high = known.entry(voice.span).or_insert(voice.high);
-        *high = voice.high.min(*high);
+    for reporter in request.reporters.iter().filter(|reporter| reporter.high != 0) {
+        let high = known.entry(reporter.span).or_insert(reporter.high);
+        *high = reporter.high.min(*high);
     }
-    let unknown = pending.voices.iter().filter(|voice| voice.high == 0);
-    let unknown = unknown.map(|voice| voice.span).filter(|span| !known.contains_key(span));
+    let unknown = request.reporters.iter().filter(|reporter| reporter.high == 0);
+    let unknown = unknown.map(|reporter| reporter.span).filter(|span| !known.contains_key(span));
     let ambiguous: HashSet<u64> = unknown.collect();
     for high in &highs {
-        let is_of = |part: &u32| {
-            let voice = pending.voice_of(&pending.parts[*part as usize]);
-            let told = (voice.high != 0).then_some(voice.high);
-            told.or_else(|| known.get(&voice.span).copied()).unwrap_or(highs[0]) == *high
+        let is_of = |report: &u32| {
+            let reporter = request.reporter_of(&request.reports[*report as usize]);
+            let own = (reporter.high != 0).then_some(reporter.high);
+            own.or_else(|| known.get(&reporter.span).copied()).unwrap_or(highs[0]) == *high
         };
-        build(*high, &mut parts.clone().filter(is_of), &ambiguous)?;
+        build(*high, &mut reports.clone().filter(is_of), &ambiguous)?;
     }
     ControlFlow::Continue(())
 }
 
-struct Building<'b> {
-    texts: Texts<'b>,
+struct TreeBuilder<'b> {
+    resolver: Resolver<'b>,
     scratch: &'b Scratch,
-    /// Spans of which nobody knows whether they are of this request.
+    /// Spans that may belong to another request with the same lower half.
     ambiguous: &'b HashSet<u64>,
 }
 
-impl<'b> Building<'b> {
+impl<'b> TreeBuilder<'b> {
     fn request(
         &self,
         id: TraceId,
         completion: Completion,
         correct_skew: bool,
         events: u64,
-        take: Taker<'_>,
+        emit: Emit<'_>,
     ) -> ControlFlow<()> {
         let drafts = &self.scratch.drafts[..];
         let mut odd: Vec<u32> = drafts.iter().map(|draft| draft.odd).collect();
-        let parents = causes::parents(drafts, self.texts, &mut odd);
+        let parents = parents::resolve(drafts, self.resolver, &mut odd);
         let mut shifts = Vec::new();
         let mut children = Children::new(&parents, |at| order_of(&drafts[at], 0));
         if correct_skew {
             let order = children.preorder().into_iter().map(|(at, _)| at);
-            shifts = skew::corrections(drafts, &parents, order, self.texts);
+            shifts = skew::corrections(drafts, &parents, order, self.resolver);
             children = Children::new(&parents, |at| order_of(&drafts[at], shifts[at]));
         }
         let shift = |at: usize| shifts.get(at).copied().unwrap_or(0);
 
-        // All that spans borrow is made first.
+        // Build everything that spans borrow first.
         let pieces = self.pieces();
         let (tags, replaced) = self.tags(&pieces);
         let annotations = self.annotations(&pieces, &replaced, &shift);
@@ -124,20 +125,20 @@ impl<'b> Building<'b> {
                 status: Status::Unset,
                 debug: draft.debug,
                 shared: draft.shared,
-                name: self.texts.get(draft.name),
+                name: self.resolver.get(draft.name),
                 start_ns: draft.start.map(|start| start.saturating_add_signed(shift(*at))),
                 duration_ns: draft.duration,
-                local: endpoint(self.texts.get(draft.service), draft.address),
+                local: endpoint(self.resolver.get(draft.service), draft.address),
                 remote: match &draft.remote {
-                    Some(voice) => {
-                        let address = Address::of(voice, self.texts);
-                        endpoint(self.texts.get(voice.service), address)
+                    Some(reporter) => {
+                        let address = Address::of(reporter, self.resolver);
+                        endpoint(self.resolver.get(reporter.service), address)
                     }
                     None => EndpointRef::NONE,
                 },
                 annotations: annotations.of(*at),
                 tags: tags.of(*at),
-                // Parts without a span do not come this far.
+                // Reports with span id 0 are dropped by the assembler.
                 ..SpanRef::new(id, SpanId::from_number(draft.id).unwrap_or(NO_SPAN))
             };
             let mut step = Step::new(span, odd[*at]);
@@ -169,12 +170,12 @@ impl<'b> Building<'b> {
             oddities.add(odd, 1);
         }
         oddities.add(Oddity::Duplicate, self.scratch.duplicates);
-        oddities.add(Oddity::Late, self.texts.pending.is_late.into());
-        let events_left_out = self.texts.pending.left_out + self.scratch.left_out;
-        take(&Request { id, steps, completion, oddities, events, events_left_out })
+        oddities.add(Oddity::Late, self.resolver.request.is_late.into());
+        let events_left_out = self.resolver.request.left_out + self.scratch.left_out;
+        emit(&Request { id, steps, completion, oddities, events, events_left_out })
     }
 
-    /// Which parts are of which draft.
+    /// Range of each draft in `Scratch::assigned`.
     fn pieces(&self) -> Vec<Range<usize>> {
         let assigned = &self.scratch.assigned;
         let mut from = 0;
@@ -188,70 +189,70 @@ impl<'b> Building<'b> {
             .collect()
     }
 
-    /// All tags, whose are which, and what was said and later said otherwise.
-    fn tags(&self, pieces: &[Range<usize>]) -> (Lists<TagRef<'b>>, Vec<Replaced>) {
-        let Texts { pending, words } = self.texts;
+    /// Tags of all drafts, and the values that later values of the same key replaced.
+    fn tags(&self, pieces: &[Range<usize>]) -> (DraftLists<TagRef<'b>>, Vec<ReplacedValue>) {
+        let Resolver { request, interner } = self.resolver;
         let mut tags: Vec<TagRef<'b>> = Vec::new();
         let mut ranges = Vec::with_capacity(pieces.len());
         let mut replaced = Vec::new();
-        let mut said: Vec<(TagRef<'b>, u64)> = Vec::new();
+        let mut values: Vec<(TagRef<'b>, u64)> = Vec::new();
         for (at, (piece, draft)) in pieces.iter().zip(&self.scratch.drafts).enumerate() {
-            said.clear();
+            values.clear();
             for (_, number) in &self.scratch.assigned[piece.clone()] {
-                let part = &pending.parts[*number as usize];
-                let Kept::Tag(key, value) = part.what else { continue };
-                let value = pending.value_of(words, value);
-                if key == Word::LOCAL_COMPONENT && value == ValueRef::Str("") {
+                let report = &request.reports[*number as usize];
+                let Body::Tag(key, value) = report.body else { continue };
+                let value = request.value_of(interner, value);
+                if key == Symbol::LOCAL_COMPONENT && value == ValueRef::Str("") {
                     continue;
                 }
-                said.push((
-                    TagRef { key: self.texts.get(key), value, origin: Origin::Span },
-                    part.time,
+                values.push((
+                    TagRef { key: self.resolver.get(key), value, origin: Origin::Span },
+                    report.time,
                 ));
             }
-            let mut known = |key, value, origin| said.push((TagRef { key, value, origin }, 0));
+            let mut add = |key, value, origin| values.push((TagRef { key, value, origin }, 0));
             if !draft.target.is_none() {
-                known("target", ValueRef::Str(self.texts.get(draft.target)), Origin::Scope);
+                add("target", ValueRef::Str(self.resolver.get(draft.target)), Origin::Scope);
             }
-            if let Some(ip) = draft.address.odd {
-                known("ip", ValueRef::Str(self.texts.get(ip)), Origin::Resource);
+            if let Some(ip) = draft.address.invalid {
+                add("ip", ValueRef::Str(self.resolver.get(ip)), Origin::Resource);
             }
             if u16::try_from(draft.address.port).is_err() {
-                known("port", ValueRef::Int(draft.address.port.into()), Origin::Resource);
+                add("port", ValueRef::Int(draft.address.port.into()), Origin::Resource);
             }
             for (oddity, key) in [(Oddity::EndLost, END), (Oddity::StartLost, START)] {
                 if draft.odd & bit(oddity) != 0 {
-                    known(key, ValueRef::Str(LOST), Origin::Span);
+                    add(key, ValueRef::Str(LOST), Origin::Span);
                 }
             }
-            // Stable, so that the latest of a name comes last.
-            said.sort_by(|(a, _), (b, _)| (a.key, a.origin).cmp(&(b.key, b.origin)));
+            // The sort is stable, so the latest value of a key comes last.
+            values.sort_by(|(a, _), (b, _)| (a.key, a.origin).cmp(&(b.key, b.origin)));
             let from = tags.len();
-            for (index, (tag, time)) in said.iter().enumerate() {
-                match said.get(index + 1) {
+            for (index, (tag, time)) in values.iter().enumerate() {
+                match values.get(index + 1) {
                     Some((next, _)) if (next.key, next.origin) == (tag.key, tag.origin) => {
-                        let text = format!("{}={}", tag.key, Shown(tag.value));
-                        replaced.push(Replaced { draft: at, time: *time, text });
+                        let text = format!("{}={}", tag.key, ValueText(tag.value));
+                        replaced.push(ReplacedValue { draft: at, time: *time, text });
                     }
                     _ => tags.push(*tag),
                 }
             }
             ranges.push(from..tags.len());
         }
-        (Lists { all: tags, ranges }, replaced)
+        (DraftLists { all: tags, ranges }, replaced)
     }
 
-    /// All annotations, and whose are which.
+    /// Annotations of all drafts, including replaced tags.
     fn annotations<'r>(
         &self,
         pieces: &[Range<usize>],
-        replaced: &'r [Replaced],
+        replaced: &'r [ReplacedValue],
         shift: &impl Fn(usize) -> i64,
-    ) -> Lists<AnnotationRef<'r>>
+    ) -> DraftLists<AnnotationRef<'r>>
     where
         'b: 'r,
     {
-        let parts = &self.texts.pending.parts;
+        let reports = &self.resolver.request.reports;
         let mut annotations: Vec<AnnotationRef<'r>> =
             Vec::with_capacity(self.scratch.assigned.len());
         let mut ranges = Vec::with_capacity(pieces.len());
@@ -261,21 +262,22 @@ impl<'b> Building<'b> {
             let draft = &self.scratch.drafts[at];
             let mut is_sorted = true;
             for (_, number) in &self.scratch.assigned[piece.clone()] {
-                let part = &parts[*number as usize];
-                let Kept::Event(text) = part.what else { continue };
-                // A draft that was forked off has no parts, but uses those of the first.
+                let report = &reports[*number as usize];
+                let Body::Event(text) = report.body else { continue };
+                // A split-off draft owns no reports, but uses those of the draft that it was split
+                // from.
                 let fork =
                     self.scratch.drafts[at + 1..].iter().take_while(|other| other.id == draft.id);
                 if !draft.used.contains(number)
                     && !fork.clone().any(|other| other.used.contains(number))
                 {
-                    let time_ns = part.time.saturating_add_signed(shift(at));
-                    annotations.push(AnnotationRef { time_ns, value: self.texts.get(text) });
+                    let time_ns = report.time.saturating_add_signed(shift(at));
+                    annotations.push(AnnotationRef { time_ns, value: self.resolver.get(text) });
                 }
             }
-            while let Some(said) = replaced.next_if(|said| said.draft == at) {
-                let time_ns = said.time.saturating_add_signed(shift(at));
-                annotations.push(AnnotationRef { time_ns, value: &said.text });
+            while let Some(value) = replaced.next_if(|value| value.draft == at) {
+                let time_ns = value.time.saturating_add_signed(shift(at));
+                annotations.push(AnnotationRef { time_ns, value: &value.text });
                 is_sorted = false;
             }
             is_sorted &= annotations[from..].is_sorted();
@@ -284,36 +286,36 @@ impl<'b> Building<'b> {
             }
             ranges.push(from..annotations.len());
         }
-        Lists { all: annotations, ranges }
+        DraftLists { all: annotations, ranges }
     }
 }
 
-/// Lists of all drafts, one behind the other.
-struct Lists<T> {
+/// One list for each draft, stored contiguously.
+struct DraftLists<T> {
     all: Vec<T>,
     ranges: Vec<Range<usize>>,
 }
 
-impl<T> Lists<T> {
+impl<T> DraftLists<T> {
     fn of(&self, draft: usize) -> &[T] {
         &self.all[self.ranges[draft].clone()]
     }
 }
 
-/// Stands for a number that is never 0.
+/// Placeholder for a span id of 0.
 const NO_SPAN: SpanId = SpanId::from_number(u64::MAX).expect("not 0");
 
-/// What was said of a span, and later said otherwise.
-struct Replaced {
+/// A tag value that a later value of the same key replaced.
+struct ReplacedValue {
     draft: usize,
     time: u64,
     text: String,
 }
 
-/// A value as text.
-struct Shown<'a>(ValueRef<'a>);
+/// Formats a value as text.
+struct ValueText<'a>(ValueRef<'a>);
 
-impl std::fmt::Display for Shown<'_> {
+impl std::fmt::Display for ValueText<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0 {
             ValueRef::Str(text) => f.write_str(text),
@@ -340,15 +342,16 @@ fn endpoint(service: &str, address: Address) -> EndpointRef<'_> {
     }
 }
 
-/// Where a draft is among those with one cause; those without a time come last.
+/// Sort key among siblings; drafts without a start come last.
 fn order_of(draft: &Draft, shift: i64) -> (u64, u64, bool) {
     let start = draft.start.map_or(u64::MAX, |start| start.saturating_add_signed(shift));
     (start, draft.id, draft.shared)
 }
 
-/// Takes from each step's time that of what it caused. Steps with one cause are in order of time.
+/// Computes each step's own time: its duration without that of its children. Siblings are sorted by
+/// start.
 fn set_self_times(steps: &mut [Step<'_>]) {
-    // Of each step: up to when what it caused is accounted for, and how much that is.
+    // For each step, the end of the time covered by its children so far, and its length.
     let mut covered: Vec<(u64, u64)> = vec![(0, 0); steps.len()];
     for at in 0..steps.len() {
         let Some(parent) = steps[at].parent else { continue };

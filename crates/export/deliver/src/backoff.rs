@@ -1,9 +1,8 @@
-//! How long to wait before trying again: longer each time, and never all at once with others that failed at the same
-//! moment.
+//! Exponential backoff with jitter, so that exporters that failed together do not retry together.
 
 use std::time::Duration;
 
-/// Pauses that double, up to a longest, of each of which a random part up to a half is left out.
+/// Delays that double up to a maximum. Each is reduced by a random part of at most a half.
 #[derive(Clone, Debug)]
 pub(crate) struct Backoff {
     first: Duration,
@@ -16,30 +15,30 @@ impl Backoff {
         Backoff { first, max, next: first }
     }
 
-    /// The next pause.
+    /// Returns the next delay.
     pub(crate) fn pause(&mut self) -> Duration {
         let pause = self.next;
         self.next = pause.saturating_mul(2).min(self.max);
         jittered(pause, random())
     }
 
-    /// A pause as the first one, which makes the others no longer.
+    /// Returns a delay of the first step, without changing the next one.
     pub(crate) fn least(&self) -> Duration {
         jittered(self.first, random())
     }
 
-    /// It worked.
+    /// Resets the delay after a success.
     pub(crate) fn reset(&mut self) {
         self.next = self.first;
     }
 }
 
-/// At least half of it.
+/// A random duration between half of `pause` and all of it.
 fn jittered(pause: Duration, random: u64) -> Duration {
     pause.mul_f64(0.5 + random as f64 / u64::MAX as f64 / 2.0)
 }
 
-/// Where the kernel has none, the time will do.
+/// Random bits from the kernel, or derived from the time if there are none.
 fn random() -> u64 {
     match blkkin_sys::random_words::<1>() {
         Some([word]) => word,

@@ -1,4 +1,4 @@
-//! Sends a batch to the destination, and finds out what has become of it.
+//! Sends a batch to the destination and interprets its answer.
 
 use crate::destination::Protocol;
 use crate::error::Error;
@@ -14,7 +14,8 @@ use hyper::Request;
 use hyper::http::header::{HOST, HeaderValue, USER_AGENT};
 use std::time::SystemTime;
 
-/// Bytes of an answer that are looked at. OpenTelemetry permits more, but nothing that is of use is as long.
+/// Maximum size of a stored answer. OpenTelemetry permits larger ones, but no useful answer is as
+/// long.
 const ANSWER_BYTES_MAX: usize = 256 << 10;
 
 pub(crate) struct Client {
@@ -44,7 +45,8 @@ impl Client {
         Ok(Client { options: options.clone(), connection, scribe })
     }
 
-    /// Sends a batch, and finds out what the answer means. If the future is dropped, nobody knows what has come of it.
+    /// Sends a batch and interprets the answer. If the future is dropped, the destination may have
+    /// accepted the batch or not.
     pub(crate) async fn send(&mut self, record: &Record) -> Verdict {
         let protocol = self.options.destination.protocol;
         if protocol == Protocol::Scribe {
@@ -52,9 +54,9 @@ impl Client {
         }
         let options = &self.options;
         match self.connection.ask(|| request(options, record)).await {
-            Err(reason) => Verdict::later(reason),
-            Ok(answer) if protocol == Protocol::Grpc => grpc::judge(&answer),
-            Ok(answer) => http::judge(&answer, record.format, SystemTime::now()),
+            Err(reason) => Verdict::retry(reason),
+            Ok(answer) if protocol == Protocol::Grpc => grpc::verdict(&answer),
+            Ok(answer) => http::verdict(&answer, record.format, SystemTime::now()),
         }
     }
 }

@@ -1,18 +1,18 @@
-//! What has become of spans. Start at [`Counters`].
+//! Counters of exported spans. Start at [`Counters`].
 
 macro_rules! causes {
     ($($(#[$doc:meta])* $name:ident $word:literal;)*) => {
-        /// Why spans were given up.
+        /// Reason for dropping spans.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Cause {
             $($(#[$doc])* $name,)*
         }
 
         impl Cause {
-            /// All that there are.
+            /// All reasons.
             pub const ALL: [Cause; [$($word),*].len()] = [$(Cause::$name),*];
 
-            /// The word for it.
+            /// Identifier of the reason.
             pub const fn word(self) -> &'static str {
                 match self {
                     $(Cause::$name => $word,)*
@@ -23,77 +23,79 @@ macro_rules! causes {
 }
 
 causes! {
-    /// The destination wants no such batch; it is in the folder of refused ones, if there is one with room.
+    /// The destination refused the batch. It is in the folder of refused batches, if there is one
+    /// with room.
     Refused "refused";
-    /// The destination took the batch, but not these of its spans (partial success).
+    /// The destination accepted the batch without these spans (partial success).
     Rejected "rejected";
-    /// They waited longer than they may.
+    /// The spans waited longer than the maximum age.
     TooOld "too_old";
-    /// A span that is larger than batches may be.
+    /// The span exceeds the maximum size of a batch.
     TooLarge "too_large";
-    /// The queue was full, and newer ones had come.
+    /// The queue was full, and these spans were the oldest.
     QueueFull "queue_full";
-    /// The queue was damaged on disk.
+    /// The queue on disk was damaged.
     Damaged "damaged";
-    /// They were only in memory when the exporter ended.
+    /// The exporter was closed while the spans were only in memory.
     Ended "ended";
 }
 
-/// Counts of spans since the exporter was opened. At any moment
-/// `found + pushed == delivered + dropped_in_all() + waiting`.
+/// Counters since the exporter was opened. At any moment `found + pushed == delivered +
+/// dropped_in_all() + waiting`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Waited in the queue's folder when it was opened.
+    /// Spans that waited in the queue folder when it was opened.
     pub found: u64,
-    /// Taken since.
+    /// Spans pushed since.
     pub pushed: u64,
-    /// Taken by the destination.
+    /// Spans accepted by the destination.
     pub delivered: u64,
-    /// Given up, by cause.
+    /// Dropped spans, by cause.
     pub(crate) dropped: [u64; Cause::ALL.len()],
-    /// Neither yet.
+    /// Spans that are neither delivered nor dropped.
     pub waiting: u64,
-    /// Batches that the destination took.
+    /// Batches accepted by the destination.
     pub batches: u64,
-    /// Bytes of them.
+    /// Size of these batches, in bytes.
     pub bytes: u64,
-    /// Attempts that failed, and were followed by others.
+    /// Failed attempts that were followed by a retry.
     pub retries: u64,
-    /// Refused batches that were kept in the folder for them.
+    /// Refused batches that were stored in their folder.
     pub refused_kept: u64,
-    /// Refused batches that were not kept, for want of a folder, of room in it, or because the disk failed.
+    /// Refused batches that were not stored: no folder, no room in it, or a disk error.
     pub refused_not_kept: u64,
-    /// Places of the queue that were damaged.
+    /// Damaged places found in the queue.
     pub damages: u64,
-    /// Answers that could not be understood, of a destination that took a batch.
+    /// Unintelligible answers to accepted batches.
     pub answers_odd: u64,
 }
 
 impl Counters {
-    /// How many were given up for a reason.
+    /// Number of spans dropped for this cause.
     pub fn dropped(&self, cause: Cause) -> u64 {
         self.dropped[cause as usize]
     }
 
-    /// How many were given up.
+    /// Number of dropped spans.
     pub fn dropped_in_all(&self) -> u64 {
         self.dropped.iter().sum()
     }
 
-    /// What was waiting is so no more.
+    /// Counts waiting spans as dropped.
     pub(crate) fn drop_waiting(&mut self, cause: Cause, spans: u64) {
         let spans = self.settle(spans);
         self.dropped[cause as usize] += spans;
     }
 
-    /// So many do not wait any more. A damaged queue can hold more than was found in it: that counts no further.
+    /// Removes spans from the waiting ones and returns how many there were. A damaged queue can
+    /// contain more spans than were found when it was opened; the excess is ignored.
     fn settle(&mut self, spans: u64) -> u64 {
         let spans = spans.min(self.waiting);
         self.waiting -= spans;
         spans
     }
 
-    /// A batch was delivered, but for some of its spans.
+    /// Counts a delivered batch, of which the destination rejected some spans.
     pub(crate) fn deliver(&mut self, spans: u64, rejected: u64, bytes: u64) {
         let rejected = rejected.min(spans);
         self.drop_waiting(Cause::Rejected, rejected);

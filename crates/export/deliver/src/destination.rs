@@ -1,4 +1,4 @@
-//! What a URL of a destination means: which protocol, where, and in which format. Start at [`Destination::parse`].
+//! Destination URLs: protocol, address and format. Start at [`Destination::parse`].
 
 use crate::error::Error;
 use blkkin_wire::Format;
@@ -6,51 +6,43 @@ use hyper::Uri;
 use hyper::http::uri::PathAndQuery;
 use std::fmt;
 
-/// Which URLs are understood, for who is told that one is not.
-pub const UNDERSTOOD: &str = "\
-http://HOST:9411/api/v2/spans    Zipkin
-http://HOST:9411/api/v1/spans    Zipkin's first format
-http://HOST:4318/v1/traces       OpenTelemetry, OTLP over HTTP
-otlp://HOST:4317                 OpenTelemetry, OTLP over gRPC; also grpc://
-scribe://HOST:9410/CATEGORY      Scribe; the category is zipkin, unless another is named
-With https, otlps or grpcs by TLS. The path may be left out with these ports.";
-
-/// Where spans go. Shown, it has no query, in which people put keys.
+/// Destination of spans. It is displayed without its query, which may contain a key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Destination {
     pub(crate) protocol: Protocol,
     pub(crate) is_tls: bool,
-    /// Without the brackets of an IPv6 address.
+    /// Host name or address; an IPv6 address without brackets.
     pub(crate) host: String,
     pub(crate) port: u16,
-    /// For Scribe, the category.
+    /// Path of the URL; for Scribe, the category.
     pub(crate) path: PathAndQuery,
     format: Format,
 }
 
-/// How spans are handed over.
+/// Protocol of a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
-    /// A POST each batch.
+    /// HTTP POST for each batch.
     Http,
-    /// A call each batch.
+    /// gRPC call for each batch.
     Grpc,
-    /// A list of messages each batch, one for each span.
+    /// Scribe `Log` call for each batch, with a message for each span.
     Scribe,
 }
 
-/// The method of OpenTelemetry's service.
+/// Method of OpenTelemetry's trace service.
 const EXPORT: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 
 impl Destination {
-    /// Finds out what a URL means. A format decides where it leaves a choice; without one
+    /// Parses a URL. `format` is used where the URL permits several formats. The defaults are:
     ///
-    /// - Zipkin gets JSON: protobuf is smaller, but came with Zipkin 2.8, and other systems that take Zipkin's spans may
-    ///   not know it, while JSON is understood by all;
-    /// - Zipkin's first interface gets thrift, which all that have it understand;
-    /// - OpenTelemetry gets protobuf, which everybody must understand, unlike JSON.
+    ///
+    /// - JSON for Zipkin: protobuf is smaller, but requires Zipkin 2.8, and other systems with
+    ///   Zipkin's interface may not support it, while JSON is always supported;
+    /// - thrift for Zipkin's v1 interface, which always supports it;
+    /// - protobuf for OpenTelemetry, where it is mandatory, unlike JSON.
     pub fn parse(url: &str, format: Option<Format>) -> Result<Destination, Error> {
-        // The URL is not repeated: there may be a password in it.
+        // The message does not contain the URL, which may contain a password.
         let bad = |why: &str| Error::Destination(why.to_owned());
         let uri: Uri = url.parse().map_err(|_| bad("not a URL"))?;
         let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
@@ -100,12 +92,12 @@ impl Destination {
         Ok(Destination { protocol, is_tls, host: host.to_owned(), port, path, format })
     }
 
-    /// In which format spans go there.
+    /// Format in which spans are sent.
     pub fn format(&self) -> Format {
         self.format
     }
 
-    /// The category of Scribe's messages.
+    /// Category of the Scribe messages.
     pub(crate) fn category(&self) -> &str {
         self.path.path().trim_start_matches('/')
     }
@@ -119,20 +111,20 @@ impl Destination {
     }
 }
 
-/// The first of each is taken if nobody says.
+/// Formats of each interface; the first one is the default.
 const ZIPKIN: &[Format] = &[Format::ZipkinJson, Format::ZipkinProto];
 const ZIPKIN_V1: &[Format] = &[Format::ZipkinThrift, Format::ZipkinV1Json];
 const OTLP: &[Format] = &[Format::OtlpProto, Format::OtlpJson];
 const SCRIBE: &[Format] = &[Format::ZipkinThriftSpan];
 
-/// Scribe makes files of them.
+/// True if Scribe can use the path as a category, which becomes a file name.
 fn is_category(path: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let name = path.strip_prefix('/').unwrap_or(path);
     (1..=255).contains(&name.len()) && name.bytes().all(is_plain) && !name.starts_with('.')
 }
 
-/// What can be sent to a path; nothing if it says nothing.
+/// Formats accepted at a path; empty if the path is unknown.
 fn formats_of(path: &str) -> &'static [Format] {
     match path.trim_end_matches('/') {
         path if path.ends_with("/api/v2/spans") => ZIPKIN,

@@ -1,39 +1,40 @@
-//! What can go wrong: an [`Error`] that keeps an exporter from being opened, and a [`Refusal`] of a span.
+//! Errors: [`Error`] when an exporter is opened, and [`Refusal`] when a span is pushed.
 
+use crate::supported_urls::UNDERSTOOD;
 use blkkin_wire::Format;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::{fmt, io};
 
-/// Why there is no exporter.
+/// Error of opening an exporter.
 #[derive(Debug)]
 pub enum Error {
-    /// The URL is none that is understood.
+    /// The URL is not supported.
     Destination(String),
-    /// The headers are none.
+    /// The headers are malformed.
     Headers(String),
-    /// The certificates of those to be trusted cannot be had.
+    /// The trusted certificates cannot be loaded.
     Certificates(String),
-    /// The options contradict each other.
+    /// The options are inconsistent.
     Options(&'static str),
     /// The queue cannot be opened.
     Queue(blkkin_journal::Error),
-    /// What waits in the queue is in another format.
+    /// The queue contains batches in another format.
     OtherFormat {
-        /// Which.
+        /// Format of the queued batches.
         found: Format,
-        /// Which is wanted.
+        /// Format of the destination.
         wanted: Format,
     },
-    /// What waits in the queue cannot be understood: a later release has written it.
+    /// The queue contains batches written by a later release.
     Newer,
-    /// The operating system refused something.
+    /// A system call failed.
     Io {
-        /// What was tried.
+        /// The attempted action.
         during: &'static str,
-        /// With which file; empty is none.
+        /// The file or folder; may be empty.
         path: PathBuf,
-        /// Its answer.
+        /// The error of the system.
         source: io::Error,
     },
 }
@@ -42,11 +43,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Destination(why) => {
-                write!(
-                    f,
-                    "spans cannot be sent there: {why}; what is understood:\n{}",
-                    crate::UNDERSTOOD
-                )
+                write!(f, "spans cannot be sent there: {why}; what is understood:\n{}", UNDERSTOOD)
             }
             Error::Headers(why) => write!(f, "headers: {why}"),
             Error::Certificates(why) => write!(f, "certificates: {why}"),
@@ -88,12 +85,12 @@ impl From<blkkin_journal::Error> for Error {
     }
 }
 
-/// Why a span was not taken, or is not safe yet. All of it ends by itself, but for the last.
+/// Reason why a span was refused, or is not durable yet. All but the last are temporary.
 #[derive(Clone, Debug)]
 pub enum Refusal {
-    /// As much waits as may.
+    /// The queue is full.
     Full,
-    /// The disk has no room, or fails.
+    /// The disk is full or failing.
     Disk(Arc<blkkin_journal::Refusal>),
     /// The exporter is being closed.
     Closed,

@@ -1,56 +1,57 @@
-//! The exporter, as who has spans sees it. Start at [`Exporter::open`].
+//! The public interface for pushing spans. Start at [`Exporter::open`].
 
 use crate::client::Client;
 use crate::counters::Counters;
 use crate::error::{Error, Refusal};
 use crate::options::{BATCH_BYTES_MAX, Options, WhenFull};
 use crate::queue::Queue;
-use crate::refused::Refused;
+use crate::refused_folder::RefusedFolder;
 use crate::sender::Sender;
-use crate::shared::{Shared, State, bytes_max};
+use crate::state::{SharedState, State, bytes_max};
 use blkkin_model::{SpanRef, SpanSink};
 use std::ops::ControlFlow;
 use std::sync::{Arc, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Sends spans to a destination. Dropped, it puts what it has into the queue, and ends without waiting for the
-/// destination; [`Exporter::close`] also tells the counts.
+/// Sends spans to a destination. When dropped, it flushes to the queue and stops without waiting
+/// for the destination; [`Exporter::close`] also returns the counters.
 pub struct Exporter {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     sender: Option<JoinHandle<()>>,
 }
 
-/// How often those who wait look whether the disk takes something again, of which nobody is told.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Interval at which waiting calls poll a disk queue, which does not notify them of free space.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How often the oldest batches are given up for one that has no room.
-const ASK_EVERY: Duration = Duration::from_millis(500);
+/// Minimum interval between requests to drop the oldest batches.
+const DROP_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How long giving up the oldest batches may take.
+/// Maximum time to wait for room after requesting it.
 const ROOM_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Exporter {
-    /// Opens the queue, and begins to send what waits there.
+    /// Opens the queue and starts sending the batches in it.
     pub fn open(options: Options) -> Result<Exporter, Error> {
         options.check()?;
         let client = Client::new(&options)?;
-        let (queue, source, found) = match &options.queue {
+        let (queue, reader, backlog) = match &options.queue {
             Some(folder) => Queue::on_disk(folder, &options)?,
             None => Queue::memory(&options),
         };
         let refused = options.queue.as_ref().map(|folder| folder.join("refused"));
-        let refused =
-            refused.map(|folder| Refused::open(folder, options.refused_bytes_max)).transpose()?;
-        let shared = Arc::new(Shared::new(options, queue, found));
+        let refused = refused
+            .map(|folder| RefusedFolder::open(folder, options.refused_bytes_max))
+            .transpose()?;
+        let shared = Arc::new(SharedState::new(options, queue, backlog));
         let io = |source| Error::Io { during: "start a thread", path: Default::default(), source };
-        let sender = Sender::new(Arc::clone(&shared), source, client, refused).map_err(io)?;
+        let sender = Sender::new(Arc::clone(&shared), reader, client, refused).map_err(io)?;
         let thread = std::thread::Builder::new().name("deliver".to_owned());
         let sender = thread.spawn(move || sender.run()).map_err(io)?;
         Ok(Exporter { shared, sender: Some(sender) })
     }
 
-    /// Takes a span. If it is refused, it is the caller's still, who may try again, or
+    /// Adds a span. If it is refused, the caller still owns it and may retry, or
     /// [wait](Exporter::wait_for_room).
     pub fn push(&self, span: &SpanRef<'_>) -> Result<(), Refusal> {
         let bytes = bytes_max(span);
@@ -62,21 +63,21 @@ impl Exporter {
             state = self.seal(state)?;
         }
         self.shared.add(&mut state, span);
-        // What may be much larger than batches should be goes alone.
+        // A span that may exceed the batch size is sent in a batch of its own.
         if bytes > BATCH_BYTES_MAX / 2 {
-            // It was taken, wherever it is.
+            // The span was accepted, even if its batch is not queued yet.
             drop(self.seal(state));
         }
         Ok(())
     }
 
-    /// Puts all that was pushed into the queue, and so, if that is a folder, onto the disk. It does not wait for the
-    /// destination. If this is refused nothing is lost; it can be tried again.
+    /// Moves all pushed spans to the queue; with a queue folder, they are durable then. Does not
+    /// wait for the destination. A refused flush loses nothing and can be repeated.
     pub fn flush(&self) -> Result<(), Refusal> {
         self.seal(self.shared.state()).map(drop)
     }
 
-    /// Waits until something can be pushed again, at most for `timeout`; false if it cannot.
+    /// Waits until a span can be pushed again; returns false after `timeout`.
     pub fn wait_for_room(&self, timeout: Duration) -> bool {
         let deadline = Instant::now() + timeout;
         let mut state = self.shared.state();
@@ -88,72 +89,74 @@ impl Exporter {
             if left.is_zero() {
                 return false;
             }
-            state = self.shared.wait(state, left.min(LOOK_EVERY));
+            state = self.shared.wait(state, left.min(POLL_INTERVAL));
         }
     }
 
-    /// Waits until nothing waits any more, at most for `timeout`; false if something still does.
+    /// Waits until no spans are waiting; returns false after `timeout`.
     pub fn wait_until_empty(&self, timeout: Duration) -> bool {
         let deadline = Instant::now() + timeout;
         let mut state = self.shared.state();
         loop {
-            // What cannot be queued now is counted as waiting.
+            // Spans that cannot be queued now are counted as waiting.
             let _ = self.shared.seal(&mut state);
             let left = deadline.saturating_duration_since(Instant::now());
             if state.counters.waiting == 0 || left.is_zero() {
                 return state.counters.waiting == 0;
             }
-            let pause = if state.is_blocked() { LOOK_EVERY } else { left };
+            let pause = if state.is_blocked() { POLL_INTERVAL } else { left };
             state = self.shared.wait(state, left.min(pause));
         }
     }
 
-    /// What has become of spans so far.
+    /// The counters so far.
     pub fn counters(&self) -> Counters {
         self.shared.state().counters
     }
 
-    /// Why nothing is delivered just now, or what the destination has said last; `None` if all is well.
+    /// Reason why nothing is delivered at the moment, or the last complaint of the destination;
+    /// `None` if all is well.
     pub fn trouble(&self) -> Option<String> {
         self.shared.state().trouble.clone()
     }
 
-    /// Puts what is left into the queue, stops sending, and tells what has become of all spans. What was only in
-    /// memory is counted as given up.
+    /// Moves the remaining spans to the queue, stops sending, and returns the final counters. Spans
+    /// that are only in memory are counted as dropped.
     pub fn close(mut self) -> Counters {
         self.stop();
         let mut state = self.shared.state();
-        state.give_up_what_is_not_durable();
+        state.drop_volatile();
         state.counters
     }
 
-    /// Seals, if need be after others were given up.
+    /// Seals the current batch; with [`WhenFull::DropOldest`], after dropping the oldest batches if
+    /// necessary.
     fn seal<'s>(
         &'s self,
         mut state: MutexGuard<'s, State>,
     ) -> Result<MutexGuard<'s, State>, Refusal> {
         let deadline = Instant::now() + ROOM_TIMEOUT;
-        let mut asked: Option<Instant> = None;
+        let mut requested: Option<Instant> = None;
         loop {
             let refusal = match self.shared.seal(&mut state) {
                 Ok(()) => return Ok(state),
                 Err(refusal) => refusal,
             };
-            let is_worth_it = self.shared.options.when_full == WhenFull::DropOldest
+            let may_drop = self.shared.options.when_full == WhenFull::DropOldest
                 && matches!(refusal, Refusal::Full)
                 && !state.is_stopping
                 && Instant::now() < deadline;
-            if !is_worth_it {
+            if !may_drop {
                 return Err(refusal);
             }
-            // A disk takes a moment to notice that there is room; no more is given up meanwhile.
-            if asked.is_none_or(|asked| asked.elapsed() > ASK_EVERY) {
-                asked = Some(Instant::now());
-                state.is_room_wanted = true;
+            // A disk queue notices free space with a delay; drop no more batches meanwhile.
+            if requested.is_none_or(|requested| requested.elapsed() > DROP_INTERVAL) {
+                requested = Some(Instant::now());
+                state.drop_oldest = true;
                 self.shared.cancel.notify_one();
                 self.shared.changed.notify_all();
             }
-            state = self.shared.wait(state, LOOK_EVERY);
+            state = self.shared.wait(state, POLL_INTERVAL);
         }
     }
 
@@ -165,13 +168,13 @@ impl Exporter {
         self.shared.changed.notify_all();
         self.shared.cancel.notify_one();
         if let Some(sender) = self.sender.take() {
-            // If it has panicked, what it had not settled waits.
+            // If the thread panicked, the batches it has not settled remain in the queue.
             let _ = sender.join();
         }
     }
 }
 
-/// Takes what is pushed; breaks if the queue is full.
+/// Pushes spans; breaks if the queue is full.
 impl SpanSink for Exporter {
     fn span(&mut self, span: &SpanRef<'_>) -> ControlFlow<()> {
         match self.push(span) {

@@ -1,8 +1,8 @@
-//! Batches by gRPC: a call of OpenTelemetry's service each, which is a POST by HTTP/2 with five bytes before the
-//! message and the outcome in trailers.
+//! Export over gRPC: each batch is a call of OpenTelemetry's trace service, that is a POST over
+//! HTTP/2 with a prefix of five bytes before the message, and the status in trailers.
 
 use crate::destination::Destination;
-use crate::http::partially;
+use crate::http::delivered_partially;
 use crate::record::Record;
 use crate::verdict::{Verdict, readable};
 use blkkin_http::Answer;
@@ -13,7 +13,7 @@ use hyper::http::header::{CONTENT_TYPE, TE};
 use hyper::http::uri::Scheme;
 use hyper::{HeaderMap, Method, Request, Uri, http};
 
-/// Before a message: whether it is compressed, and its size.
+/// Prefix of a message: a compression flag and the size.
 const PREFIX_BYTES: usize = 5;
 
 pub(crate) fn request(
@@ -40,7 +40,7 @@ pub(crate) fn request(
     request.body(Full::new(body.freeze()))
 }
 
-/// gRPC's numbers.
+/// gRPC status codes.
 mod code {
     pub(super) const OK: u32 = 0;
     pub(super) const CANCELLED: u32 = 1;
@@ -76,10 +76,11 @@ mod code {
     ];
 }
 
-/// What an answer means. As by HTTP, what is wrong with who asks or where is not held against the batch.
-pub(crate) fn judge(answer: &Answer) -> Verdict {
+/// Interprets an answer. As over HTTP, errors of authentication or address are not blamed on the
+/// batch.
+pub(crate) fn verdict(answer: &Answer) -> Verdict {
     let Some(status) = status(answer) else {
-        return Verdict::later(format!("{}, and the answer ends without a status", answer.status));
+        return Verdict::retry(format!("{}, and the answer ends without a status", answer.status));
     };
     let header = |name| text(answer, name);
     let failure =
@@ -94,7 +95,7 @@ pub(crate) fn judge(answer: &Answer) -> Verdict {
         message => format!("{name}: {message}"),
     };
     match status {
-        code::OK => partially(taken(answer)),
+        code::OK => delivered_partially(partial_success(answer)),
         code::RESOURCE_EXHAUSTED if after.is_none() => Verdict::Refused { reason },
         code::CANCELLED
         | code::DEADLINE_EXCEEDED
@@ -102,16 +103,16 @@ pub(crate) fn judge(answer: &Answer) -> Verdict {
         | code::OUT_OF_RANGE
         | code::UNAVAILABLE
         | code::DATA_LOSS
-        | code::RESOURCE_EXHAUSTED => Verdict::Later { reason, after },
+        | code::RESOURCE_EXHAUSTED => Verdict::Retry { reason, after },
         code::PERMISSION_DENIED | code::UNIMPLEMENTED | code::UNAUTHENTICATED => {
-            Verdict::later(reason)
+            Verdict::retry(reason)
         }
         _ => Verdict::Refused { reason },
     }
 }
 
-/// The status of the call; what stands for it, if something between has answered that knows only HTTP; `None` if the
-/// answer was broken off.
+/// Status code of the call, or the one that gRPC defines for the HTTP status if an intermediary
+/// answered; `None` if the answer was cut off.
 fn status(answer: &Answer) -> Option<u32> {
     if let Some(status) = text(answer, "grpc-status") {
         return Some(status.trim().parse().unwrap_or(code::UNKNOWN));
@@ -127,14 +128,14 @@ fn status(answer: &Answer) -> Option<u32> {
     }
 }
 
-/// A header of the outcome. Without a message it is in the head, else at the end.
+/// A header of the status. It is in the trailers, or in the headers of an answer without a message.
 fn text<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
     let find = |headers: &'a HeaderMap| headers.get(name);
     find(&answer.trailers).or_else(|| find(&answer.headers))?.to_str().ok()
 }
 
-/// What was taken, if that can be understood.
-fn taken(answer: &Answer) -> Option<PartialSuccess> {
+/// The decoded answer to an accepted batch; `None` if it is malformed.
+fn partial_success(answer: &Answer) -> Option<PartialSuccess> {
     let body = answer.body.as_slice();
     if body.is_empty() {
         return Some(PartialSuccess::default());
@@ -142,14 +143,14 @@ fn taken(answer: &Answer) -> Option<PartialSuccess> {
     let (prefix, message) = body.split_at_checked(PREFIX_BYTES)?;
     let [compressed, size @ ..] = prefix else { return None };
     let size = u32::from_be_bytes(size.try_into().ok()?);
-    // Nobody was told that we would understand compressed answers.
+    // We do not announce support for compressed answers.
     if *compressed != 0 || usize::try_from(size) != Ok(message.len()) || answer.is_cut {
         return None;
     }
     PartialSuccess::from_proto(message).ok()
 }
 
-/// Bytes that are no printable ASCII are written as `%XX`.
+/// Decodes a percent-encoded message.
 fn unescape(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -173,7 +174,7 @@ fn unescape(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{judge, unescape};
+    use super::{unescape, verdict};
     use crate::verdict::Verdict;
     use blkkin_http::Answer;
     use hyper::StatusCode;
@@ -198,12 +199,12 @@ mod tests {
         let end =
             Answer { status, trailers: headers(trailers), body: body.clone(), ..Answer::default() };
         let head = Answer { status, headers: headers(trailers), body, ..Answer::default() };
-        assert_eq!(judge(&end), expected, "{trailers:?}");
-        assert_eq!(judge(&head), expected, "{trailers:?}");
+        assert_eq!(verdict(&end), expected, "{trailers:?}");
+        assert_eq!(verdict(&head), expected, "{trailers:?}");
     }
 
     fn later(reason: &str, after: Option<Duration>) -> Verdict {
-        Verdict::Later { reason: reason.to_owned(), after }
+        Verdict::Retry { reason: reason.to_owned(), after }
     }
 
     fn refused(reason: &str) -> Verdict {
@@ -244,7 +245,7 @@ mod tests {
 
     #[test]
     fn times_to_try_again() {
-        // A `RetryInfo` of 2 s.
+        // A `RetryInfo` with a delay of 2 s.
         let mut info = vec![0x08, 14, 0x1a, 48, 0x0a, 40];
         info.extend(b"type.googleapis.com/google.rpc.RetryInfo");
         info.extend([0x12, 4, 0x0a, 2, 0x08, 2]);
@@ -270,14 +271,14 @@ mod tests {
 
     #[test]
     fn partial_success() {
-        let taken = |rejected, message: &str, is_odd| Verdict::Delivered {
+        let delivered = |rejected, message: &str, is_malformed| Verdict::Delivered {
             rejected,
             message: message.to_owned(),
-            is_odd,
+            is_malformed,
         };
         let ok = [("grpc-status", "0")];
-        check(200, &ok, b"\0\0\0\0\x09\x0a\x07\x08\x02\x12\x03old", taken(2, "old", false));
-        check(200, &ok, b"\0\0\0\0\0", taken(0, "", false));
+        check(200, &ok, b"\0\0\0\0\x09\x0a\x07\x08\x02\x12\x03old", delivered(2, "old", false));
+        check(200, &ok, b"\0\0\0\0\0", delivered(0, "", false));
         for odd in [
             &b"\0\0\0"[..],
             b"\x01\0\0\0\0",
@@ -285,7 +286,7 @@ mod tests {
             b"\0\xff\xff\xff\xff",
             b"\0\0\0\0\x01\xff",
         ] {
-            check(200, &ok, odd, taken(0, "", true));
+            check(200, &ok, odd, delivered(0, "", true));
         }
     }
 

@@ -1,22 +1,23 @@
-//! Headers that a user adds to each request: keys and passwords, which nobody else may see. They are not shown, and
-//! taken out of what a destination says, as it may repeat them.
+//! User-supplied headers for each request. They contain keys and passwords, so they are never
+//! displayed, and are redacted from answers of the destination, which may repeat them.
 
 use crate::error::Error;
 use hyper::http::{HeaderName, HeaderValue};
 use std::fmt;
 
-/// Headers, with their secrets.
+/// Headers with secret values.
 #[derive(Clone, Default)]
 pub struct Headers(Vec<(HeaderName, HeaderValue)>);
 
-/// More is no list of headers.
+/// Maximum size of a list of headers.
 const BYTES_MAX: usize = 64 << 10;
 
-/// Shorter words are not taken for secrets: it would make messages unreadable, and hide nothing.
+/// Minimum length of a redacted word. Redacting shorter ones would garble messages and hide
+/// nothing.
 const SECRET_BYTES_MIN: usize = 6;
 
-/// What we say ourselves.
-const OURS: [&str; 7] = [
+/// Headers that the exporter sets itself.
+const RESERVED: [&str; 7] = [
     "host",
     "content-length",
     "content-type",
@@ -27,7 +28,8 @@ const OURS: [&str; 7] = [
 ];
 
 impl Headers {
-    /// Reads lines such as `Authorization: Bearer …`. Empty ones, and those that begin with `#`, are passed over.
+    /// Parses lines such as `Authorization: Bearer …`. Empty lines and those that begin with `#`
+    /// are ignored.
     pub fn parse(text: &str) -> Result<Headers, Error> {
         if text.len() > BYTES_MAX {
             return Err(Error::Headers("too long for a list of headers".to_owned()));
@@ -49,14 +51,14 @@ impl Headers {
         self.0.iter().map(|(name, value)| (name, value))
     }
 
-    /// Takes secrets out of a text.
-    pub(crate) fn without_secrets(&self, text: &str) -> String {
+    /// Replaces secrets in a text.
+    pub(crate) fn redact(&self, text: &str) -> String {
         let values = self.0.iter().filter_map(|(_, value)| value.to_str().ok());
         let mut words: Vec<&str> = values
             .flat_map(|value| std::iter::once(value).chain(value.split([' ', ',', ';', '=', ':'])))
             .filter(|word| word.len() >= SECRET_BYTES_MIN)
             .collect();
-        // What contains others goes first.
+        // Longer words first, as they may contain shorter ones.
         words.sort_by_key(|word| std::cmp::Reverse(word.len()));
         words.iter().fold(text.to_owned(), |text, word| text.replace(word, "***"))
     }
@@ -65,7 +67,7 @@ impl Headers {
 fn header(line: &str) -> Result<(HeaderName, HeaderValue), &'static str> {
     let (name, value) = line.split_once(':').ok_or("not a header, such as `Name: value`")?;
     let name: HeaderName = name.trim().parse().map_err(|_| "not the name of a header")?;
-    if OURS.contains(&name.as_str()) {
+    if RESERVED.contains(&name.as_str()) {
         return Err("a header that is not to be chosen");
     }
     let mut value: HeaderValue = value.trim().parse().map_err(|_| "not the value of a header")?;
@@ -73,7 +75,7 @@ fn header(line: &str) -> Result<(HeaderName, HeaderValue), &'static str> {
     Ok((name, value))
 }
 
-/// Only how many there are.
+/// Shows only the number of headers.
 impl fmt::Debug for Headers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Headers({})", self.0.len())
@@ -90,7 +92,7 @@ mod tests {
             .expect("headers");
         assert_eq!(headers.iter().count(), 2);
         assert_eq!(format!("{headers:?}"), "Headers(2)");
-        let found = headers.without_secrets("no `Bearer sesame-open`, nor sesame-open: key k");
+        let found = headers.redact("no `Bearer sesame-open`, nor sesame-open: key k");
         assert_eq!(found, "no `***`, nor ***: key k");
     }
 

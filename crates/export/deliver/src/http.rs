@@ -1,4 +1,5 @@
-//! Batches by HTTP: a POST each, to Zipkin or by OpenTelemetry's protocol, and what the answer means.
+//! Export over HTTP: a POST for each batch, to Zipkin or an OpenTelemetry receiver, and the meaning
+//! of answers.
 
 use crate::destination::Destination;
 use crate::record::Record;
@@ -11,7 +12,8 @@ use hyper::http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName, RETRY_AFTE
 use hyper::{HeaderMap, Method, Request, http};
 use std::time::{Duration, SystemTime};
 
-/// Says that the request is not to be traced: a collector that traces itself would never be done.
+/// Header that excludes the request from tracing: a collector that traces itself would export spans
+/// for ever.
 const B3: HeaderName = HeaderName::from_static("b3");
 
 pub(crate) fn request(
@@ -43,22 +45,23 @@ fn is_otlp(format: Format) -> bool {
     matches!(format, Format::OtlpProto | Format::OtlpJson)
 }
 
-/// What an answer means.
+/// Interprets an answer.
 ///
-/// Where the destination says that something is wrong with who asks or where (401, 404, …), OpenTelemetry's
-/// specification has clients drop the batch. But there is nothing wrong with it, and somebody will put right what is:
-/// until then it waits, as for a destination that is not there.
-pub(crate) fn judge(answer: &Answer, format: Format, now: SystemTime) -> Verdict {
+/// For errors of authentication or address (401, 404, …), OpenTelemetry's specification tells
+/// clients to drop the batch. But the batch is fine and the configuration can be fixed, so it waits
+/// until then, as for an unreachable destination.
+pub(crate) fn verdict(answer: &Answer, format: Format, now: SystemTime) -> Verdict {
     match answer.status.as_u16() {
-        200..=299 if is_otlp(format) => accepted(answer),
+        200..=299 if is_otlp(format) => otlp_verdict(answer),
         200..=299 => Verdict::delivered(),
         408 | 429 | 502..=504 => {
             let after = retry_after(&answer.headers, now);
-            Verdict::Later { reason: reason(answer, format), after }
+            Verdict::Retry { reason: reason(answer, format), after }
         }
-        300..=399 | 401 | 403 | 404 | 405 | 407 | 421 => Verdict::later(reason(answer, format)),
-        // With this Zipkin says that its storage has failed, but also that a batch is too much for it.
-        500..=599 if !is_otlp(format) => Verdict::Perhaps { reason: reason(answer, format) },
+        300..=399 | 401 | 403 | 404 | 405 | 407 | 421 => Verdict::retry(reason(answer, format)),
+        // Zipkin answers so if its storage has failed, but also if the batch is too much for the
+        // storage.
+        500..=599 if !is_otlp(format) => Verdict::LimitedRetry { reason: reason(answer, format) },
         _ => Verdict::Refused { reason: reason(answer, format) },
     }
 }
@@ -70,25 +73,25 @@ fn is_json(headers: &HeaderMap) -> bool {
     })
 }
 
-/// A batch that OpenTelemetry's protocol has handed over, but perhaps for some spans.
-fn accepted(answer: &Answer) -> Verdict {
+/// Interprets an OpenTelemetry receiver's answer to an accepted batch.
+fn otlp_verdict(answer: &Answer) -> Verdict {
     let partial = match is_json(&answer.headers) {
         _ if answer.is_cut => None,
         _ if answer.body.is_empty() => return Verdict::delivered(),
         true => PartialSuccess::from_json(&answer.body).ok(),
         false => PartialSuccess::from_proto(&answer.body).ok(),
     };
-    partially(partial)
+    delivered_partially(partial)
 }
 
-/// What was taken, if that could be understood.
-pub(crate) fn partially(partial: Option<PartialSuccess>) -> Verdict {
-    let is_odd = partial.is_none();
+/// Verdict for an accepted batch; `None` stands for a malformed answer.
+pub(crate) fn delivered_partially(partial: Option<PartialSuccess>) -> Verdict {
+    let is_malformed = partial.is_none();
     let PartialSuccess { rejected_spans, message } = partial.unwrap_or_default();
-    Verdict::Delivered { rejected: rejected_spans, message: readable(&message), is_odd }
+    Verdict::Delivered { rejected: rejected_spans, message: readable(&message), is_malformed }
 }
 
-/// The status, and what the destination says of it.
+/// Status and message of an answer.
 fn reason(answer: &Answer, format: Format) -> String {
     let failure = match (is_otlp(format), is_json(&answer.headers)) {
         (false, _) => None,
@@ -105,7 +108,7 @@ fn reason(answer: &Answer, format: Format) -> String {
     }
 }
 
-/// When the destination wants to be asked again: in so many seconds, or at a time.
+/// Delay requested by the destination, as seconds or as a date.
 fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     match value.parse() {
@@ -119,7 +122,7 @@ fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use super::judge;
+    use super::verdict;
     use crate::verdict::Verdict;
     use blkkin_http::Answer;
     use blkkin_wire::Format;
@@ -139,8 +142,8 @@ mod tests {
     fn word(verdict: &Verdict) -> &'static str {
         match verdict {
             Verdict::Delivered { .. } => "delivered",
-            Verdict::Later { .. } => "later",
-            Verdict::Perhaps { .. } => "perhaps",
+            Verdict::Retry { .. } => "later",
+            Verdict::LimitedRetry { .. } => "perhaps",
             Verdict::Refused { .. } => "refused",
         }
     }
@@ -165,7 +168,7 @@ mod tests {
             (507, "perhaps", "refused"),
         ] {
             let now = SystemTime::now();
-            let of = |format| word(&judge(&answer(status, &[], b""), format, now));
+            let of = |format| word(&verdict(&answer(status, &[], b""), format, now));
             assert_eq!((of(Format::ZipkinJson), of(Format::OtlpProto)), (zipkin, otlp), "{status}");
         }
     }
@@ -183,32 +186,32 @@ mod tests {
             ("-1", None),
         ] {
             let found =
-                judge(&answer(503, &[("retry-after", value)], b""), Format::ZipkinJson, now);
+                verdict(&answer(503, &[("retry-after", value)], b""), Format::ZipkinJson, now);
             let reason = "503 Service Unavailable".to_owned();
-            assert_eq!(found, Verdict::Later { reason, after: expected }, "{value}");
+            assert_eq!(found, Verdict::Retry { reason, after: expected }, "{value}");
         }
     }
 
     #[test]
     fn what_the_destination_says() {
         let check = |answer: Answer, expected: Verdict| {
-            assert_eq!(judge(&answer, Format::OtlpProto, SystemTime::now()), expected);
+            assert_eq!(verdict(&answer, Format::OtlpProto, SystemTime::now()), expected);
         };
         let json = [("content-type", "application/json; charset=utf-8")];
         let refused = |reason: &str| Verdict::Refused { reason: reason.to_owned() };
-        let taken = |rejected, message: &str, is_odd| Verdict::Delivered {
+        let delivered = |rejected, message: &str, is_malformed| Verdict::Delivered {
             rejected,
             message: message.to_owned(),
-            is_odd,
+            is_malformed,
         };
         check(answer(400, &[], b"\x08\x03\x12\x06bad id"), refused("400 Bad Request: bad id"));
         check(answer(400, &json, br#"{"message":"bad\nid"}"#), refused("400 Bad Request: bad id"));
         check(answer(400, &[], b"<html>"), refused("400 Bad Request: <html>"));
         check(answer(200, &[], b""), Verdict::delivered());
-        check(answer(200, &[], b"\x0a\x07\x08\x02\x12\x03old"), taken(2, "old", false));
+        check(answer(200, &[], b"\x0a\x07\x08\x02\x12\x03old"), delivered(2, "old", false));
         let partial = br#"{"partialSuccess":{"rejectedSpans":"2","errorMessage":"old"}}"#;
-        check(answer(200, &json, partial), taken(2, "old", false));
-        check(answer(200, &[], b"<html>"), taken(0, "", true));
-        check(Answer { is_cut: true, ..answer(200, &[], b"") }, taken(0, "", true));
+        check(answer(200, &json, partial), delivered(2, "old", false));
+        check(answer(200, &[], b"<html>"), delivered(0, "", true));
+        check(Answer { is_cut: true, ..answer(200, &[], b"") }, delivered(0, "", true));
     }
 }

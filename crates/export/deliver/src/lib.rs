@@ -1,24 +1,29 @@
-//! Spans to another system, at least once: Zipkin's, one that takes OpenTelemetry's protocol, or Scribe. Start at
-//! [`Exporter`].
+//! Exports spans to another system, at least once: Zipkin, an OpenTelemetry receiver, or Scribe.
+//! Start at [`Exporter`].
 //!
-//! Spans are put into batches ([`Exporter::push`]), each encoded once, in the destination's format. Batches wait in
-//! a queue, and a thread sends them in order, one at a time, until the destination has taken each or said that it
-//! never will. What the destination has taken, what was given up and why, and what waits is counted
-//! ([`Counters`]); these always add up to what was pushed and found.
+//! Spans are collected into batches ([`Exporter::push`]), each encoded once in the destination's
+//! format. Batches wait in a queue. A thread sends them in order, one at a time, until the
+//! destination has accepted or finally refused each. [`Counters`] count delivered, dropped and
+//! waiting spans; their sum always equals the spans pushed and found in the queue.
 //!
-//! - With a folder for the queue, what was pushed before [`Exporter::flush`] returned is on disk, and survives the end
-//!   of the program and of the power. What waits is sent by the next one that opens the folder.
-//! - Without one, what waits is in memory, and gone with the program. That is the weaker mode.
 //!
-//! Either is bounded: a full queue takes nothing more ([`Refusal`]), or gives up the oldest ([`WhenFull`]).
+//! - With a queue folder, spans pushed before [`Exporter::flush`] returned are durable: they
+//!   survive a crash of the program and a power failure. The next exporter that opens the folder
+//!   sends them.
+//! - Without a folder, waiting spans are in memory and lost with the program.
 //!
-//! As data passes: `destination` (what a URL means), `exporter` (batches), `record` (what a batch is in the queue),
-//! `queue` (on disk, in memory), `sender` (the thread: when to try again, when to give up), `client` (one connection),
-//! `http`, `grpc` and `scribe` (what is asked, and what an answer means), `refused` (batches that nobody wants).
+//! Both queues are bounded: a full queue refuses spans ([`Refusal`]) or drops the oldest ones
+//! ([`WhenFull`]).
 //!
-//! # What is not promised
+//! Modules in the order of the data: `destination` (URLs), `exporter` (batches), `record` (encoding
+//! of a batch in the queue), `queue` (on disk or in memory), `sender` (the thread, with its
+//! retries), `client` (the connection), `http`, `grpc` and `scribe` (requests, and the meaning of
+//! answers), `refused_folder` (refused batches).
 //!
-//! That nothing arrives twice: an answer that is lost is as good as none. Receivers can tell a span by its ids.
+//! # Duplicates
+//!
+//! Spans may arrive twice: if an answer is lost, the batch is sent again. Receivers can identify a
+//! span by its ids.
 
 mod backoff;
 mod client;
@@ -32,15 +37,17 @@ mod http;
 mod options;
 mod queue;
 mod record;
-mod refused;
+mod refused_folder;
 mod scribe;
 mod sender;
-mod shared;
+mod state;
+mod supported_urls;
 mod verdict;
 
 pub use counters::{Cause, Counters};
-pub use destination::{Destination, UNDERSTOOD};
+pub use destination::Destination;
 pub use error::{Error, Refusal};
 pub use exporter::Exporter;
 pub use headers::Headers;
 pub use options::{Options, WhenFull};
+pub use supported_urls::UNDERSTOOD;

@@ -1,4 +1,4 @@
-//! Where spans go, how much of them may wait, and for how long.
+//! Options of an exporter: destination, queue limits and retries.
 
 use crate::destination::{Destination, Protocol};
 use crate::error::Error;
@@ -6,64 +6,67 @@ use crate::headers::Headers;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What to do with spans for which the queue has no room.
+/// Behaviour of a full queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFull {
-    /// Take none, so that who has them waits.
+    /// Refuse new spans, so that the caller waits.
     #[default]
     Refuse,
-    /// Give up the oldest that wait, and count them.
+    /// Drop the oldest batches and count their spans.
     DropOldest,
 }
 
-/// Where spans go, how much of them may wait, and for how long.
+/// Options of an exporter.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where to.
+    /// Destination of the spans.
     pub destination: Destination,
-    /// Added to each request.
+    /// Headers added to each request.
     pub headers: Headers,
-    /// Send batches compressed.
+    /// Compresses batches.
     pub gzip: bool,
-    /// A file of certificates (PEM) to be trusted instead of those that the system trusts.
+    /// File of trusted certificates (PEM), instead of the system's.
     pub ca: Option<PathBuf>,
-    /// A folder for what waits; without one it waits in memory. It is made if it is not there.
+    /// Folder of the queue, created if it does not exist; without one the queue is in memory.
     pub queue: Option<PathBuf>,
-    /// What may wait: on disk, or in memory.
+    /// Maximum size of the queue, on disk or in memory.
     pub queue_bytes_max: u64,
-    /// And when more comes.
+    /// Behaviour of a full queue.
     pub when_full: WhenFull,
-    /// When a batch is full.
+    /// Size at which a batch is complete.
     pub batch_bytes: usize,
-    /// When a batch goes that is not.
+    /// Age at which an incomplete batch is queued.
     pub batch_age: Duration,
-    /// What waits for longer is given up. Only time in which an exporter has the queue
-    /// open counts; of an earlier one, what passed until the last batch came that still waits.
+    /// Maximum age of a waiting batch; older ones are dropped. Only time with an open exporter
+    /// counts. Of an earlier exporter's time, only the part up to the last batch that still waits
+    /// counts.
     pub age_max: Duration,
-    /// Refused batches that are kept, in `refused` of the queue's folder.
+    /// Maximum size of stored refused batches, in the subfolder `refused` of the queue folder.
     pub refused_bytes_max: u64,
-    /// The first pause before trying again; the next is twice as long, and so on.
+    /// First delay before a retry; it doubles with each further one.
     pub pause_first: Duration,
-    /// The longest.
+    /// Maximum delay before a retry.
     pub pause_max: Duration,
-    /// The longest that a destination may ask for.
+    /// Maximum delay that the destination may request.
     pub pause_asked_max: Duration,
-    /// How often a batch is sent to which a destination only says that it has failed itself.
+    /// Maximum number of attempts for a batch if the destination's errors may be caused by the
+    /// batch.
     pub attempts_max: u32,
-    /// How long connecting may take.
+    /// Timeout for connecting.
     pub connect_timeout: Duration,
-    /// How long an answer may take.
+    /// Timeout for an answer.
     pub answer_timeout: Duration,
 }
 
-/// A batch in the queue. Receivers of gRPC take 4 MiB unless they are told otherwise.
+/// Maximum size of a batch in the queue. gRPC receivers accept 4 MiB by default.
 pub(crate) const BATCH_BYTES_MAX: usize = 4 << 20;
 
-/// The least that a queue on disk takes: it is kept in parts, and the last one cannot go.
+/// Minimum segment size of a queue on disk. The last segment cannot be removed, so a queue needs at
+/// least two.
 const SEGMENT_BYTES_MIN: u64 = 5 << 20;
 
 impl Options {
-    /// The usual ones.
+    /// Default options.
     pub fn new(destination: Destination) -> Options {
         Options {
             destination,
@@ -110,7 +113,7 @@ impl Options {
         failed.map_or(Ok(()), |(_, why)| Err(Error::Options(why)))
     }
 
-    /// Files that the queue consists of.
+    /// Size of the queue's segment files.
     pub(crate) fn segment_bytes(&self) -> u64 {
         (self.queue_bytes_max / 8).clamp(SEGMENT_BYTES_MIN, 64 << 20)
     }

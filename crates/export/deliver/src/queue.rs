@@ -1,8 +1,9 @@
-//! Where batches wait: in a journal on disk, or in memory. A [`Queue`] is written, a [`Source`] is its reader.
+//! The queue of waiting batches: a journal on disk, or memory. A [`Queue`] is the writing side, a
+//! [`QueueReader`] the reading side.
 
 use crate::error::{Error, Refusal};
 use crate::options::{BATCH_BYTES_MAX, Options};
-use crate::record::{Ledger, Record};
+use crate::record::{GapCounter, Record};
 use blkkin_journal::{Item, Journal, Payload, Reader};
 use blkkin_wire::Format;
 use std::collections::VecDeque;
@@ -10,77 +11,78 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Under which name the journal keeps up to where batches are settled.
+/// Name under which the journal stores the reading position.
 const CONSUMER: &str = "deliver";
 
-/// How often that is noted at most, as it takes several writes. What was settled since may be sent twice.
-const NOTE_EVERY: Duration = Duration::from_millis(250);
+/// Minimum interval between updates of the stored position, as each takes several writes. Batches
+/// settled since the last update may be sent twice after a crash.
+const SAVE_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Where batches wait.
+/// A queue of waiting batches.
 pub(crate) enum Queue {
     Disk(Arc<Journal>),
-    Memory(Memory),
+    Memory(MemoryQueue),
 }
 
 /// Batches in memory.
-pub(crate) struct Memory {
+pub(crate) struct MemoryQueue {
     records: VecDeque<Record>,
     bytes: u64,
     bytes_max: u64,
 }
 
-/// The next batch that waits, with its reader's place.
-pub(crate) enum Source {
-    Disk(Box<Disk>),
+/// Reading side of a queue. A queue in memory is read from the state.
+pub(crate) enum QueueReader {
+    Disk(Box<DiskReader>),
     Memory,
 }
 
-/// The reading side of a queue on disk.
-pub(crate) struct Disk {
+/// Reading side of a queue on disk.
+pub(crate) struct DiskReader {
     journal: Arc<Journal>,
     reader: Reader,
-    ledger: Ledger,
-    /// Up to where batches are settled, and when that was noted.
+    gaps: GapCounter,
+    /// Position up to which batches are settled, and the time when it was last stored.
     settled: u64,
-    noted: Option<Instant>,
+    saved: Option<Instant>,
 }
 
-/// What a queue's folder holds when it is opened.
+/// Contents of a queue folder when it is opened.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct Backlog {
     pub(crate) spans: u64,
-    /// The spans of all batches there ever were, as far as that is known.
+    /// Number of spans ever queued, as far as known.
     pub(crate) spans_up_to: u64,
-    /// When the last one was queued, if there is one.
+    /// Time of the last queued batch.
     pub(crate) time_ms: Option<u64>,
 }
 
-/// What comes next.
-pub(crate) enum Next {
-    /// A batch, and how many spans are missing before it.
+/// Next item of a queue.
+pub(crate) enum QueueItem {
+    /// A batch, and the number of spans missing before it.
     Record(Record, u64),
-    /// Something that is no batch.
+    /// Damaged data.
     Damage,
-    /// Nothing yet.
+    /// No further batch yet.
     Nothing,
 }
 
 impl Queue {
-    pub(crate) fn memory(options: &Options) -> (Queue, Source, Found) {
+    pub(crate) fn memory(options: &Options) -> (Queue, QueueReader, Backlog) {
         let memory =
-            Memory { records: VecDeque::new(), bytes: 0, bytes_max: options.queue_bytes_max };
-        (Queue::Memory(memory), Source::Memory, Found::default())
+            MemoryQueue { records: VecDeque::new(), bytes: 0, bytes_max: options.queue_bytes_max };
+        (Queue::Memory(memory), QueueReader::Memory, Backlog::default())
     }
 
     pub(crate) fn on_disk(
         folder: &Path,
         options: &Options,
-    ) -> Result<(Queue, Source, Found), Error> {
+    ) -> Result<(Queue, QueueReader, Backlog), Error> {
         let journal_options = blkkin_journal::Options {
             segment_bytes: options.segment_bytes(),
             total_bytes_max: options.queue_bytes_max,
             waiting_bytes_max: BATCH_BYTES_MAX + (128 << 10),
-            // What cannot be compressed gets a little longer by it.
+            // Incompressible data grows a little when it is compressed.
             payload_bytes_max: BATCH_BYTES_MAX as u32 + (64 << 10),
             ..blkkin_journal::Options::default()
         };
@@ -92,20 +94,20 @@ impl Queue {
         })?;
         let (journal, _) = Journal::open(&folder.join("batches"), journal_options)?;
         let settled = journal.position(CONSUMER)?.unwrap_or(0);
-        let found = look(journal.reader(settled), options.destination.format())?;
+        let backlog = count_backlog(journal.reader(settled), options.destination.format())?;
         let journal = Arc::new(journal);
         let reader = journal.reader(settled);
-        let disk = Disk {
+        let disk = DiskReader {
             journal: Arc::clone(&journal),
             reader,
-            ledger: Ledger::default(),
+            gaps: GapCounter::default(),
             settled,
-            noted: None,
+            saved: None,
         };
-        Ok((Queue::Disk(journal), Source::Disk(Box::new(disk)), found))
+        Ok((Queue::Disk(journal), QueueReader::Disk(Box::new(disk)), backlog))
     }
 
-    /// Adds a batch. On disk, it is durable when this returns.
+    /// Appends a batch. On disk, it is durable when this returns.
     pub(crate) fn append(&mut self, record: &Record) -> Result<(), Refusal> {
         match self {
             Queue::Memory(memory) => memory.append(record),
@@ -126,7 +128,7 @@ impl Queue {
         }
     }
 
-    /// The batch that waits for longest; in memory only.
+    /// The oldest waiting batch of a queue in memory.
     pub(crate) fn front(&self) -> Option<&Record> {
         match self {
             Queue::Disk(_) => None,
@@ -134,7 +136,7 @@ impl Queue {
         }
     }
 
-    /// That batch is settled.
+    /// Removes that batch after it was settled.
     pub(crate) fn pop(&mut self) {
         if let Queue::Memory(memory) = self
             && let Some(record) = memory.records.pop_front()
@@ -143,18 +145,18 @@ impl Queue {
         }
     }
 
-    /// Whether a batch has room; on disk nobody knows before it is tried.
+    /// True if a queue in memory has room for a batch. A disk queue knows only when it tries.
     pub(crate) fn has_room_in_memory(&self, record: &Record) -> bool {
         matches!(self, Queue::Memory(memory) if memory.has_room(record))
     }
 
-    /// Whether what waits survives the program.
+    /// True if waiting batches survive the program.
     pub(crate) fn is_durable(&self) -> bool {
         matches!(self, Queue::Disk(_))
     }
 }
 
-impl Memory {
+impl MemoryQueue {
     fn append(&mut self, record: &Record) -> Result<(), Refusal> {
         if !self.has_room(record) {
             return Err(Refusal::Full);
@@ -169,64 +171,65 @@ impl Memory {
     }
 }
 
-/// Goes along what waits, and finds out how much it is.
-fn look(mut reader: Reader, wanted: Format) -> Result<Found, Error> {
-    let (mut ledger, mut found) = (Ledger::default(), Found::default());
+/// Reads the waiting batches and counts their spans.
+fn count_backlog(mut reader: Reader, wanted: Format) -> Result<Backlog, Error> {
+    let (mut gaps, mut backlog) = (GapCounter::default(), Backlog::default());
     while let Some(item) = reader.next()? {
         let Item::Record(item) = item else {
-            ledger.damage();
+            gaps.mark_gap();
             continue;
         };
         let record = Record::decode(item.kind, item.payload).ok_or(Error::Newer)?;
         if record.format != wanted {
             return Err(Error::OtherFormat { found: record.format, wanted });
         }
-        found.spans += ledger.record(&record) + u64::from(record.spans);
-        found.time_ms = Some(record.time_ms);
+        backlog.spans += gaps.add(&record) + u64::from(record.spans);
+        backlog.time_ms = Some(record.time_ms);
     }
-    found.spans_up_to = ledger.spans();
-    Ok(found)
+    backlog.spans_up_to = gaps.spans_up_to();
+    Ok(backlog)
 }
 
-impl Disk {
-    /// The next batch.
-    pub(crate) fn next(&mut self) -> Result<Next, blkkin_journal::Error> {
+impl DiskReader {
+    /// Reads the next batch.
+    pub(crate) fn next(&mut self) -> Result<QueueItem, blkkin_journal::Error> {
         Ok(match self.reader.next()? {
-            None => Next::Nothing,
+            None => QueueItem::Nothing,
             Some(Item::Record(item)) => match Record::decode(item.kind, item.payload) {
                 Some(record) => {
-                    let missing = self.ledger.record(&record);
-                    Next::Record(record, missing)
+                    let missing = self.gaps.add(&record);
+                    QueueItem::Record(record, missing)
                 }
                 None => {
-                    self.ledger.damage();
-                    Next::Damage
+                    self.gaps.mark_gap();
+                    QueueItem::Damage
                 }
             },
             Some(Item::Damage(_) | Item::Gone(_)) => {
-                self.ledger.damage();
-                Next::Damage
+                self.gaps.mark_gap();
+                QueueItem::Damage
             }
         })
     }
 
-    /// All that was read is settled. Whether there is more room now.
+    /// Marks all batches read so far as settled. Returns true if disk space was freed.
     ///
-    /// That this could not be noted is no harm now: what was settled since would be sent again. Segments go all the
-    /// same, since a full disk may be why; a reader takes those that are missing at its start for settled.
+    /// An error while storing the position is harmless now: the batches would only be sent again.
+    /// Segments are removed nevertheless, since a full disk may be the cause; a reader treats
+    /// missing segments at the start as settled.
     pub(crate) fn settle(&mut self) -> Result<bool, blkkin_journal::Error> {
         self.settled = self.reader.position();
-        let noted = match self.noted {
-            Some(noted) if noted.elapsed() < NOTE_EVERY => Ok(()),
-            _ => self.note(),
+        let saved = match self.saved {
+            Some(saved) if saved.elapsed() < SAVE_INTERVAL => Ok(()),
+            _ => self.save_position(),
         };
         let trimmed = self.journal.trim_before(self.settled)?;
-        noted.map(|()| trimmed.segments > 0)
+        saved.map(|()| trimmed.segments > 0)
     }
 
-    /// Notes up to where batches are settled.
-    pub(crate) fn note(&mut self) -> Result<(), blkkin_journal::Error> {
-        self.noted = Some(Instant::now());
+    /// Stores the position up to which batches are settled.
+    pub(crate) fn save_position(&mut self) -> Result<(), blkkin_journal::Error> {
+        self.saved = Some(Instant::now());
         self.journal.set_position(CONSUMER, self.settled)
     }
 }

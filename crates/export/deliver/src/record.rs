@@ -1,17 +1,19 @@
-//! What a batch is in the queue.
+//! Encoding of a batch in the queue.
+//!
 //!
 //! ```text
-//! 0   u8   1, the form's version
-//! 1   u32  spans
-//! 5   u64  spans of all batches before, so that those of missing batches can be counted
-//! 13  u64  when it was queued, by the queue's own time: milliseconds since 1970, but for when nobody had it open
-//! 21  …    the body, as it is sent
+//! 0   u8   1, the version of the encoding
+//! 1   u32  number of spans
+//! 5   u64  number of spans in all earlier batches, to count those of missing batches
+//! 13  u64  time of queueing by the queue's own clock: milliseconds since 1970, but stopped
+//!          while no exporter has the queue open
+//! 21  …    body, as it is sent
 //! ```
 //!
-//! Scribe takes a message for each span; so for it the body has each span's size (u32) before it.
+//! Scribe needs a message for each span, so each span in its body has its size (u32) before it.
 //!
-//! Numbers are little-endian. The record's kind says the format, with bit 7 for gzip. The journal around it has
-//! checksums; still, what cannot be understood is an error, not a panic.
+//! Numbers are little-endian. The type of the journal record encodes the format, with bit 7 for
+//! gzip. The journal has checksums; still, malformed data is an error, not a panic.
 
 use blkkin_wire::Format;
 use bytes::Bytes;
@@ -20,7 +22,7 @@ const VERSION: u8 = 1;
 const HEADER_BYTES: usize = 21;
 const GZIP: u8 = 0x80;
 
-/// A batch that waits.
+/// A waiting batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) format: Format,
@@ -47,7 +49,7 @@ impl Record {
         bytes
     }
 
-    /// `None` if another release has written it.
+    /// Decodes a record; `None` if it was written by another release.
     pub(crate) fn decode(kind: u8, bytes: &[u8]) -> Option<Record> {
         let format = *Format::ALL.get(usize::from(kind & !GZIP))?;
         let (header, body) = bytes.split_at_checked(HEADER_BYTES)?;
@@ -64,7 +66,7 @@ impl Record {
         })
     }
 
-    /// The spans of a body in which each has its size before it; ends early where that is not so.
+    /// Iterates over the spans of a body with sizes; ends early if it is malformed.
     pub(crate) fn messages(&self) -> impl Iterator<Item = &[u8]> {
         let mut rest = &self.body[..];
         std::iter::from_fn(move || {
@@ -75,41 +77,41 @@ impl Record {
         })
     }
 
-    /// The spans of all batches up to this one.
+    /// Number of spans in all batches up to this one.
     pub(crate) fn spans_up_to(&self) -> u64 {
         self.spans_before.saturating_add(self.spans.into())
     }
 }
 
-/// Goes along batches, and finds out how many spans those had that are missing between them.
+/// Counts the spans that are missing between consecutive batches.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Ledger {
-    /// The spans of all batches up to the last one, once there was one.
+pub(crate) struct GapCounter {
+    /// Number of spans in all batches up to the last one; `None` before the first one.
     next: Option<u64>,
-    /// Whether something was missing since.
-    is_broken: bool,
+    /// True if data was missing since the last batch.
+    has_gap: bool,
 }
 
-impl Ledger {
-    /// Something is missing here.
-    pub(crate) fn damage(&mut self) {
-        self.is_broken = true;
+impl GapCounter {
+    /// Notes that data is missing here.
+    pub(crate) fn mark_gap(&mut self) {
+        self.has_gap = true;
     }
 
-    /// The next batch. Returns how many spans are missing before it.
-    pub(crate) fn record(&mut self, record: &Record) -> u64 {
+    /// Adds the next batch and returns the number of spans missing before it.
+    pub(crate) fn add(&mut self, record: &Record) -> u64 {
         let next = self.next.replace(record.spans_up_to());
         let missing = next.map_or(0, |next| record.spans_before.saturating_sub(next));
-        if std::mem::take(&mut self.is_broken) { missing } else { 0 }
+        if std::mem::take(&mut self.has_gap) { missing } else { 0 }
     }
 
-    /// The spans of all batches so far.
-    pub(crate) fn spans(&self) -> u64 {
+    /// Number of spans in all batches so far.
+    pub(crate) fn spans_up_to(&self) -> u64 {
         self.next.unwrap_or(0)
     }
 }
 
-/// Puts its size before each span; `ends` says where they end.
+/// Inserts the size before each span. `ends` are the end offsets of the spans.
 pub(crate) fn with_sizes(spans: &[u8], ends: &[usize]) -> Vec<u8> {
     let mut out = Vec::with_capacity(spans.len() + size_of_val(ends));
     let mut start = 0;
@@ -124,7 +126,7 @@ pub(crate) fn with_sizes(spans: &[u8], ends: &[usize]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Ledger, Record, with_sizes};
+    use super::{GapCounter, Record, with_sizes};
     use blkkin_wire::Format;
     use bytes::Bytes;
 
@@ -158,17 +160,17 @@ mod tests {
 
     #[test]
     fn missing_spans_are_counted() {
-        let mut ledger = Ledger::default();
-        ledger.damage();
-        // Nobody knows what was before the first.
-        assert_eq!(ledger.record(&record(100, 5)), 0);
-        assert_eq!(ledger.record(&record(105, 5)), 0);
-        ledger.damage();
-        assert_eq!(ledger.record(&record(117, 1)), 7);
-        assert_eq!(ledger.record(&record(118, 1)), 0);
-        // A journal that was empty when it was opened counts anew.
-        ledger.damage();
-        assert_eq!(ledger.record(&record(0, 1)), 0);
-        assert_eq!(ledger.spans(), 1);
+        let mut gaps = GapCounter::default();
+        gaps.mark_gap();
+        // The spans before the first batch are unknown.
+        assert_eq!(gaps.add(&record(100, 5)), 0);
+        assert_eq!(gaps.add(&record(105, 5)), 0);
+        gaps.mark_gap();
+        assert_eq!(gaps.add(&record(117, 1)), 7);
+        assert_eq!(gaps.add(&record(118, 1)), 0);
+        // A journal that was empty when it was opened starts counting anew.
+        gaps.mark_gap();
+        assert_eq!(gaps.add(&record(0, 1)), 0);
+        assert_eq!(gaps.spans_up_to(), 1);
     }
 }

@@ -1,11 +1,12 @@
-//! Batches by Scribe: a list of messages each, one for each span, in base64, as Zipkin's first senders did.
+//! Export over Scribe: each batch is a list of messages, one for each span in base64, as the first
+//! Zipkin clients sent them.
 
 use crate::options::Options;
 use crate::record::Record;
 use crate::verdict::{Verdict, readable};
 use blkkin_scribe::{Batch, Client, ClientError, ClientOptions, Entry, ResultCode, base64};
 
-/// A connection to a server, if there is one, and how to make one.
+/// A lazily opened connection to a Scribe server.
 pub(crate) struct Scribe {
     host: String,
     port: u16,
@@ -30,7 +31,8 @@ impl Scribe {
         }
     }
 
-    /// Sends a batch. The client blocks, so it has a thread meanwhile; if the future is dropped, that ends by itself.
+    /// Sends a batch. The client blocks, so it runs in a separate thread; if the future is dropped,
+    /// that thread ends by itself.
     pub(crate) async fn send(&mut self, record: &Record) -> Verdict {
         let mut batch = Batch::default();
         let mut text = String::new();
@@ -48,12 +50,12 @@ impl Scribe {
                 self.client = client;
                 verdict
             }
-            Err(_) => Verdict::later("the thread that sends has panicked"),
+            Err(_) => Verdict::retry("the thread that sends has panicked"),
         }
     }
 }
 
-/// By the connection that was kept, or, as it may have been closed meanwhile, by a new one.
+/// Sends over the idle connection, or over a new one if the server has closed the idle one.
 fn send(
     kept: Option<Client>,
     server: &(String, u16),
@@ -63,25 +65,25 @@ fn send(
     if let Some(mut client) = kept
         && let Ok(code) = client.log(batch)
     {
-        return (Some(client), judge(code));
+        return (Some(client), verdict(code));
     }
     let connected = Client::connect((server.0.as_str(), server.1), options);
     let sent = connected.and_then(|mut client| match client.log(batch) {
-        // The server has failed, which may be the batch's fault.
+        // The server failed; the batch may be the cause.
         Err(ClientError::Exception(message)) => {
-            Ok((client, Verdict::Perhaps { reason: readable(&message) }))
+            Ok((client, Verdict::LimitedRetry { reason: readable(&message) }))
         }
-        logged => logged.map(|code| (client, judge(code))),
+        logged => logged.map(|code| (client, verdict(code))),
     });
     match sent {
         Ok((client, verdict)) => (Some(client), verdict),
-        Err(error) => (None, Verdict::later(readable(&error.to_string()))),
+        Err(error) => (None, Verdict::retry(readable(&error.to_string()))),
     }
 }
 
-fn judge(code: ResultCode) -> Verdict {
+fn verdict(code: ResultCode) -> Verdict {
     match code {
         ResultCode::Ok => Verdict::delivered(),
-        ResultCode::TryLater => Verdict::later("TRY_LATER"),
+        ResultCode::TryLater => Verdict::retry("TRY_LATER"),
     }
 }

@@ -1,14 +1,14 @@
-//! The thread that sends: takes batches in their order, and does not go on to the next before the one at hand is
-//! settled: delivered, or given up for a reason that is counted. Start at [`Sender::run`].
+//! The thread that sends batches in order. It settles each batch before it takes the next:
+//! delivered, or dropped with a counted reason. Start at [`Sender::run`].
 
 use crate::backoff::Backoff;
 use crate::client::Client;
 use crate::counters::Cause;
 use crate::options::Options;
-use crate::queue::{Next, Source};
+use crate::queue::{QueueItem, QueueReader};
 use crate::record::Record;
-use crate::refused::Refused;
-use crate::shared::{Shared, State};
+use crate::refused_folder::RefusedFolder;
+use crate::state::{SharedState, State};
 use crate::verdict::Verdict;
 use std::io;
 use std::sync::{Arc, MutexGuard};
@@ -16,63 +16,63 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
 pub(crate) struct Sender {
-    shared: Arc<Shared>,
-    source: Source,
+    shared: Arc<SharedState>,
+    reader: QueueReader,
     client: Client,
-    refused: Option<Refused>,
+    refused: Option<RefusedFolder>,
     backoff: Backoff,
     runtime: Runtime,
 }
 
-/// How a batch is settled.
-enum End {
-    Delivered { rejected: u64, is_odd: bool },
+/// Result of a settled batch.
+enum Settlement {
+    Delivered { rejected: u64, is_malformed: bool },
     Dropped(Cause),
     Refused { is_kept: bool },
 }
 
-/// How long to wait before reading again from a disk that fails.
+/// Delay before a failing disk is read again.
 const DISK_PAUSE: Duration = Duration::from_secs(1);
 
-/// No pause is longer, whatever is asked for: an [`Instant`] has an end.
+/// Upper bound of all delays: an [`Instant`] is limited.
 const PAUSE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How long nobody needs to look.
-const IDLE: Duration = Duration::from_secs(60);
+/// Timeout of a wait without anything to do.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Sender {
     pub(crate) fn new(
-        shared: Arc<Shared>,
-        source: Source,
+        shared: Arc<SharedState>,
+        reader: QueueReader,
         client: Client,
-        refused: Option<Refused>,
+        refused: Option<RefusedFolder>,
     ) -> io::Result<Sender> {
         let backoff = Backoff::new(shared.options.pause_first, shared.options.pause_max);
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
-        Ok(Sender { shared, source, client, refused, backoff, runtime })
+        Ok(Sender { shared, reader, client, refused, backoff, runtime })
     }
 
     pub(crate) fn run(mut self) {
-        while let Some(record) = self.next() {
-            let Some(end) = self.settle(&record) else { break };
-            self.settled(&record, end);
+        while let Some(record) = self.next_batch() {
+            let Some(end) = self.deliver(&record) else { break };
+            self.settle(&record, end);
         }
-        if let Source::Disk(disk) = &mut self.source {
-            // What could not be noted is sent again.
-            let _ = disk.note();
+        if let QueueReader::Disk(disk) = &mut self.reader {
+            // If the position cannot be stored, the batches are sent again.
+            let _ = disk.save_position();
         }
-        // A look-up of a name may hang for longer than anybody wants to wait.
+        // Do not wait for a blocked DNS lookup.
         self.runtime.shutdown_background();
     }
 
-    /// Waits for the next batch; `None` if there is to be no more.
-    fn next(&mut self) -> Option<Record> {
+    /// Waits for the next batch; `None` if the exporter stops.
+    fn next_batch(&mut self) -> Option<Record> {
         loop {
             let queued = self.shared.state().queued;
-            let read = match &mut self.source {
-                Source::Memory => Ok(Next::Nothing),
-                Source::Disk(disk) => disk.next(),
+            let read = match &mut self.reader {
+                QueueReader::Memory => Ok(QueueItem::Nothing),
+                QueueReader::Disk(disk) => disk.next(),
             };
             let mut state = self.shared.state();
             if state.is_stopping {
@@ -82,19 +82,19 @@ impl Sender {
                 return Some(record.clone());
             }
             match read {
-                Ok(Next::Record(record, missing)) => {
+                Ok(QueueItem::Record(record, missing)) => {
                     state.counters.drop_waiting(Cause::Damaged, missing);
                     return Some(record);
                 }
-                Ok(Next::Damage) => state.counters.damages += 1,
-                Ok(Next::Nothing) if state.queued == queued => {
-                    // All that can be read is settled.
+                Ok(QueueItem::Damage) => state.counters.damages += 1,
+                Ok(QueueItem::Nothing) if state.queued == queued => {
+                    // All readable batches are settled.
                     let lost = state.counters.waiting - state.outside_queue();
                     state.counters.drop_waiting(Cause::Damaged, lost);
                     self.shared.changed.notify_all();
                     self.wait(state);
                 }
-                Ok(Next::Nothing) => {}
+                Ok(QueueItem::Nothing) => {}
                 Err(error) => {
                     state.trouble = Some(error.to_string());
                     drop(self.shared.wait(state, DISK_PAUSE));
@@ -103,10 +103,10 @@ impl Sender {
         }
     }
 
-    /// There is nothing to send: waits until there may be, or queues what is being filled when it is due.
+    /// Waits while there is nothing to send, and queues the current batch when it is due.
     fn wait(&self, mut state: MutexGuard<'_, State>) {
-        // Nothing is left that could be given up.
-        state.is_room_wanted = false;
+        // There is no batch left to drop.
+        state.drop_oldest = false;
         match state.due_in(self.shared.options.batch_age) {
             Some(Duration::ZERO) => {
                 if let Err(refusal) = self.shared.seal(&mut state) {
@@ -114,12 +114,12 @@ impl Sender {
                     drop(self.shared.wait(state, DISK_PAUSE));
                 }
             }
-            due => drop(self.shared.wait(state, due.unwrap_or(IDLE))),
+            due => drop(self.shared.wait(state, due.unwrap_or(IDLE_TIMEOUT))),
         }
     }
 
-    /// Sends a batch as often as it takes. `None` if there is to be no more before it is settled.
-    fn settle(&mut self, record: &Record) -> Option<End> {
+    /// Sends a batch until it is settled; `None` if the exporter stops first.
+    fn deliver(&mut self, record: &Record) -> Option<Settlement> {
         let mut attempts = 0;
         loop {
             {
@@ -127,50 +127,54 @@ impl Sender {
                 if state.is_stopping {
                     return None;
                 }
-                if state.is_room_wanted {
-                    return Some(End::Dropped(Cause::QueueFull));
+                if state.drop_oldest {
+                    return Some(Settlement::Dropped(Cause::QueueFull));
                 }
             }
             if self.shared.clock.age(record.time_ms) > self.shared.options.age_max {
-                return Some(End::Dropped(Cause::TooOld));
+                return Some(Settlement::Dropped(Cause::TooOld));
             }
             let Some(verdict) = self.send(record) else { continue };
             attempts += 1;
             match verdict {
-                Verdict::Delivered { rejected, message, is_odd } => {
+                Verdict::Delivered { rejected, message, is_malformed } => {
                     self.backoff.reset();
-                    let is_told = rejected > 0 || !message.is_empty();
-                    let told =
-                        is_told.then(|| format!("{rejected} spans were rejected: {message}"));
-                    self.shared.state().trouble = told.map(|told| self.without_secrets(&told));
-                    return Some(End::Delivered { rejected, is_odd });
+                    let has_message = rejected > 0 || !message.is_empty();
+                    let trouble =
+                        has_message.then(|| format!("{rejected} spans were rejected: {message}"));
+                    self.shared.state().trouble = trouble.map(|trouble| self.redact(&trouble));
+                    return Some(Settlement::Delivered { rejected, is_malformed });
                 }
                 Verdict::Refused { reason } => return Some(self.refuse(record, &reason)),
-                Verdict::Perhaps { reason } if attempts >= self.shared.options.attempts_max => {
+                Verdict::LimitedRetry { reason }
+                    if attempts >= self.shared.options.attempts_max =>
+                {
                     return Some(self.refuse(record, &reason));
                 }
-                Verdict::Perhaps { reason } => self.pause(record, &reason, None),
-                Verdict::Later { reason, after } => self.pause(record, &reason, after),
+                Verdict::LimitedRetry { reason } => self.pause(record, &reason, None),
+                Verdict::Retry { reason, after } => self.pause(record, &reason, after),
             }
         }
     }
 
-    /// Sends it once; `None` if that was broken off.
+    /// Sends a batch once; `None` if sending was cancelled.
     fn send(&mut self, record: &Record) -> Option<Verdict> {
         let Sender { shared, client, runtime, .. } = self;
         runtime.block_on(async {
             let sent = std::pin::pin!(client.send(record));
             let cancelled = std::pin::pin!(shared.cancel.notified());
-            first(sent, cancelled).await
+            or_cancelled(sent, cancelled).await
         })
     }
 
-    /// Waits before the next attempt; as long as the destination wants, but no longer than the batch may wait.
-    fn pause(&mut self, record: &Record, reason: &str, asked: Option<Duration>) {
+    /// Waits before the next attempt, as long as the destination requests, but no longer than the
+    /// batch may wait.
+    fn pause(&mut self, record: &Record, reason: &str, requested: Option<Duration>) {
         let Options { pause_asked_max, age_max, .. } = self.shared.options;
-        let pause = match asked {
-            // A little more, so that not all come back at the same moment; nor at once, if that is what is asked.
-            Some(asked) => asked.min(pause_asked_max).saturating_add(self.backoff.least()),
+        let pause = match requested {
+            // Add some jitter, so that not all clients return at the same moment, and a requested
+            // delay of 0 is no busy loop.
+            Some(requested) => requested.min(pause_asked_max).saturating_add(self.backoff.least()),
             None => self.backoff.pause(),
         };
         let left = age_max.saturating_sub(self.shared.clock.age(record.time_ms));
@@ -178,21 +182,21 @@ impl Sender {
         let deadline = Instant::now() + pause;
         let mut state = self.shared.state();
         state.counters.retries += 1;
-        state.trouble = Some(self.without_secrets(reason));
+        state.trouble = Some(self.redact(reason));
         self.shared.changed.notify_all();
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() || state.is_stopping || state.is_room_wanted {
+            if left.is_zero() || state.is_stopping || state.drop_oldest {
                 return;
             }
             state = self.shared.wait(state, left);
         }
     }
 
-    /// Puts a batch aside.
-    fn refuse(&mut self, record: &Record, reason: &str) -> End {
-        let reason = self.without_secrets(reason);
-        // In their order, and never one name for two.
+    /// Stores a refused batch.
+    fn refuse(&mut self, record: &Record, reason: &str) -> Settlement {
+        let reason = self.redact(reason);
+        // Names are unique and sort in order.
         let name = format!("{:013}-{:016x}", record.time_ms, record.spans_before);
         let kept = match &mut self.refused {
             Some(refused) => refused.keep(&name, record, &reason),
@@ -205,13 +209,13 @@ impl Sender {
             }
         };
         self.shared.state().trouble = Some(trouble);
-        End::Refused { is_kept }
+        Settlement::Refused { is_kept }
     }
 
-    fn settled(&mut self, record: &Record, end: End) {
-        let freed = match &mut self.source {
-            Source::Memory => Ok(false),
-            Source::Disk(disk) => disk.settle(),
+    fn settle(&mut self, record: &Record, end: Settlement) {
+        let freed = match &mut self.reader {
+            QueueReader::Memory => Ok(false),
+            QueueReader::Disk(disk) => disk.settle(),
         };
         let mut state = self.shared.state();
         state.queue.pop();
@@ -219,19 +223,19 @@ impl Sender {
         let spans = u64::from(record.spans);
         let counters = &mut state.counters;
         match end {
-            End::Delivered { rejected, is_odd } => {
+            Settlement::Delivered { rejected, is_malformed } => {
                 counters.deliver(spans, rejected, record.body.len() as u64);
-                counters.answers_odd += u64::from(is_odd);
+                counters.answers_odd += u64::from(is_malformed);
             }
-            End::Dropped(cause) => counters.drop_waiting(cause, spans),
-            End::Refused { is_kept } => {
+            Settlement::Dropped(cause) => counters.drop_waiting(cause, spans),
+            Settlement::Refused { is_kept } => {
                 counters.drop_waiting(Cause::Refused, spans);
                 counters.refused_kept += u64::from(is_kept);
                 counters.refused_not_kept += u64::from(!is_kept);
             }
         }
         match freed {
-            Ok(true) => state.is_room_wanted = false,
+            Ok(true) => state.drop_oldest = false,
             Ok(false) => {}
             Err(error) => state.trouble = Some(format!("the queue's {error}")),
         }
@@ -239,13 +243,13 @@ impl Sender {
         self.shared.changed.notify_all();
     }
 
-    fn without_secrets(&self, text: &str) -> String {
-        self.shared.options.headers.without_secrets(text)
+    fn redact(&self, text: &str) -> String {
+        self.shared.options.headers.redact(text)
     }
 }
 
-/// What `work` gives, or nothing if `end` comes before.
-async fn first<T>(
+/// Result of `work`, or `None` if `end` completes first.
+async fn or_cancelled<T>(
     mut work: std::pin::Pin<&mut impl Future<Output = T>>,
     mut end: std::pin::Pin<&mut impl Future<Output = ()>>,
 ) -> Option<T> {

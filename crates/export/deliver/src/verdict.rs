@@ -1,52 +1,53 @@
-//! What an answer, or none, means for the batch.
+//! Meaning of an answer, or of a missing one, for a batch.
 
 use std::time::Duration;
 
-/// What has come of sending a batch.
+/// Result of sending a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The destination has it.
+    /// The destination has accepted the batch.
     Delivered {
-        /// So many spans of it were not wanted.
+        /// Number of spans rejected by the destination.
         rejected: u64,
-        /// What the destination said of them.
+        /// Message of the destination about them.
         message: String,
-        /// The answer could not be understood.
-        is_odd: bool,
+        /// True if the answer could not be decoded.
+        is_malformed: bool,
     },
-    /// Not now. The same batch is sent again.
-    Later {
-        /// What the destination, or the network, said.
+    /// The batch must be sent again later.
+    Retry {
+        /// Message of the destination, or a network error.
         reason: String,
-        /// When the destination wants it.
+        /// Delay requested by the destination.
         after: Option<Duration>,
     },
-    /// As `Later`, but it may be the batch's fault, so not for ever.
-    Perhaps {
-        /// What the destination said.
+    /// As `Retry`, but the batch may be the cause, so the number of attempts is limited.
+    LimitedRetry {
+        /// Message of the destination.
         reason: String,
     },
-    /// This batch, never.
+    /// The destination will never accept the batch.
     Refused {
-        /// What the destination said.
+        /// Message of the destination.
         reason: String,
     },
 }
 
 impl Verdict {
     pub(crate) fn delivered() -> Verdict {
-        Verdict::Delivered { rejected: 0, message: String::new(), is_odd: false }
+        Verdict::Delivered { rejected: 0, message: String::new(), is_malformed: false }
     }
 
-    pub(crate) fn later(reason: impl Into<String>) -> Verdict {
-        Verdict::Later { reason: reason.into(), after: None }
+    pub(crate) fn retry(reason: impl Into<String>) -> Verdict {
+        Verdict::Retry { reason: reason.into(), after: None }
     }
 }
 
-/// Bytes of what a destination says that are shown and kept.
+/// Maximum size of a displayed and stored message, in bytes.
 const REASON_BYTES_MAX: usize = 600;
 
-/// What a destination says, fit to be shown: one line, no control characters, not too long.
+/// Makes a message of the destination safe to display: one line, no control characters, limited
+/// length.
 pub(crate) fn readable(text: &str) -> String {
     let mut out = String::new();
     for character in text.trim().chars() {
@@ -65,7 +66,7 @@ pub(crate) fn readable(text: &str) -> String {
     out
 }
 
-/// Whether it makes terminals write the other way, which hides what a text says.
+/// True for characters that change the direction of text, which could hide its meaning.
 fn is_direction(character: char) -> bool {
     matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

@@ -1,5 +1,6 @@
-//! A destination that never answers, and ten times as much as may wait: memory and disk stay bounded, and what is
-//! given up is counted. Alone in its process, whose memory is measured.
+//! A destination that never answers, and ten times as many spans as the queue can hold: memory and
+//! disk usage stay bounded, and dropped spans are counted. This test runs alone in its process,
+//! whose memory it measures.
 
 use blkkin_deliver::{Cause, Destination, Exporter, Options, WhenFull};
 use blkkin_model::{SpanId, SpanRef, TagRef, TraceId};
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 const QUEUE_BYTES: u64 = 10 << 20;
 
-/// The most memory that this process has had, in bytes.
+/// Peak memory of this process, in bytes.
 fn peak() -> u64 {
     let status = fs::read_to_string("/proc/self/status").expect("a status");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line");
@@ -29,7 +30,7 @@ fn size(folder: &Path) -> u64 {
 
 #[test]
 fn what_nobody_takes_is_bounded() {
-    // It listens, and never accepts.
+    // A listener that never accepts.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}/api/v2/spans", listener.local_addr().expect("an address"));
     let scratch = tempfile::tempdir().expect("a folder");
@@ -64,7 +65,7 @@ fn what_nobody_takes_is_bounded() {
         assert_eq!(counters.dropped_in_all(), dropped);
         assert!(counters.dropped(Cause::QueueFull) >= count * 8 / 10, "{counters:?}");
         assert_eq!(is_on_disk, counters.waiting > 0);
-        // Positions and the like are small.
+        // Stored positions and the like are small.
         assert!(disk_max <= QUEUE_BYTES + (64 << 10), "{disk_max}");
     }
     let grown = peak() - before;

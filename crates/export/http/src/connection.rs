@@ -1,4 +1,4 @@
-//! One connection to a server, made when it is needed, with one request on it at a time. Start at [`Connection`].
+//! A lazily opened connection to a server, with one request at a time. Start at [`Connection`].
 
 use crate::tls::Tls;
 use bytes::Bytes;
@@ -12,65 +12,65 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// Whom to ask, and how much of an answer to wait for.
+/// Address of a server, and limits on its answers.
 #[derive(Clone, Debug)]
 pub struct Peer {
-    /// A name or an address.
+    /// Host name or IP address.
     pub host: String,
-    /// Where it listens.
+    /// Port number.
     pub port: u16,
-    /// With TLS, to those who are trusted so.
+    /// TLS settings, if the connection is encrypted.
     pub tls: Option<Tls>,
-    /// HTTP/2, from the first byte on.
+    /// Uses HTTP/2 with prior knowledge, else HTTP/1.1.
     pub is_http2: bool,
-    /// How long a connection may take.
+    /// Timeout for opening a connection.
     pub connect_timeout: Duration,
-    /// How long an answer may take, to its end.
+    /// Timeout for a complete answer.
     pub answer_timeout: Duration,
-    /// So much of its body is kept.
+    /// Maximum size of a stored body; longer bodies are truncated.
     pub answer_bytes_max: usize,
 }
 
-/// To a server; there is none before something is asked.
+/// A connection to a server, opened by the first request.
 pub struct Connection {
     peer: Peer,
-    open: Option<Open>,
+    open: Option<OpenConnection>,
 }
 
-enum Open {
+enum OpenConnection {
     Http1(http1::SendRequest<Full<Bytes>>),
     Http2(http2::SendRequest<Full<Bytes>>),
 }
 
-/// What the server has answered.
+/// Answer of the server.
 #[derive(Debug, Default)]
 pub struct Answer {
-    /// Its status.
+    /// Status code.
     pub status: StatusCode,
-    /// Its headers.
+    /// Headers.
     pub headers: HeaderMap,
-    /// As much of its body as is kept.
+    /// Body, possibly truncated.
     pub body: Vec<u8>,
-    /// There was more of the body.
+    /// True if the body was truncated.
     pub is_cut: bool,
-    /// What came behind the body.
+    /// Trailers after the body.
     pub trailers: HeaderMap,
 }
 
 impl Connection {
-    /// One that is made later.
+    /// Creates a closed connection.
     pub fn new(peer: Peer) -> Connection {
         Connection { peer, open: None }
     }
 
-    /// Sends a request and waits for the answer, or says in words why there is none. If the future is dropped, nobody
-    /// knows whether the server has got the request.
+    /// Sends a request and waits for the answer, or describes why there is none. If the future is
+    /// dropped, the server may have received the request or not.
     pub async fn ask(
         &mut self,
         request: impl Fn() -> Result<Request<Full<Bytes>>, String>,
     ) -> Result<Answer, String> {
         let (patience, bytes_max) = (self.peer.answer_timeout, self.peer.answer_bytes_max);
-        // One that was kept may have been closed meanwhile, which shows only when it is used.
+        // An idle connection may have been closed by the server, which shows only when it is used.
         if let Some(open) = self.open.take() {
             match timeout(patience, open.ask(request()?, bytes_max)).await {
                 Ok(Ok((answer, open))) => {
@@ -78,68 +78,68 @@ impl Connection {
                     return Ok(answer);
                 }
                 Ok(Err(_)) => {}
-                Err(_) => return Err(late("answer", patience)),
+                Err(_) => return Err(timed_out("answer", patience)),
             }
         }
         let connecting = self.peer.connect_timeout;
         let open = timeout(connecting, connect(&self.peer)).await;
-        let open = open.map_err(|_| late("connection", connecting))??;
+        let open = open.map_err(|_| timed_out("connection", connecting))??;
         let asked = timeout(patience, open.ask(request()?, bytes_max)).await;
-        let (answer, open) = asked.map_err(|_| late("answer", patience))??;
+        let (answer, open) = asked.map_err(|_| timed_out("answer", patience))??;
         self.open = open;
         Ok(answer)
     }
 }
 
-async fn connect(peer: &Peer) -> Result<Open, String> {
+async fn connect(peer: &Peer) -> Result<OpenConnection, String> {
     let connected = TcpStream::connect((peer.host.as_str(), peer.port)).await;
     let stream = connected.map_err(|error| format!("cannot connect: {error}"))?;
-    // Requests are written as a whole; only their ends would wait.
+    // Requests are written in one piece, so Nagle's algorithm would only delay their ends.
     let _ = stream.set_nodelay(true);
     match &peer.tls {
-        None => shake_hands(stream, peer.is_http2).await,
-        Some(tls) => shake_hands(tls.connect(stream).await?, peer.is_http2).await,
+        None => handshake(stream, peer.is_http2).await,
+        Some(tls) => handshake(tls.connect(stream).await?, peer.is_http2).await,
     }
 }
 
-fn late(what: &str, patience: Duration) -> String {
+fn timed_out(what: &str, patience: Duration) -> String {
     format!("no {what} within {} s", patience.as_secs_f64())
 }
 
-async fn shake_hands(
+async fn handshake(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     is_http2: bool,
-) -> Result<Open, String> {
+) -> Result<OpenConnection, String> {
     let stream = TokioIo::new(stream);
     if is_http2 {
         let (sender, driver) =
             http2::handshake(TokioExecutor::new(), stream).await.map_err(|error| cause(&error))?;
-        // What it ends with shows in the request, too.
+        // Errors of the driver are also reported by the request.
         tokio::spawn(async move { drop(driver.await) });
-        return Ok(Open::Http2(sender));
+        return Ok(OpenConnection::Http2(sender));
     }
     let (sender, driver) = http1::handshake(stream).await.map_err(|error| cause(&error))?;
     tokio::spawn(async move { drop(driver.await) });
-    Ok(Open::Http1(sender))
+    Ok(OpenConnection::Http1(sender))
 }
 
-impl Open {
-    /// Asks, and reads the answer. The connection can be used again if it is returned, too.
+impl OpenConnection {
+    /// Sends a request and reads the answer. The connection is returned if it can be reused.
     async fn ask(
         self,
         request: Request<Full<Bytes>>,
         bytes_max: usize,
-    ) -> Result<(Answer, Option<Open>), String> {
+    ) -> Result<(Answer, Option<OpenConnection>), String> {
         let (response, connection) = match self {
-            Open::Http1(mut sender) => {
+            OpenConnection::Http1(mut sender) => {
                 sender.ready().await.map_err(|error| cause(&error))?;
                 let response = sender.send_request(request).await.map_err(|error| cause(&error))?;
-                (response, Open::Http1(sender))
+                (response, OpenConnection::Http1(sender))
             }
-            Open::Http2(mut sender) => {
+            OpenConnection::Http2(mut sender) => {
                 sender.ready().await.map_err(|error| cause(&error))?;
                 let response = sender.send_request(request).await.map_err(|error| cause(&error))?;
-                (response, Open::Http2(sender))
+                (response, OpenConnection::Http2(sender))
             }
         };
         let answer = read(response, bytes_max).await?;
@@ -172,7 +172,7 @@ async fn read(response: Response<Incoming>, bytes_max: usize) -> Result<Answer, 
     Ok(answer)
 }
 
-/// An error with what has caused it.
+/// An error with its chain of causes.
 fn cause(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,5 +1,5 @@
-//! Asks a server over HTTP: a [`Connection`] to a [`Peer`], with TLS or without, for one request at a time; or a
-//! [`Server`], for who has a URL and can wait. What comes back is bounded in size and time.
+//! HTTP client with bounded answers: a [`Connection`] to a [`Peer`], with or without TLS, for one
+//! request at a time; and a blocking [`Server`] for callers with a URL.
 
 mod connection;
 mod server;

@@ -1,6 +1,7 @@
-//! Questions to a server by its URL, one after the other, for who can wait. Start at [`Server`].
+//! Blocking requests to a server given by its URL. Start at [`Server`].
 
-use crate::{Answer, Connection, Peer, Tls};
+use crate::connection::{Answer, Connection, Peer};
+use crate::tls::Tls;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{AUTHORIZATION, HOST, HeaderValue, USER_AGENT};
@@ -9,36 +10,37 @@ use std::path::Path;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
-/// A server that is asked.
+/// A server that is queried with blocking requests.
 pub struct Server {
     connection: Connection,
-    /// Waits for the connection.
+    /// Runs the connection.
     runtime: Runtime,
     authority: HeaderValue,
     authorization: Option<HeaderValue>,
-    /// Stands before each path.
+    /// Path of the URL, which precedes the path of each request.
     prefix: String,
 }
 
-/// How to ask.
+/// Settings of a [`Server`].
 #[derive(Clone, Copy, Debug)]
 pub struct Settings<'a> {
-    /// Port of a URL without one that is not of TLS.
+    /// Port for an `http` URL without one.
     pub port: u16,
-    /// Who knows this is let in.
+    /// Bearer token for authorization.
     pub token: Option<&'a str>,
-    /// Certificates of those to be trusted; else the system's.
+    /// File of trusted certificates; the system's are used without one.
     pub ca: Option<&'a Path>,
-    /// How long an answer may take.
+    /// Timeout for a complete answer.
     pub timeout: Duration,
-    /// And how large it may be.
+    /// Maximum size of a stored answer, in bytes.
     pub answer_bytes_max: usize,
 }
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Server {
-    /// The server at `http://HOST[:PORT][/PATH]` or `https://…`; nothing is sent yet. Fails in words.
+    /// Creates a client of the server at `http://HOST[:PORT][/PATH]` or `https://…`, without
+    /// connecting. Errors are described in text.
     pub fn at(url: &str, settings: &Settings<'_>) -> Result<Server, String> {
         let uri: Uri = url.parse().map_err(|error| format!("{error}"))?;
         let is_tls = match uri.scheme_str() {
@@ -82,7 +84,7 @@ impl Server {
         })
     }
 
-    /// Asks for a path, which begins with a slash and has what follows a `?`, too.
+    /// Requests a path, which begins with a slash and may include a query.
     pub fn get(&mut self, path: &str) -> Result<Answer, String> {
         let request = || {
             let mut request = Request::get(format!("{}{path}", self.prefix))

@@ -1,4 +1,4 @@
-//! TLS to a server, and which certificates are trusted. Start at [`Tls`].
+//! TLS connections to servers, and the certificates that they trust. Start at [`Tls`].
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-/// How to talk TLS to a server.
+/// TLS settings for a server.
 #[derive(Clone)]
 pub struct Tls {
     connector: TlsConnector,
@@ -24,8 +24,8 @@ impl std::fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// To a host, which has to have a certificate that one of this file has signed, or one that the system trusts. Fails
-    /// in words.
+    /// Creates settings for a host. Its certificate must be signed by one in the file `ca`, or by
+    /// one that the system trusts if there is no file. Errors are described in text.
     pub fn new(host: &str, ca: Option<&Path>, is_http2: bool) -> Result<Tls, String> {
         let name = ServerName::try_from(host.to_owned());
         let name = name.map_err(|_| format!("{host} cannot have a certificate"))?;
@@ -33,7 +33,7 @@ impl Tls {
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?;
-        let mut config = config.with_root_certificates(trusted(ca)?).with_no_client_auth();
+        let mut config = config.with_root_certificates(trusted_roots(ca)?).with_no_client_auth();
         let protocol: &[u8] = if is_http2 { b"h2" } else { b"http/1.1" };
         config.alpn_protocols = vec![protocol.to_vec()];
         Ok(Tls { connector: TlsConnector::from(Arc::new(config)), name })
@@ -45,8 +45,8 @@ impl Tls {
     }
 }
 
-/// The certificates of the file, or of the system.
-fn trusted(ca: Option<&Path>) -> Result<RootCertStore, String> {
+/// Loads the trusted certificates from the file, or from the system.
+fn trusted_roots(ca: Option<&Path>) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     let Some(file) = ca else {
         let found = rustls_native_certs::load_native_certs();

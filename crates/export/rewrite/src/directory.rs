@@ -1,28 +1,30 @@
-//! What is made on disk. Until all is well the metadata has a name that no reader looks for, so
-//! that what is unfinished is no trace; what is given up is removed.
+//! Files and directories of the written traces. Until all are complete, metadata files have a name
+//! that readers ignore, so an incomplete trace is not read as one. If writing is abandoned,
+//! everything is removed.
 
 use crate::error::Error;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// The metadata's name until the trace is complete.
+/// Name of the metadata file until the trace is complete.
 const METADATA_PARTIAL: &str = ".metadata.partial";
 
-/// Directories and files that were made and that are removed again unless [`Output::keep`] is
+/// Created directories and files. They are removed on drop, unless [`OutputDirectory::keep`] was
 /// called.
 #[derive(Debug)]
-pub(crate) struct Output {
-    /// In the order in which they were made.
+pub(crate) struct OutputDirectory {
+    /// Created directories, parents first.
     directories: Vec<PathBuf>,
     files: Vec<PathBuf>,
     traces: Vec<PathBuf>,
 }
 
-impl Output {
-    /// Takes a directory that is empty, or not there yet.
-    pub(crate) fn create(root: &Path) -> Result<Output, Error> {
-        let mut output = Output { directories: Vec::new(), files: Vec::new(), traces: Vec::new() };
+impl OutputDirectory {
+    /// Creates or opens the root directory, which must be empty.
+    pub(crate) fn create(root: &Path) -> Result<OutputDirectory, Error> {
+        let mut output =
+            OutputDirectory { directories: Vec::new(), files: Vec::new(), traces: Vec::new() };
         match fs::read_dir(root).map(|mut entries| entries.next().is_none()) {
             Ok(false) => {
                 let mut error = Error::new(root, "the directory is not empty");
@@ -50,7 +52,7 @@ impl Output {
         Ok(())
     }
 
-    /// Begins a trace in a directory below the root.
+    /// Creates a trace in a directory below the root.
     pub(crate) fn trace(&mut self, directory: &Path, metadata: &[u8]) -> Result<(), Error> {
         self.directory(directory)?;
         let path = directory.join(METADATA_PARTIAL);
@@ -68,7 +70,7 @@ impl Output {
         Ok(file)
     }
 
-    /// Adds to a file that was made before. Files are not held open: there may be thousands.
+    /// Appends to a created file. Files are not kept open, as there may be thousands.
     pub(crate) fn append(&mut self, path: &Path, bytes: &[u8]) -> Result<(), Error> {
         OpenOptions::new()
             .append(true)
@@ -77,7 +79,7 @@ impl Output {
             .map_err(|error| Error::io(path, "write", &error))
     }
 
-    /// Makes traces of what was written.
+    /// Completes the traces and keeps all files.
     pub(crate) fn keep(mut self) -> Result<(), Error> {
         for directory in &self.traces {
             let path = directory.join("metadata");
@@ -91,9 +93,9 @@ impl Output {
     }
 }
 
-impl Drop for Output {
+impl Drop for OutputDirectory {
     fn drop(&mut self) {
-        // Whatever cannot be removed is left; without metadata it is no trace.
+        // Removal errors are ignored; a directory without metadata is not a trace.
         for file in self.files.drain(..) {
             let _ = fs::remove_file(file);
         }
@@ -108,7 +110,7 @@ mod tests {
     use super::*;
     use blkkin_sys::testing::Scratch;
 
-    /// All that is below a path.
+    /// Paths of all files and directories below a path.
     fn tree(path: &Path) -> Vec<PathBuf> {
         let mut found = Vec::new();
         for entry in fs::read_dir(path).into_iter().flatten() {
@@ -120,9 +122,9 @@ mod tests {
         found
     }
 
-    /// Makes two traces, one below the other's directory.
-    fn make(root: &Path) -> Output {
-        let mut output = Output::create(root).expect("a place");
+    /// Creates two traces, one inside the directory of the other.
+    fn make(root: &Path) -> OutputDirectory {
+        let mut output = OutputDirectory::create(root).expect("a place");
         for directory in [root.join("a"), root.join("a/b")] {
             output.trace(&directory, b"metadata").expect("to begin");
             output.create_file(&directory.join("stream")).expect("to create");
@@ -141,13 +143,13 @@ mod tests {
         drop(output);
         assert_eq!(tree(&scratch.0), Vec::<PathBuf>::new());
 
-        // A directory that was there stays.
+        // A directory that existed before is kept.
         let empty = scratch.0.join("empty");
         fs::create_dir(&empty).expect("to make a folder");
         drop(make(&empty));
         assert_eq!(tree(&scratch.0), std::slice::from_ref(&empty));
 
-        // Only some of what there was could be kept.
+        // Renaming one metadata file fails, so no trace is kept.
         let output = make(&root);
         fs::create_dir(root.join("a/b/metadata")).expect("to make a folder");
         let error = output.keep().expect_err("a directory is in the way");
@@ -171,9 +173,9 @@ mod tests {
         assert_eq!(fs::read(root.join("a/metadata")).expect("a file"), b"metadata");
 
         // Nothing is overwritten.
-        let error = Output::create(&root).expect_err("it is full");
+        let error = OutputDirectory::create(&root).expect_err("it is full");
         assert_eq!(error.message, "the directory is not empty");
-        let error = Output::create(&root.join("a/stream")).expect_err("it is a file");
+        let error = OutputDirectory::create(&root.join("a/stream")).expect_err("it is a file");
         assert!(error.message.starts_with("cannot use as a directory: "), "{error}");
     }
 }

@@ -1,17 +1,17 @@
-//! What can go wrong when a trace is written.
+//! Errors of writing a trace.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why something could not be written.
+/// Error of writing a file or directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     /// The file or directory.
     pub path: PathBuf,
-    /// A lower-case fragment.
+    /// Description, a lower-case fragment.
     pub message: String,
-    /// What to do about it.
+    /// Suggested next step.
     pub hint: Option<&'static str>,
 }
 

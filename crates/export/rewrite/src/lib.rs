@@ -1,17 +1,17 @@
-//! Traces out of traces: what a reading passes on is written as trace directories again.
+//! Writes the events of a reading as trace directories: merged, cut or converted.
 //!
-//! Start at [`Rewriter`], a consumer of events. Each trace that is read becomes a trace that is
-//! written (one CTF trace cannot have two metadata), all below one directory, so that whoever
-//! opens that directory reads them merged. `directory` owns what is made on disk, `identity` names
-//! traces, `stream` cuts a stream's events into packets.
+//! Start at [`Rewriter`], a consumer of events. Each source trace becomes one written trace, as a
+//! CTF trace cannot have two metadata. All are below one directory, so a reader of that directory
+//! merges them. `directory` manages files and directories, `uuid` creates trace UUIDs, and `stream`
+//! cuts the events of a stream into packets.
 
 mod directory;
 mod error;
-mod identity;
 mod rewriter;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod uuid;
 
 pub use error::Error;
 pub use rewriter::{Form, Rewriter, Summary};

@@ -1,9 +1,9 @@
-//! The consumer: from traces that are read to traces that are written.
+//! The consumer that writes traces.
 
-use crate::directory::Output;
+use crate::directory::OutputDirectory;
 use crate::error::Error;
-use crate::identity;
-use crate::stream::StreamWriter;
+use crate::stream::{StreamId, StreamWriter};
+use crate::uuid;
 use blkkin_ctf::encode::{self, Encoder};
 use blkkin_ctf::schema::{Schema, Uuid, Version};
 use blkkin_ctf::{ctf2, metadata, tsdl};
@@ -13,37 +13,37 @@ use std::ops::ControlFlow;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-/// The version of what is written.
+/// CTF version of the written traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// That of each trace.
+    /// The version of each source trace.
     Same,
-    /// This one.
+    /// This version.
     Version(Version),
 }
 
-/// What was written.
+/// Totals of the written traces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Traces.
+    /// Number of traces.
     pub traces: u64,
-    /// Stream files.
+    /// Number of stream files.
     pub streams: u64,
-    /// Packets in them.
+    /// Number of packets.
     pub packets: u64,
-    /// Bytes of packets.
+    /// Total size of the packets, in bytes.
     pub bytes: u64,
 }
 
-/// Writes traces: the consumer of a reading, which is finished after it.
+/// Consumer that writes traces. Call [`Rewriter::finish`] after the reading.
 pub struct Rewriter {
-    output: Output,
-    /// By id of the source trace.
-    traces: HashMap<usize, TraceOut>,
-    /// By number of the source stream: index in `streams`, or that it is not written.
+    output: OutputDirectory,
+    /// Written traces, by id of the source trace.
+    traces: HashMap<usize, OutputTrace>,
+    /// Index in `streams`, by number of the source stream; `None` if it is not written (yet).
     stream_of_number: Vec<Option<usize>>,
-    /// By source trace and index of the stream in it.
-    stream_of_place: HashMap<(usize, usize), usize>,
+    /// Index in `streams`, by id of the source trace and index of the stream in it.
+    stream_of_index: HashMap<(usize, usize), usize>,
     streams: Vec<StreamWriter>,
     pub(crate) packet_size: usize,
     stop: Box<dyn Fn() -> bool + Send>,
@@ -56,23 +56,24 @@ impl std::fmt::Debug for Rewriter {
     }
 }
 
-struct TraceOut {
+struct OutputTrace {
     directory: PathBuf,
     encoder: Arc<Encoder>,
     file_names: HashSet<String>,
-    /// By index of the stream: its id. Streams without one get those by which a reader orders
-    /// them, so that events of the same time keep their order.
+    /// Stream id, by index of the stream. Streams without an id get the ones by which a reader
+    /// orders them, so events of the same time keep their order.
     instances: Vec<u64>,
 }
 
-/// Bytes of a packet after which the next one begins.
+/// Size at which a packet is completed, in bytes.
 const PACKET_SIZE: usize = 256 << 10;
-/// Bytes of packets in memory.
+/// Total size of the incomplete packets of all streams, in bytes.
 const PACKETS_SIZE: usize = 32 << 20;
 
 impl Rewriter {
-    /// Prepares to write `traces` into `root`, a directory that is empty or not there yet.
-    /// Also gives what cannot be written at all. `stop` is asked at each event.
+    /// Prepares to write `traces` into `root`, a directory that is empty or does not exist yet.
+    /// Also returns errors for traces that cannot be written at all. `stop` is polled at each
+    /// event.
     pub fn new(
         traces: &[Arc<Trace>],
         root: &Path,
@@ -81,18 +82,18 @@ impl Rewriter {
     ) -> Result<(Rewriter, Vec<Error>), Error> {
         let stream_count: usize = traces.iter().map(|trace| trace.streams.len()).sum();
         let mut rewriter = Rewriter {
-            output: Output::create(root)?,
+            output: OutputDirectory::create(root)?,
             traces: HashMap::new(),
             stream_of_number: Vec::new(),
-            stream_of_place: HashMap::new(),
+            stream_of_index: HashMap::new(),
             streams: Vec::new(),
             packet_size: (PACKETS_SIZE / stream_count.max(1)).clamp(4 << 10, PACKET_SIZE),
             stop: Box::new(stop),
             error: None,
         };
-        let mut refused = Vec::new();
+        let mut errors = Vec::new();
         let uuids: Vec<_> = traces.iter().map(|trace| trace.schema().trace.uuid).collect();
-        let uuids = identity::renewed(&uuids);
+        let uuids = uuid::renew(&uuids);
         let paths: Vec<&Path> = traces.iter().map(|trace| trace.path.as_path()).collect();
         for ((trace, directory), uuid) in traces.iter().zip(directories(&paths, root)).zip(uuids) {
             let prepared = prepare(trace, form, uuid);
@@ -100,22 +101,21 @@ impl Rewriter {
             match prepared {
                 Ok((encoder, metadata)) => {
                     rewriter.output.trace(&directory, &metadata)?;
-                    let trace_out = TraceOut {
+                    let output_trace = OutputTrace {
                         directory,
                         encoder: Arc::new(encoder),
                         file_names: HashSet::from(["metadata".to_owned(), "index".to_owned()]),
                         instances: instances(trace),
                     };
-                    rewriter.traces.insert(trace.id, trace_out);
+                    rewriter.traces.insert(trace.id, output_trace);
                 }
-                Err(error) => refused.push(error),
+                Err(error) => errors.push(error),
             }
         }
-        Ok((rewriter, refused))
+        Ok((rewriter, errors))
     }
 
-    /// Ends all packets and makes traces of what was written. After an error all of it is
-    /// removed.
+    /// Completes all packets and traces. After an error, everything written is removed.
     pub fn finish(mut self) -> Result<Summary, Error> {
         if let Some(error) = self.error.take() {
             return Err(error);
@@ -133,15 +133,14 @@ impl Rewriter {
 
     fn stream(&mut self, trace: &Trace, stream: &Stream) -> Option<usize> {
         let index = trace.streams.iter().position(|other| std::ptr::eq(other, stream))?;
-        if let Some(&number) = self.stream_of_place.get(&(trace.id, index)) {
+        if let Some(&number) = self.stream_of_index.get(&(trace.id, index)) {
             return Some(number);
         }
         let out = self.traces.get_mut(&trace.id)?;
-        let class = stream.class;
         let instance = out.instances[index];
         let base = Path::new(&stream.name).file_name().and_then(|name| name.to_str());
         let base = match base.filter(|name| !name.starts_with(['.', '<'])) {
-            Some(name) if !trace_is_shared(trace, stream) => name.to_owned(),
+            Some(name) if !shares_file(trace, stream) => name.to_owned(),
             _ => format!("stream{}_{instance}", stream.class_id),
         };
         let mut name = base.clone();
@@ -153,9 +152,9 @@ impl Rewriter {
         let path = out.directory.join(name);
         let encoder = out.encoder.clone();
         let number = self.streams.len();
-        let place = (class, instance);
-        self.streams.push(StreamWriter::new(path, encoder, place, self.packet_size));
-        self.stream_of_place.insert((trace.id, index), number);
+        let id = StreamId { class: stream.class, instance };
+        self.streams.push(StreamWriter::new(path, encoder, id, self.packet_size));
+        self.stream_of_index.insert((trace.id, index), number);
         Some(number)
     }
 
@@ -170,7 +169,7 @@ impl Rewriter {
         Some(stream)
     }
 
-    fn goes_on(&self) -> ControlFlow<()> {
+    fn control_flow(&self) -> ControlFlow<()> {
         match self.error.is_some() || (self.stop)() {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
@@ -187,7 +186,7 @@ impl Consumer for Rewriter {
         {
             self.error = Some(error);
         }
-        self.goes_on()
+        self.control_flow()
     }
 
     fn loss(&mut self, trace: &Trace, stream: &Stream, loss: &Loss) -> ControlFlow<()> {
@@ -196,11 +195,11 @@ impl Consumer for Rewriter {
         {
             self.error = Some(error);
         }
-        self.goes_on()
+        self.control_flow()
     }
 }
 
-/// By index of the stream: an id of its own within its class.
+/// Stream ids, by index of the stream; each is unique within its class.
 fn instances(trace: &Trace) -> Vec<u64> {
     let ids = trace.stream_ids();
     let mut taken: HashSet<(u64, u64)> = ids.iter().copied().collect();
@@ -208,7 +207,7 @@ fn instances(trace: &Trace) -> Vec<u64> {
     let mut next = 0;
     let unique = |(class, id)| match seen.insert((class, id)) {
         true => id,
-        // Several files name one stream, and nothing puts them in order.
+        // Several files contain one stream, in an unknown order.
         false => {
             while !taken.insert((class, next)) {
                 next += 1;
@@ -219,12 +218,12 @@ fn instances(trace: &Trace) -> Vec<u64> {
     ids.into_iter().map(unique).collect()
 }
 
-/// Whether other streams of the trace have the same file.
-fn trace_is_shared(trace: &Trace, stream: &Stream) -> bool {
+/// True if other streams of the trace are in the same file.
+fn shares_file(trace: &Trace, stream: &Stream) -> bool {
     trace.streams.iter().filter(|other| other.name == stream.name).count() > 1
 }
 
-/// The encoder and the metadata file for a trace.
+/// Creates the encoder and the metadata file for a trace.
 fn prepare(trace: &Trace, form: Form, uuid: Option<Uuid>) -> Result<(Encoder, Vec<u8>), String> {
     let version = match form {
         Form::Same => trace.schema().version,
@@ -252,24 +251,28 @@ fn metadata_file(schema: &Schema, version: Version) -> Result<Vec<u8>, String> {
     })
 }
 
-/// A directory for each trace of these paths: the root for a single one, else below it what is left
-/// of the path after the part that all have in common. None is within another one: babeltrace2
-/// does not look into traces for more of them.
+/// Returns a directory for each trace: the root for a single one, else the part of its path that
+/// differs from the common prefix. No directory is inside another one, because babeltrace2 does not
+/// search for traces inside traces.
 fn directories(paths: &[&Path], root: &Path) -> Vec<PathBuf> {
     if let [_] = paths {
         return vec![root.to_owned()];
     }
-    let ways: Vec<Vec<String>> = paths.iter().map(|path| way(path)).collect();
-    let first = ways.first().cloned().unwrap_or_default();
+    let component_lists: Vec<Vec<String>> =
+        paths.iter().map(|path| path_components(path)).collect();
+    let first = component_lists.first().cloned().unwrap_or_default();
     let common = (0..first.len())
-        .take_while(|&index| ways.iter().all(|way| way.get(index) == first.get(index)))
+        .take_while(|&index| {
+            component_lists.iter().all(|components| components.get(index) == first.get(index))
+        })
         .count();
     let mut taken: HashSet<PathBuf> = HashSet::new();
-    let mut made = Vec::with_capacity(ways.len());
-    for way in &ways {
-        let mut below: PathBuf = way[common..].iter().collect();
-        let holds = |other: &Vec<String>| other.len() > way.len() && other.starts_with(way);
-        if way.len() == common || ways.iter().any(holds) {
+    let mut made = Vec::with_capacity(component_lists.len());
+    for components in &component_lists {
+        let mut below: PathBuf = components[common..].iter().collect();
+        let holds =
+            |other: &Vec<String>| other.len() > components.len() && other.starts_with(components);
+        if components.len() == common || component_lists.iter().any(holds) {
             below.push("trace");
         }
         let mut unique = below.clone();
@@ -285,8 +288,8 @@ fn directories(paths: &[&Path], root: &Path) -> Vec<PathBuf> {
     made
 }
 
-/// The names of a path, from the root if it can be found.
-fn way(path: &Path) -> Vec<String> {
+/// Components of a path, made absolute if it exists.
+fn path_components(path: &Path) -> Vec<String> {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let name = |component: Component<'_>| match component {
         Component::Normal(name) => Some(name.to_string_lossy().replace(['<', '>'], "")),
@@ -314,7 +317,7 @@ mod tests {
         check(&["/same", "/same", "/same"], &["trace", "trace_2", "trace_3"]);
         check(&["/a/same", "/b", "/a/same"], &["a/same", "b", "a/same_2"]);
         check(&["<stdin>", "/a"], &["stdin", "a"]);
-        // None within another one.
+        // No directory is inside another one.
         check(&["/a", "/a/b", "/a/b/c"], &["trace", "b/trace", "b/c"]);
         check(&["/a/trace", "/a"], &["trace", "trace_2"]);
         check(&["/x/a", "/x/ab", "/x/a/c"], &["a/trace", "ab", "a/c"]);

@@ -1,37 +1,46 @@
-//! One stream's events, cut into packets.
+//! Splits the events of one stream into packets.
 //!
-//! A reader finds losses between packets: events by a counter that every packet repeats, packets
-//! by their numbers; and it tells that they happened between the end of the packet before and the
-//! end (of packets: the begin) of the one after. So that the written trace tells the same, a
-//! packet ends where a loss begins, and the next one goes on at least until where it ends.
+//! A reader detects losses between packets: lost events by a counter in each packet, lost packets
+//! by their sequence numbers. It places lost events between the ends of the packets before and
+//! after the loss, and lost packets between the end of the packet before and the begin of the
+//! packet after it. So that the written trace has the same losses, a packet ends where a loss
+//! begins, and the next packet ends no earlier than the loss.
 
-use crate::directory::Output;
+use crate::directory::OutputDirectory;
 use crate::error::Error;
 use blkkin_ctf::encode::{EncodeError, Encoder, Head, PacketEnd, PacketWriter};
 use blkkin_reader::{Event, Loss, LossKind};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A packet waits no longer for a loss to end.
-const HELD_SIZE_MAX: usize = 64 << 20;
+/// Size at which a packet is completed, even if it has a forced end.
+const FORCED_END_SIZE_MAX: usize = 64 << 20;
 
-/// A stream that is written.
+/// Identity of a stream in its trace.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StreamId {
+    /// Index of the stream class.
+    pub(crate) class: usize,
+    /// Stream id, unique within the class.
+    pub(crate) instance: u64,
+}
+
+/// Writer of one stream.
 #[derive(Debug)]
 pub(crate) struct StreamWriter {
     path: PathBuf,
     is_created: bool,
     encoder: Arc<Encoder>,
-    class: usize,
-    instance: u64,
+    id: StreamId,
     writer: PacketWriter,
-    /// The header and context of the source's packet.
+    /// Header and context of the source packet.
     head: Option<Head>,
     source_packet: Option<u64>,
-    /// The packet that grows.
-    open: Option<Open>,
-    /// A packet that has to follow, with or without events.
-    pending: Option<Pending>,
-    /// Where the last packet ended.
+    /// The incomplete packet.
+    open: Option<OpenPacket>,
+    /// A packet that must be written next, even without events.
+    pending: Option<PendingPacket>,
+    /// End of the last packet.
     end: Option<u64>,
     seq: u64,
     discarded: u64,
@@ -41,27 +50,27 @@ pub(crate) struct StreamWriter {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Open {
+struct OpenPacket {
     begin: u64,
-    /// Time of the latest event.
+    /// Time of the last event.
     last: u64,
-    /// It must end here.
-    hold: Option<u64>,
+    /// Time at which the packet must end: the end of a loss.
+    forced_end: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Pending {
-    /// Where the loss before it began.
+struct PendingPacket {
+    /// Begin of the loss before the packet.
     from: Option<u64>,
     begin: u64,
-    hold: Option<u64>,
+    forced_end: Option<u64>,
 }
 
 impl StreamWriter {
     pub(crate) fn new(
         path: PathBuf,
         encoder: Arc<Encoder>,
-        (class, instance): (usize, u64),
+        id: StreamId,
         packet_size: usize,
     ) -> StreamWriter {
         StreamWriter {
@@ -69,8 +78,7 @@ impl StreamWriter {
             is_created: false,
             writer: PacketWriter::new(encoder.clone()),
             encoder,
-            class,
-            instance,
+            id,
             head: None,
             source_packet: None,
             open: None,
@@ -88,38 +96,43 @@ impl StreamWriter {
     #[inline]
     pub(crate) fn event(
         &mut self,
-        output: &mut Output,
+        output: &mut OutputDirectory,
         event: &mut Event<'_>,
     ) -> Result<(), Error> {
         if self.source_packet != Some(event.packet_number()) {
-            self.context(output, event)?;
+            self.start_source_packet(output, event)?;
         }
         let time = event.cycles();
         match &mut self.open {
-            Some(open) if open.hold.is_none_or(|hold| time <= hold) => {
+            Some(open) if open.forced_end.is_none_or(|forced_end| time <= forced_end) => {
                 open.last = open.last.max(time);
             }
-            _ => self.make_room(output, time)?,
+            _ => self.open_packet_at(output, time)?,
         }
         let class = event.class_index();
         let done = self.writer.event(class, time, |writer| event.visit(writer));
         done.map_err(|error| self.error(&error))?;
-        let held = self.open.is_some_and(|open| open.hold.is_some());
-        if self.writer.size() >= if held { HELD_SIZE_MAX } else { self.packet_size } {
-            // A loss that takes so long ends early.
+        let has_forced_end = self.open.is_some_and(|open| open.forced_end.is_some());
+        if self.writer.size() >= if has_forced_end { FORCED_END_SIZE_MAX } else { self.packet_size }
+        {
+            // A packet of this size is completed before the loss ends.
             if let Some(open) = &mut self.open {
-                open.hold = None;
+                open.forced_end = None;
             }
             self.close(output, 0)?;
         }
         Ok(())
     }
 
-    /// The source's packet is another one: its context may be, too.
+    /// Starts another source packet, whose context may differ.
     #[cold]
-    fn context(&mut self, output: &mut Output, event: &mut Event<'_>) -> Result<(), Error> {
+    fn start_source_packet(
+        &mut self,
+        output: &mut OutputDirectory,
+        event: &mut Event<'_>,
+    ) -> Result<(), Error> {
         self.source_packet = Some(event.packet_number());
-        let head = self.encoder.head(self.class, self.instance, |writer| {
+        let head = self.encoder.head(self.id.class, self.id.instance, |writer| {
             event.visit_packet_context(writer);
         });
         if self.head.as_ref() != Some(&head) {
@@ -129,35 +142,36 @@ impl StreamWriter {
         Ok(())
     }
 
-    /// Sees to it that a packet is open that may hold an event of that time.
+    /// Opens a packet that may contain an event at `time`.
     #[cold]
-    fn make_room(&mut self, output: &mut Output, time: u64) -> Result<(), Error> {
+    fn open_packet_at(&mut self, output: &mut OutputDirectory, time: u64) -> Result<(), Error> {
         self.close(output, 0)?;
-        if let Some(Pending { hold: Some(hold), .. }) = self.pending
-            && hold < time
+        if let Some(PendingPacket { forced_end: Some(forced_end), .. }) = self.pending
+            && forced_end < time
         {
             self.write_pending(output)?;
         }
-        let (begin, hold) = match self.pending.take() {
-            Some(pending) => (pending.begin.min(time), pending.hold),
+        let (begin, forced_end) = match self.pending.take() {
+            Some(pending) => (pending.begin.min(time), pending.forced_end),
             None => (time, None),
         };
-        self.open(begin, time, hold);
+        self.open(begin, time, forced_end);
         Ok(())
     }
 
-    fn open(&mut self, begin: u64, last: u64, hold: Option<u64>) {
-        let head =
-            self.head.get_or_insert_with(|| self.encoder.head_blank(self.class, self.instance));
+    fn open(&mut self, begin: u64, last: u64, forced_end: Option<u64>) {
+        let head = self
+            .head
+            .get_or_insert_with(|| self.encoder.head_blank(self.id.class, self.id.instance));
         self.writer.begin(head, begin);
-        self.open = Some(Open { begin, last, hold });
+        self.open = Some(OpenPacket { begin, last, forced_end });
     }
 
-    /// Ends the open packet, if there is one, at its last event or where it has to end, and not
-    /// before `end`.
-    fn close(&mut self, output: &mut Output, end: u64) -> Result<(), Error> {
+    /// Completes the open packet, if any. It ends at its last event, at its forced end or at `end`,
+    /// whichever is latest.
+    fn close(&mut self, output: &mut OutputDirectory, end: u64) -> Result<(), Error> {
         let Some(open) = self.open.take() else { return Ok(()) };
-        let end = open.hold.unwrap_or(end).max(open.last).max(open.begin);
+        let end = open.forced_end.unwrap_or(end).max(open.last).max(open.begin);
         let (seq, discarded) = (self.seq, self.discarded);
         let packet = PacketEnd { begin: open.begin, end, seq, discarded };
         let bytes = match self.writer.finish(packet) {
@@ -176,51 +190,54 @@ impl StreamWriter {
         Ok(())
     }
 
-    fn write_pending(&mut self, output: &mut Output) -> Result<(), Error> {
+    fn write_pending(&mut self, output: &mut OutputDirectory) -> Result<(), Error> {
         if let Some(pending) = self.pending.take() {
-            let end = pending.hold.unwrap_or(pending.begin);
+            let end = pending.forced_end.unwrap_or(pending.begin);
             self.open(pending.begin, pending.begin, Some(end));
             self.close(output, end)?;
         }
         Ok(())
     }
 
-    /// Something was lost between what came before and what comes next.
-    pub(crate) fn loss(&mut self, output: &mut Output, loss: &Loss) -> Result<(), Error> {
+    /// Adds a loss after the events so far.
+    pub(crate) fn loss(&mut self, output: &mut OutputDirectory, loss: &Loss) -> Result<(), Error> {
         let cycles = |time: Option<(i64, u64)>| time.map(|(_, cycles)| cycles);
         let (from, to) = (cycles(loss.from), cycles(loss.to));
-        // Of one packet come both kinds, one after the other.
+        // Losses of events and of packets between the same two packets are reported separately.
         if self.pending.is_none_or(|pending| pending.from != from) {
             self.close(output, from.unwrap_or(0))?;
             self.write_pending(output)?;
             let begin = from.or(self.end).unwrap_or(0);
             if loss.count.is_some() && self.end != Some(begin) {
-                // The loss is told as from the end of a packet, so there must be one.
+                // A reader counts the loss from the end of a packet, so there must be a packet with
+                // this end.
                 self.open(begin, begin, None);
                 self.close(output, begin)?;
             }
-            self.pending = Some(Pending { from, begin, hold: None });
+            self.pending = Some(PendingPacket { from, begin, forced_end: None });
         }
-        let pending = self.pending.get_or_insert(Pending { from, begin: 0, hold: None });
+        let pending =
+            self.pending.get_or_insert(PendingPacket { from, begin: 0, forced_end: None });
         match loss.kind {
             LossKind::Events => {
                 self.discarded = match loss.count {
                     Some(count) => self.discarded.wrapping_add(count),
                     None => self.discarded.max(1),
                 };
-                pending.hold = to.map(|to| to.max(pending.begin));
+                pending.forced_end = to.map(|to| to.max(pending.begin));
             }
             LossKind::Packets => {
                 self.seq = self.seq.wrapping_add(loss.count.unwrap_or(1));
                 pending.begin = to.unwrap_or(pending.begin);
-                pending.hold = pending.hold.map(|hold| hold.max(pending.begin));
+                pending.forced_end =
+                    pending.forced_end.map(|forced_end| forced_end.max(pending.begin));
             }
         }
         Ok(())
     }
 
-    /// Writes what is left.
-    pub(crate) fn finish(&mut self, output: &mut Output) -> Result<(), Error> {
+    /// Writes the remaining packets.
+    pub(crate) fn finish(&mut self, output: &mut OutputDirectory) -> Result<(), Error> {
         self.close(output, 0)?;
         self.write_pending(output)
     }

@@ -1,4 +1,4 @@
-//! Packets that are read, and the packets that are written of them.
+//! Packets read, and the packets written from them.
 
 use crate::{Form, Rewriter, Summary};
 use blkkin_ctf::schema::Version;
@@ -23,8 +23,8 @@ stream {
 event { name = e; fields := struct { u32 x; }; };
 ";
 
-/// A packet: from when to when, its number, the events lost so far, its processor, and the times
-/// of its events.
+/// A packet: begin, end, sequence number, number of events lost so far, CPU, and the times of its
+/// events.
 type Packet<'e> = (u64, u64, u64, u64, u32, &'e [u64]);
 
 fn bytes(instance: u64, (begin, end, seq, lost, cpu, events): Packet<'_>) -> Vec<u8> {
@@ -41,7 +41,7 @@ fn bytes(instance: u64, (begin, end, seq, lost, cpu, events): Packet<'_>) -> Vec
     bytes
 }
 
-/// Writes a trace with files of the packets of one stream each.
+/// Writes a trace in which each file has the packets of one stream.
 pub(crate) fn trace(path: &Path, streams: &[(&str, u64, &[Packet<'_>])]) {
     fs::create_dir_all(path).expect("to make a folder");
     fs::write(path.join("metadata"), METADATA).expect("to write");
@@ -51,7 +51,7 @@ pub(crate) fn trace(path: &Path, streams: &[(&str, u64, &[Packet<'_>])]) {
     }
 }
 
-/// Writes what `from` holds to `to`, in packets of about `packet_size` bytes.
+/// Rewrites the trace `from` as `to`, in packets of about `packet_size` bytes.
 fn rewrite(from: &Path, to: &Path, form: Form, packet_size: usize) -> Summary {
     let opened = blkkin_reader::open(&[Source::Path(from.to_owned())]);
     assert!(opened.problems.is_empty(), "{:?}", opened.problems);
@@ -64,7 +64,7 @@ fn rewrite(from: &Path, to: &Path, form: Form, packet_size: usize) -> Summary {
     rewriter.finish().expect("to write")
 }
 
-/// What a trace holds: packets as tuples, with the stream's id before.
+/// Packets of a trace as tuples, with the stream id first.
 #[derive(Default)]
 struct Packets(Vec<(u64, u64, u64, u64, u64, Vec<u64>)>);
 
@@ -91,7 +91,7 @@ fn packets(path: &Path) -> Vec<(u64, u64, u64, u64, u64, Vec<u64>)> {
     packets.into_iter().flat_map(|packets| packets.0).collect()
 }
 
-/// The packets that are written of a stream's packets, in each form. Processors are not looked at.
+/// Checks the packets written from a stream's packets, in each version. CPUs are not compared.
 #[track_caller]
 fn check(packet_size: usize, read: &[Packet<'_>], written: &[Packet<'_>]) {
     for form in [Form::Same, Form::Version(Version::Ctf1), Form::Version(Version::Ctf2)] {
@@ -117,19 +117,19 @@ const LARGE: usize = 1 << 20;
 
 #[test]
 fn packets_are_joined_and_cut() {
-    // What follows without a loss becomes one packet, from the first event to the last one.
+    // Packets without a loss in between become one packet, from the first event to the last.
     check(
         LARGE,
         &[(0, 20, 0, 0, 1, &[5, 10]), (20, 30, 1, 0, 1, &[]), (30, 50, 2, 0, 1, &[30, 49])],
         &[(5, 49, 0, 0, 1, &[5, 10, 30, 49])],
     );
-    // Another context begins another packet.
+    // A different context begins a new packet.
     check(
         LARGE,
         &[(0, 20, 0, 0, 1, &[5, 10]), (20, 30, 1, 0, 2, &[25]), (30, 50, 2, 0, 1, &[30])],
         &[(5, 10, 0, 0, 1, &[5, 10]), (25, 25, 1, 0, 2, &[25]), (30, 30, 2, 0, 1, &[30])],
     );
-    // So does size; the least is an event.
+    // So does the size limit; the minimum is one event per packet.
     check(
         1,
         &[(0, 20, 0, 0, 1, &[5, 10, 10, 15])],
@@ -144,32 +144,32 @@ fn packets_are_joined_and_cut() {
 
 #[test]
 fn losses_are_between_packets() {
-    // Events that were lost until 40: the packet before ends where the loss begins, the one after
-    // where it ends.
+    // Events lost until 40: the packet before ends where the loss begins, the packet after where it
+    // ends.
     check(
         LARGE,
         &[(0, 20, 0, 0, 1, &[5]), (20, 40, 1, 3, 1, &[25]), (40, 50, 2, 3, 1, &[45])],
         &[(5, 20, 0, 0, 1, &[5]), (20, 40, 1, 3, 1, &[25]), (45, 45, 2, 3, 1, &[45])],
     );
-    // Packets that were lost until 30.
+    // Packets lost until 30.
     check(
         LARGE,
         &[(0, 20, 4, 0, 1, &[5]), (30, 40, 7, 0, 1, &[35]), (40, 50, 8, 0, 1, &[45])],
         &[(5, 20, 0, 0, 1, &[5]), (30, 45, 3, 0, 1, &[35, 45])],
     );
-    // Both, and one loss after the other.
+    // Both kinds, and consecutive losses.
     check(
         LARGE,
         &[(0, 20, 0, 1, 1, &[5]), (30, 40, 3, 4, 1, &[35]), (40, 50, 4, 5, 1, &[45])],
         &[(0, 20, 0, 1, 1, &[5]), (30, 40, 3, 4, 1, &[35]), (40, 50, 4, 5, 1, &[45])],
     );
-    // Where there are no events, there are packets all the same.
+    // Packets without events are written, too.
     check(
         LARGE,
         &[(0, 20, 0, 0, 1, &[]), (20, 40, 1, 3, 1, &[]), (50, 60, 4, 3, 1, &[])],
         &[(20, 20, 0, 0, 1, &[]), (20, 40, 1, 3, 1, &[]), (50, 50, 4, 3, 1, &[])],
     );
-    // A packet that is cut counts what was lost before all its parts only once.
+    // A split packet counts the losses before it only once.
     check(
         1,
         &[(0, 20, 0, 0, 1, &[5]), (20, 40, 1, 3, 1, &[25, 30]), (40, 50, 2, 4, 1, &[45])],
@@ -182,7 +182,7 @@ fn losses_are_between_packets() {
     );
 }
 
-/// Files keep their names, where these are free.
+/// Files keep their names, if these are unused.
 #[test]
 fn streams_have_names_and_ids() {
     let scratch = Scratch::new("rewrite");
@@ -201,7 +201,7 @@ fn streams_have_names_and_ids() {
     assert_eq!(ids, [0, 1, 2]);
 }
 
-/// Whoever asks for an end gets what was read until then, and whoever does not finish gets nothing.
+/// A stopped reading writes the events so far; without `finish` nothing is kept.
 #[test]
 fn an_end_may_come_early() {
     let scratch = Scratch::new("rewrite");

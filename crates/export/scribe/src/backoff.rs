@@ -1,8 +1,8 @@
-//! When to try again: later each time, up to a limit, and never at the same moment as others who failed with us.
+//! Exponential backoff with jitter, so that clients that failed together do not retry together.
 
 use std::time::Duration;
 
-/// How long to wait before the next try.
+/// Delay before the next retry.
 #[derive(Clone, Debug)]
 pub struct Backoff {
     first: Duration,
@@ -11,12 +11,13 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Begins with about `first`, and doubles up to `longest`.
+    /// Creates a backoff that starts with about `first` and doubles up to `longest`.
     pub fn new(first: Duration, longest: Duration) -> Backoff {
         Backoff { first, longest, next: first }
     }
 
-    /// Something failed: how long to wait. Between half of what it is the turn of, and all.
+    /// Notes a failure and returns the delay before the next retry: between half of the current
+    /// delay and all of it.
     pub fn failed(&mut self) -> Duration {
         let turn = self.next.min(self.longest);
         self.next = turn.saturating_mul(2).min(self.longest);
@@ -24,7 +25,7 @@ impl Backoff {
         turn / 2 + turn.mul_f64(random as f64 / u64::MAX as f64 / 2.0)
     }
 
-    /// Something succeeded: the next failure is the first.
+    /// Notes a success, which resets the delay.
     pub fn succeeded(&mut self) {
         self.next = self.first;
     }

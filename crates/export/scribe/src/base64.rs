@@ -1,5 +1,6 @@
-//! Base64 as senders of spans write it: with line breaks, blanks and other characters that mean nothing, with padding
-//! or without. What `base64` (the crate) decodes at once, it does; only what has something else in it is cleaned.
+//! Lenient base64 decoder for spans from real senders: with line breaks, blanks and other
+//! characters, with or without padding. The `base64` crate decodes clean text directly; other text
+//! is cleaned first.
 
 use ::base64::Engine;
 use ::base64::alphabet::STANDARD;
@@ -13,7 +14,7 @@ const ENGINE: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// Six bits are left over at the end, or something stands behind the padding.
+/// Error: the text ends with six spare bits, or continues after its padding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Incomplete;
 
@@ -25,10 +26,10 @@ impl fmt::Display for Incomplete {
 
 impl std::error::Error for Incomplete {}
 
-/// Adds what `text` stands for to `out`. If that fails, `out` is as it was.
+/// Appends the decoded bytes to `out`, which is unchanged after an error.
 pub fn decode(text: &[u8], out: &mut Vec<u8>) -> Result<(), Incomplete> {
     let start = out.len();
-    // Lines that end like lines are frequent enough.
+    // A trailing line break is frequent.
     let text = text.trim_ascii();
     if ENGINE.decode_vec(text, out).is_ok() {
         return Ok(());
@@ -41,12 +42,12 @@ pub fn decode(text: &[u8], out: &mut Vec<u8>) -> Result<(), Incomplete> {
     done
 }
 
-/// Adds `bytes` to `out` in one line, with padding.
+/// Appends `bytes` as one line of base64, with padding.
 pub fn encode(bytes: &[u8], out: &mut String) {
     ENGINE.encode_string(bytes, out);
 }
 
-/// Only what means something.
+/// Removes characters that are not part of the alphabet.
 fn clean(text: &[u8]) -> Result<Vec<u8>, Incomplete> {
     let means = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
     let end = text.iter().position(|byte| *byte == b'=').unwrap_or(text.len());
@@ -78,7 +79,7 @@ mod tests {
         check("aG*Vs-bG8_=", Ok("hello"));
         check("aGVsbG8= \n", Ok("hello"));
         check("aGVsbG8=\n==", Ok("hello"));
-        // Bits that are not used need not be zero.
+        // Unused bits at the end may be nonzero.
         check("aGVsbG9=", Ok("hello"));
         check("a", Err(Incomplete));
         check("aGVsb", Err(Incomplete));

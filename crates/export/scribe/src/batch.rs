@@ -1,14 +1,14 @@
-//! A `Log` that is being put together, in the bytes in which it is sent.
+//! A `Log` call under construction, in its encoded form.
 
 use crate::binary::{LIST, STRING, STRUCT, put_field, put_stop, put_text};
 use crate::entries::Entry;
 use crate::frame;
 use crate::message::{CALL, Header};
 
-/// A `Log`: entries are put behind each other as they are sent, so that sending it again costs nothing.
+/// A `Log` call. Entries are encoded as they are added, so sending it again costs nothing.
 #[derive(Clone, Debug)]
 pub struct Batch {
-    /// The frame, but for its lengths, the number, and the end.
+    /// The frame; its length, sequence number and entry count are set by `frame`.
     bytes: Vec<u8>,
     count: u32,
     payload_bytes: usize,
@@ -18,7 +18,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// An empty one, in the form that all servers read, or in the one that has a version.
+    /// Creates an empty batch, in the strict encoding or in the old one, which all servers read.
     pub fn new(is_strict: bool) -> Batch {
         let mut bytes = Vec::new();
         frame::open(&mut bytes);
@@ -44,34 +44,34 @@ impl Batch {
         self.payload_bytes += category.len() + message.len();
     }
 
-    /// Removes all entries, and keeps the memory.
+    /// Removes all entries and keeps the memory.
     pub fn clear(&mut self) {
         self.reopen();
         self.bytes.truncate(self.count_at + 4);
         (self.count, self.payload_bytes) = (0, 0);
     }
 
-    /// How many entries there are.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.count as usize
     }
 
-    /// Whether there are none.
+    /// True if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// The bytes of all categories and messages.
+    /// Total size of all categories and messages, in bytes.
     pub fn payload_bytes(&self) -> usize {
         self.payload_bytes
     }
 
-    /// What it takes on the wire.
+    /// Size of the encoded frame, in bytes.
     pub fn frame_bytes(&self) -> usize {
         self.bytes.len() + usize::from(!self.is_closed) * END.len()
     }
 
-    /// The whole frame, with this number.
+    /// Completes the frame with this sequence number.
     pub fn frame(&mut self, sequence: i32) -> &[u8] {
         if !self.is_closed {
             self.bytes.extend_from_slice(&END);
@@ -93,7 +93,7 @@ impl Batch {
     }
 }
 
-/// The end of the arguments.
+/// End of the arguments.
 const END: [u8; 1] = [0];
 
 impl Default for Batch {

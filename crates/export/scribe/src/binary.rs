@@ -1,4 +1,4 @@
-//! Thrift's binary protocol, as far as Scribe needs it: numbers, texts, fields, and how to pass over all else.
+//! Thrift's binary protocol, as far as Scribe needs it: numbers, texts, fields, and skipping.
 
 use crate::fault::{Fault, Reason};
 
@@ -18,19 +18,20 @@ pub(crate) const MAP: u8 = 13;
 const SET: u8 = 14;
 pub(crate) const LIST: u8 = 15;
 
-/// Nobody sends values that are deeper within each other; a thread's stack is small.
+/// Maximum nesting depth of skipped values. Connection threads have small stacks, and no sender
+/// nests deeper.
 const DEPTH_MAX: usize = 32;
 
-/// A message that is read from front to back.
+/// A message during reading.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Walk<'a> {
+pub(crate) struct Input<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl<'a> Walk<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> Walk<'a> {
-        Walk { bytes, at: 0 }
+impl<'a> Input<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Input<'a> {
+        Input { bytes, at: 0 }
     }
 
     #[inline]
@@ -66,7 +67,7 @@ impl<'a> Walk<'a> {
         self.take().map(i64::from_be_bytes)
     }
 
-    /// The next field's type and number, unless the structure ends here.
+    /// Reads the next field's type and number; `None` at the end of the structure.
     #[inline]
     pub(crate) fn field(&mut self) -> Result<Option<(u8, i16)>> {
         match self.byte()? {
@@ -75,7 +76,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// How many items or bytes follow.
+    /// Reads the number of items or bytes that follow.
     #[inline]
     fn count(&mut self) -> Result<usize> {
         let start = self.at;
@@ -83,7 +84,7 @@ impl<'a> Walk<'a> {
         usize::try_from(count).map_err(|_| Reason::Negative.at(start))
     }
 
-    /// Bytes with their length before them.
+    /// Reads length-prefixed bytes.
     #[inline]
     pub(crate) fn text(&mut self) -> Result<&'a [u8]> {
         let start = self.at;
@@ -91,7 +92,7 @@ impl<'a> Walk<'a> {
         self.bytes(size, start)
     }
 
-    /// So many bytes, which something at `start` speaks of.
+    /// Reads `size` bytes. `start` is the offset of the length field, for the fault.
     #[inline]
     pub(crate) fn bytes(&mut self, size: usize, start: usize) -> Result<&'a [u8]> {
         let end = self.at.saturating_add(size);
@@ -100,54 +101,54 @@ impl<'a> Walk<'a> {
         Ok(bytes)
     }
 
-    /// A list's type and count.
+    /// Reads the item type and count of a list.
     pub(crate) fn list(&mut self) -> Result<(u8, usize)> {
         Ok((self.byte()?, self.count()?))
     }
 
-    /// A map's types and count.
+    /// Reads the types and count of a map.
     pub(crate) fn map(&mut self) -> Result<([u8; 2], usize)> {
         Ok((self.take()?, self.count()?))
     }
 
-    /// Passes over a value.
+    /// Skips a value.
     pub(crate) fn skip(&mut self, kind: u8) -> Result<()> {
-        self.skip_within(kind, DEPTH_MAX)
+        self.skip_nested(kind, DEPTH_MAX)
     }
 
-    /// Passes over values of one type.
+    /// Skips `count` values of one type.
     pub(crate) fn skip_items(&mut self, kind: u8, count: usize) -> Result<()> {
-        self.skip_items_within(kind, count, DEPTH_MAX)
+        self.skip_items_nested(kind, count, DEPTH_MAX)
     }
 
-    fn skip_within(&mut self, kind: u8, depth: usize) -> Result<()> {
+    fn skip_nested(&mut self, kind: u8, depth: usize) -> Result<()> {
         let Some(depth) = depth.checked_sub(1) else { return Err(Reason::TooDeep.at(self.at)) };
         match kind {
             STRING => self.text().map(drop),
             STRUCT => {
                 while let Some((kind, _)) = self.field()? {
-                    self.skip_within(kind, depth)?;
+                    self.skip_nested(kind, depth)?;
                 }
                 Ok(())
             }
             LIST | SET => {
                 let (kind, count) = self.list()?;
-                self.skip_items_within(kind, count, depth)
+                self.skip_items_nested(kind, count, depth)
             }
             MAP => {
                 let ([key, value], count) = self.map()?;
                 for _ in 0..count {
-                    self.skip_within(key, depth)?;
-                    self.skip_within(value, depth)?;
+                    self.skip_nested(key, depth)?;
+                    self.skip_nested(value, depth)?;
                 }
                 Ok(())
             }
-            _ => self.skip_items_within(kind, 1, depth),
+            _ => self.skip_items_nested(kind, 1, depth),
         }
     }
 
-    /// Each item has a byte at least, so a count is never believed for long.
-    fn skip_items_within(&mut self, kind: u8, count: usize, depth: usize) -> Result<()> {
+    /// Each item has at least one byte, so a false count ends at the end of the input.
+    fn skip_items_nested(&mut self, kind: u8, count: usize, depth: usize) -> Result<()> {
         let start = self.at;
         let size = match kind {
             BOOL | BYTE => 1,
@@ -155,7 +156,7 @@ impl<'a> Walk<'a> {
             I32 => 4,
             DOUBLE | I64 => 8,
             STRING | STRUCT | LIST | SET | MAP => {
-                return (0..count).try_for_each(|_| self.skip_within(kind, depth));
+                return (0..count).try_for_each(|_| self.skip_nested(kind, depth));
             }
             _ if count == 0 => 0,
             _ => return Err(Reason::Type(kind).at(start)),
@@ -173,7 +174,8 @@ pub(crate) fn put_stop(out: &mut Vec<u8>) {
     out.push(STOP);
 }
 
-/// Bytes with their length before them. What is longer than a length can say is cut; frames are never so large.
+/// Writes length-prefixed bytes. Text beyond the range of lengths is truncated; frames are never so
+/// large.
 pub(crate) fn put_text(out: &mut Vec<u8>, text: &[u8]) {
     let size = i32::try_from(text.len()).unwrap_or(i32::MAX);
     out.extend_from_slice(&size.to_be_bytes());

@@ -1,6 +1,6 @@
-//! A connection to a server: batches are sent and answered one after the other. Start at [`Client::log`].
+//! A connection to a server, with one batch in flight. Start at [`Client::log`].
 //!
-//! Every wait has its end, also if the server sends a byte now and then.
+//! Each wait has a deadline, even if the server keeps sending single bytes.
 
 use crate::batch::Batch;
 use crate::codes::{ResultCode, Status};
@@ -15,16 +15,16 @@ use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
-/// How long to wait for a server, and how large its replies may be.
+/// Timeouts and limits of a client.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
-    /// For a connection, to each of the server's addresses.
+    /// Timeout for connecting to each address of the server.
     pub connect_timeout: Duration,
-    /// For a batch to be sent, and for a whole reply to come.
+    /// Timeout for sending a batch, and for receiving a complete reply.
     pub timeout: Duration,
-    /// A reply.
+    /// Maximum size of a reply.
     pub reply_bytes_max: usize,
-    /// Whether calls have the form with a version; else the one that the first servers wrote.
+    /// Selects the strict encoding of calls, instead of the old one.
     pub is_strict: bool,
 }
 
@@ -39,19 +39,19 @@ impl Default for ClientOptions {
     }
 }
 
-/// Why a server could not be asked. But for [`ClientError::Exception`], the connection is of no use any more: what was
-/// sent may have been taken or not, and should be sent again on another one.
+/// Error of a call. After any error but [`ClientError::Exception`] the connection is unusable: the
+/// server may have accepted the batch or not, so it should be sent again on a new connection.
 #[derive(Debug)]
 pub enum ClientError {
-    /// No connection.
+    /// The connection could not be established.
     Connect(io::Error),
-    /// The connection is broken, or it took too long.
+    /// The connection broke, or a timeout expired.
     Io(io::Error),
-    /// What came is not a frame.
+    /// The received bytes are not a frame.
     Misfit(Misfit),
-    /// What came is not the reply.
+    /// The reply is malformed.
     Fault(Fault),
-    /// The server could not do it.
+    /// The server failed to execute the call.
     Exception(String),
 }
 
@@ -85,7 +85,7 @@ pub struct Client {
     stream: TcpStream,
     options: ClientOptions,
     sequence: i32,
-    /// What has come of the reply.
+    /// Received part of the reply.
     reply: Vec<u8>,
     call: Vec<u8>,
 }
@@ -93,7 +93,7 @@ pub struct Client {
 type Result<T> = std::result::Result<T, ClientError>;
 
 impl Client {
-    /// Connects to the first of the server's addresses that answers.
+    /// Connects to the first of the server's addresses that accepts the connection.
     pub fn connect(server: impl ToSocketAddrs, options: ClientOptions) -> Result<Client> {
         let mut failure = io::Error::other("the name has no address");
         for address in server.to_socket_addrs().map_err(ClientError::Connect)? {
@@ -110,14 +110,14 @@ impl Client {
         Ok(Client { stream, options, sequence: 0, reply: Vec::new(), call: Vec::new() })
     }
 
-    /// Hands over a batch, and says what the server makes of it. On [`ResultCode::TryLater`] and on errors the same
-    /// batch should be sent again.
+    /// Sends a batch and returns the server's result. After [`ResultCode::TryLater`] and errors,
+    /// the same batch should be sent again.
     pub fn log(&mut self, batch: &mut Batch) -> Result<ResultCode> {
         self.send(batch)?;
         self.receive()
     }
 
-    /// Asks whether the server would take entries now.
+    /// Asks whether the server accepts entries now.
     pub fn probe(&mut self) -> Result<ResultCode> {
         self.log(&mut Batch::new(self.options.is_strict))
     }
@@ -138,17 +138,17 @@ impl Client {
         }
     }
 
-    /// What the service is called.
+    /// Name of the service.
     pub fn name(&mut self) -> Result<String> {
         self.text("getName", &[])
     }
 
-    /// Which version it is.
+    /// Version of the service.
     pub fn version(&mut self) -> Result<String> {
         self.text("getVersion", &[])
     }
 
-    /// How it is.
+    /// Status of the service.
     pub fn status(&mut self) -> Result<Status> {
         match self.call("getStatus", &[])? {
             Answer::I32(number) => {
@@ -159,12 +159,12 @@ impl Client {
         }
     }
 
-    /// And why.
+    /// Explanation of the status.
     pub fn status_details(&mut self) -> Result<String> {
         self.text("getStatusDetails", &[])
     }
 
-    /// All counters.
+    /// All counters of the service.
     pub fn counters(&mut self) -> Result<BTreeMap<String, i64>> {
         match self.call("getCounters", &[])? {
             Answer::Numbers(numbers) => {
@@ -175,34 +175,34 @@ impl Client {
         }
     }
 
-    /// The counter of this name; 0 if there is none.
+    /// The counter with this name; 0 if there is none.
     pub fn counter(&mut self, name: &str) -> Result<i64> {
         self.i64("getCounter", &[name.as_bytes()])
     }
 
-    /// When the service was started, in seconds since 1970.
+    /// Start time of the service, in seconds since 1970.
     pub fn alive_since(&mut self) -> Result<i64> {
         self.i64("aliveSince", &[])
     }
 
-    /// The value of an option.
+    /// Value of an option.
     pub fn option(&mut self, name: &str) -> Result<String> {
         self.text("getOption", &[name.as_bytes()])
     }
 
-    /// Sets an option, which changes nothing but what [`Client::option`] says.
+    /// Sets an option, which only affects [`Client::option`].
     pub fn set_option(&mut self, name: &str, value: &str) -> Result<()> {
         self.call("setOption", &[name.as_bytes(), value.as_bytes()]).map(drop)
     }
 
-    /// Has the service read its configuration again, if it lets us.
+    /// Asks the service to reload its configuration, which it may ignore.
     pub fn reinitialize(&mut self) -> Result<()> {
-        self.tell("reinitialize")
+        self.send_one_way("reinitialize")
     }
 
-    /// Has the service end, if it lets us.
+    /// Asks the service to shut down, which it may ignore.
     pub fn shutdown(&mut self) -> Result<()> {
-        self.tell("shutdown")
+        self.send_one_way("shutdown")
     }
 
     fn text(&mut self, name: &str, arguments: &[&[u8]]) -> Result<String> {
@@ -220,15 +220,15 @@ impl Client {
     }
 
     fn call(&mut self, name: &str, arguments: &[&[u8]]) -> Result<Answer> {
-        self.put(name, CALL, arguments)?;
+        self.send_call(name, CALL, arguments)?;
         self.receive_answer(name.as_bytes())
     }
 
-    fn tell(&mut self, name: &str) -> Result<()> {
-        self.put(name, ONE_WAY, &[])
+    fn send_one_way(&mut self, name: &str) -> Result<()> {
+        self.send_call(name, ONE_WAY, &[])
     }
 
-    fn put(&mut self, name: &str, kind: u8, arguments: &[&[u8]]) -> Result<()> {
+    fn send_call(&mut self, name: &str, kind: u8, arguments: &[&[u8]]) -> Result<()> {
         self.sequence = self.sequence.wrapping_add(1);
         let (sequence, is_strict) = (self.sequence, self.options.is_strict);
         self.call.clear();
@@ -265,15 +265,15 @@ fn lossy(text: Vec<u8>) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// What is left until then; an error if nothing is.
-fn left(deadline: Instant) -> io::Result<Option<Duration>> {
+/// Time until the deadline; an error if it has passed.
+fn remaining(deadline: Instant) -> io::Result<Option<Duration>> {
     let left = deadline.saturating_duration_since(Instant::now());
     if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
 }
 
 fn read_some(stream: &mut TcpStream, to: &mut [u8], deadline: Instant) -> io::Result<usize> {
     loop {
-        stream.set_read_timeout(left(deadline)?)?;
+        stream.set_read_timeout(remaining(deadline)?)?;
         match stream.read(to) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -288,7 +288,7 @@ pub(crate) fn write_all(
     deadline: Instant,
 ) -> io::Result<()> {
     while !bytes.is_empty() {
-        stream.set_write_timeout(left(deadline)?)?;
+        stream.set_write_timeout(remaining(deadline)?)?;
         match stream.write(bytes) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(size) => bytes = bytes.get(size..).unwrap_or_default(),

@@ -1,11 +1,11 @@
-//! The numbers that have names: results of `Log`, and how a service is.
+//! Result codes of `Log`, and service status codes of fb303.
 
-/// What a server says to a batch.
+/// Result of a `Log` call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResultCode {
-    /// The server has it.
+    /// The server has accepted the batch.
     Ok,
-    /// It has nothing of it: send the same again, later.
+    /// The server has accepted nothing; the batch must be sent again later.
     TryLater,
 }
 
@@ -22,20 +22,20 @@ impl ResultCode {
     }
 }
 
-/// How a service is, in words of fb303.
+/// Service status, as defined by fb303.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// It does nothing.
+    /// The service does nothing.
     Dead,
-    /// It is not ready yet.
+    /// The service is not ready yet.
     Starting,
-    /// It does its work.
+    /// The service works normally.
     Alive,
-    /// It brings to an end what it has begun.
+    /// The service completes its current work.
     Stopping,
-    /// It has ended.
+    /// The service has stopped.
     Stopped,
-    /// It does its work, but not as it should.
+    /// The service works with problems.
     Warning,
 }
 
@@ -57,7 +57,7 @@ impl Status {
         usize::try_from(number).ok().and_then(|number| Status::ALL.get(number).copied())
     }
 
-    /// The word that control scripts print.
+    /// Name of the status, as control scripts print it.
     pub fn name(self) -> &'static str {
         match self {
             Status::Dead => "DEAD",

@@ -1,33 +1,34 @@
-//! The entries of a `Log`: read where they lie in the frame, so that hundreds of thousands a second allocate nothing.
+//! The entries of a `Log` call, decoded in place, so that hundreds of thousands a second allocate
+//! nothing.
 
-use crate::binary::{Result, STRING, STRUCT, Walk};
+use crate::binary::{Input, Result, STRING, STRUCT};
 use crate::fault::Reason;
 
-/// One message of a category. Both may be any bytes, also none.
+/// A message in a category. Both are arbitrary bytes and may be empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// What it belongs to.
+    /// Category of the message.
     pub category: &'a [u8],
-    /// What it says.
+    /// The message.
     pub message: &'a [u8],
 }
 
 impl<'a> Entry<'a> {
     #[inline]
-    fn read(walk: &mut Walk<'a>) -> Result<Entry<'a>> {
+    fn read(input: &mut Input<'a>) -> Result<Entry<'a>> {
         let mut entry = Entry::default();
-        while let Some(field) = walk.field()? {
+        while let Some(field) = input.field()? {
             match field {
-                (STRING, 1) => entry.category = walk.text()?,
-                (STRING, 2) => entry.message = walk.text()?,
-                (kind, _) => walk.skip(kind)?,
+                (STRING, 1) => entry.category = input.text()?,
+                (STRING, 2) => entry.message = input.text()?,
+                (kind, _) => input.skip(kind)?,
             }
         }
         Ok(entry)
     }
 }
 
-/// The entries of a `Log`, which have been looked through once: going through them again fails nowhere.
+/// The entries of a `Log` call. They have been validated once, so iterating cannot fail.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Entries<'a> {
     bytes: &'a [u8],
@@ -36,45 +37,45 @@ pub struct Entries<'a> {
 }
 
 impl<'a> Entries<'a> {
-    /// Reads a list, which anything may follow. One of something else than structures counts as empty.
-    pub(crate) fn read(walk: &mut Walk<'a>, count_max: usize) -> Result<Entries<'a>> {
-        let start = walk.at();
-        let (kind, count) = walk.list()?;
+    /// Reads and validates a list. A list of another type counts as empty.
+    pub(crate) fn read(input: &mut Input<'a>, count_max: usize) -> Result<Entries<'a>> {
+        let start = input.at();
+        let (kind, count) = input.list()?;
         if kind != STRUCT {
-            walk.skip_items(kind, count)?;
+            input.skip_items(kind, count)?;
             return Ok(Entries::default());
         }
         if count > count_max {
             return Err(Reason::TooMany { what: "entries", count_max }.at(start));
         }
-        let (rest, start) = (walk.rest(), walk.at());
+        let (rest, start) = (input.rest(), input.at());
         let mut payload_bytes = 0;
         for _ in 0..count {
-            let entry = Entry::read(walk)?;
+            let entry = Entry::read(input)?;
             payload_bytes += entry.category.len() + entry.message.len();
         }
-        let bytes = rest.get(..walk.at() - start).unwrap_or_default();
+        let bytes = rest.get(..input.at() - start).unwrap_or_default();
         Ok(Entries { bytes, count, payload_bytes })
     }
 
-    /// How many there are.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there are none: a question whether the server would take some.
+    /// True if there are no entries. Such a call asks whether the server accepts entries now.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// The bytes of all categories and messages.
+    /// Total size of all categories and messages, in bytes.
     pub fn payload_bytes(&self) -> usize {
         self.payload_bytes
     }
 
-    /// One after the other.
+    /// Iterates over the entries.
     pub fn iter(&self) -> Iter<'a> {
-        Iter { walk: Walk::new(self.bytes), left: self.count }
+        Iter { input: Input::new(self.bytes), left: self.count }
     }
 }
 
@@ -87,10 +88,10 @@ impl<'a> IntoIterator for &Entries<'a> {
     }
 }
 
-/// Entries, one after the other.
+/// Iterator over [`Entries`].
 #[derive(Clone, Debug)]
 pub struct Iter<'a> {
-    walk: Walk<'a>,
+    input: Input<'a>,
     left: usize,
 }
 
@@ -100,7 +101,7 @@ impl<'a> Iterator for Iter<'a> {
     #[inline]
     fn next(&mut self) -> Option<Entry<'a>> {
         self.left = self.left.checked_sub(1)?;
-        Entry::read(&mut self.walk).ok()
+        Entry::read(&mut self.input).ok()
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

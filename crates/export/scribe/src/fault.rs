@@ -1,43 +1,43 @@
-//! What is wrong with a message, and at which of its bytes.
+//! Faults in messages, with their position.
 
 use std::fmt;
 
-/// What is wrong with a message.
+/// A fault in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The byte of the frame's body.
+    /// Offset in the frame's body, in bytes.
     pub offset: usize,
-    /// What it was.
+    /// The kind of fault.
     pub reason: Reason,
 }
 
-/// What is wrong.
+/// The kind of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// There is less than a length says.
+    /// The message is shorter than a length in it.
     Ends,
-    /// A length below zero.
+    /// A length is negative.
     Negative,
-    /// Values within each other, deeper than anybody sends.
+    /// Values are nested deeper than any sender nests them.
     TooDeep,
-    /// There is no such type of a field.
+    /// The field type is unknown.
     Type(u8),
-    /// A version of the protocol that is not known.
+    /// The protocol version is unknown.
     Version(u16),
-    /// A message that is not of the kind that belongs here.
+    /// The message type is unexpected.
     Kind(u8),
-    /// More than is permitted.
+    /// A limit was exceeded.
     TooMany {
-        /// Of what.
+        /// The counted items.
         what: &'static str,
-        /// How many are permitted.
+        /// The limit.
         count_max: usize,
     },
-    /// A reply to something else than what was asked.
+    /// The reply belongs to another call.
     Foreign,
-    /// A reply without a result.
+    /// The reply has no result.
     NoResult,
-    /// A result that is none of those that there are.
+    /// The result code is unknown.
     Result(i32),
 }
 

@@ -1,34 +1,34 @@
-//! Frames: a length of four bytes, the most significant first, and so many bytes.
+//! Frames: a length of four bytes in big-endian order, then the body.
 //!
-//! [`Frames`] finds them in what has come of a connection so far. What is no frame, because something else than a
-//! client of Scribe's is at the other end, is told by its first bytes ([`Misfit`]).
+//! [`Frames`] finds frames in the bytes received so far. Peers that speak another protocol are
+//! recognized by their first bytes ([`Misfit`]).
 
 use std::fmt;
 
-/// What the length takes.
+/// Size of a frame's length field.
 pub(crate) const HEADER_BYTES: usize = 4;
 
-/// Cuts what has come into frames.
+/// Splits received bytes into frames.
 #[derive(Clone, Copy, Debug)]
 pub struct Frames {
-    /// The largest body.
+    /// Maximum size of a body.
     pub frame_bytes_max: usize,
 }
 
-/// Why bytes are no frame.
+/// Reason why bytes are not a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misfit {
-    /// It is HTTP.
+    /// The bytes are HTTP.
     Http,
-    /// It is TLS.
+    /// The bytes are TLS.
     Tls,
-    /// It is Thrift without frames.
+    /// The bytes are Thrift without frames.
     Unframed,
-    /// It is larger than permitted.
+    /// The frame exceeds the limit.
     TooLarge {
-        /// How large it says that it is.
+        /// Size in the frame's length field.
         bytes: u32,
-        /// How large it may be.
+        /// The limit.
         bytes_max: usize,
     },
 }
@@ -50,14 +50,14 @@ impl fmt::Display for Misfit {
 
 impl std::error::Error for Misfit {}
 
-/// How requests and answers of HTTP begin.
+/// First bytes of HTTP requests and responses.
 const HTTP: [&[u8; 4]; 9] =
     [b"GET ", b"POST", b"PUT ", b"HEAD", b"HTTP", b"OPTI", b"DELE", b"PATC", b"PRI "];
 
 impl Frames {
-    /// How large the first frame is with its length; `None` if that is not known yet.
+    /// Size of the first frame, including its length field; `None` if the field is incomplete.
     ///
-    /// Says what is wrong as early as it can be known.
+    /// Errors are detected as early as possible.
     pub fn size(self, bytes: &[u8]) -> Result<Option<usize>, Misfit> {
         let Some(head) = bytes.first_chunk::<HEADER_BYTES>() else { return Ok(None) };
         if HTTP.contains(&head) {
@@ -77,33 +77,34 @@ impl Frames {
         Ok(Some(HEADER_BYTES + size))
     }
 
-    /// The body of the first frame, and how many bytes it takes with its length; `None` if it is not whole yet.
+    /// Body of the first frame and size of the whole frame; `None` if it is incomplete.
     pub fn next(self, bytes: &[u8]) -> Result<Option<(&[u8], usize)>, Misfit> {
         let Some(size) = self.size(bytes)? else { return Ok(None) };
         let Some(body) = bytes.get(HEADER_BYTES..size) else { return Ok(None) };
-        // What the old form without frames begins with: the name's length and the name.
-        if !body.is_empty() && body.len() < SMALLEST_MESSAGE && body.iter().all(is_of_name) {
+        // An unframed message in the old encoding begins with the length of its name and the name.
+        if !body.is_empty() && body.len() < SMALLEST_MESSAGE && body.iter().all(is_name_byte) {
             return Err(Misfit::Unframed);
         }
         Ok(Some((body, size)))
     }
 }
 
-/// The length of a name of a byte, the name, the kind, the number, and the end of the arguments.
+/// Minimum size of a message: a name of one byte with its length, type, sequence number, and end of
+/// arguments.
 const SMALLEST_MESSAGE: usize = 4 + 1 + 1 + 4 + 1;
 
-fn is_of_name(byte: &u8) -> bool {
+fn is_name_byte(byte: &u8) -> bool {
     byte.is_ascii_alphanumeric() || *byte == b'_'
 }
 
-/// Leaves room for a frame's length, and says where.
+/// Reserves space for a frame's length and returns its offset.
 pub(crate) fn open(out: &mut Vec<u8>) -> usize {
     let start = out.len();
     out.extend_from_slice(&[0; HEADER_BYTES]);
     start
 }
 
-/// Writes the length of the frame that begins at `start` and ends here.
+/// Sets the length of the frame that begins at `start` and ends at the end of `out`.
 pub(crate) fn close(out: &mut [u8], start: usize) {
     let size = out.len().saturating_sub(start + HEADER_BYTES) as u32;
     if let Some(place) = out.get_mut(start..start + HEADER_BYTES) {

@@ -1,18 +1,21 @@
-//! Scribe's protocol, in which programs hand lines of categories to each other, and Zipkin's first senders their
-//! spans: `Log`, and what `fb303` asks of any service. Both ends of it.
+//! Scribe's protocol, both ends: the method `Log`, by which programs send messages in categories,
+//! and early Zipkin clients their spans, and the methods of the base service `fb303`.
 //!
-//! - [`Frames`] and [`Service`] are a server without sockets: frames of bytes in, replies out. [`Server`] puts them on
-//!   a port, a thread for each connection, and asks a [`Handler`].
-//! - [`Batch`] and [`Client`] are the other end; [`Sender`] tries until all has come, when [`Backoff`] says.
-//! - [`base64`] reads messages of category `zipkin` as leniently as Zipkin does.
+//! - [`Frames`] and [`Service`] are a server without sockets: frames in, replies out. [`Server`]
+//!   adds a port and a thread for each connection, and calls a [`Handler`].
+//! - [`Batch`] and [`Client`] are the client. [`Sender`] retries until all messages are delivered,
+//!   with the delays of a [`Backoff`].
+//! - [`base64`] decodes messages of category `zipkin` as leniently as Zipkin does.
 //!
-//! Bytes are hostile: [`Limits`] hold before anything is allocated, and what is wrong is a [`Fault`] with its byte.
+//! Input is untrusted: [`Limits`] are enforced before memory is allocated, and a [`Fault`] names
+//! the offending byte.
 
 mod backoff;
 pub mod base64;
 mod batch;
 mod binary;
 mod client;
+mod close_reason;
 mod codes;
 mod entries;
 mod fault;
@@ -27,6 +30,7 @@ mod service;
 pub use backoff::Backoff;
 pub use batch::Batch;
 pub use client::{Client, ClientError, ClientOptions};
+pub use close_reason::Closed;
 pub use codes::{ResultCode, Status};
 pub use entries::{Entries, Entry};
 pub use fault::{Fault, Reason};
@@ -35,8 +39,8 @@ pub use message::Header;
 pub use reply::{Answer, read_reply};
 pub use request::{Limits, Request, read_request};
 pub use sender::{GaveUp, Sender, SenderCounts, SenderOptions};
-pub use server::{Closed, Running, Server, ServerCounters, ServerOptions};
+pub use server::{Running, Server, ServerCounters, ServerOptions};
 pub use service::{Handler, Next, Service};
 
-/// Where Scribe's servers listen by custom.
+/// The customary port of Scribe servers.
 pub const PORT: u16 = 1463;

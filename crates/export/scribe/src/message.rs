@@ -1,12 +1,13 @@
-//! The head of a message: what is called, and by which number its reply is known.
+//! Message headers: the called method, and the sequence number that matches call and reply.
 //!
-//! There are two forms, told by the first bit: the strict one begins with a version, the old one with the name's
-//! length. Clients of the time write the old one, and all read the strict one, unless they were told otherwise.
+//! There are two encodings, distinguished by the first bit: the strict one begins with a version,
+//! the old one with the length of the name. Old clients write the old encoding, and all clients
+//! read the strict one unless configured otherwise.
 
-use crate::binary::{Result, Walk, put_text};
+use crate::binary::{Input, Result, put_text};
 use crate::fault::Reason;
 
-/// Kinds of messages.
+/// Message types of Thrift.
 pub(crate) const CALL: u8 = 1;
 pub(crate) const REPLY: u8 = 2;
 pub(crate) const EXCEPTION: u8 = 3;
@@ -14,33 +15,33 @@ pub(crate) const ONE_WAY: u8 = 4;
 
 const VERSION: u16 = 0x8001;
 
-/// Longer names are never echoed.
+/// Maximum length of a method name, as replies repeat it.
 const NAME_BYTES_MAX: usize = 1024;
 
-/// The head of a message.
+/// Header of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header<'a> {
-    /// What is called.
+    /// Name of the method.
     pub name: &'a [u8],
-    /// 1 for a call, 2 for a reply, 3 for an exception, 4 for a call that wants no reply.
+    /// Message type: 1 for a call, 2 for a reply, 3 for an exception, 4 for a one-way call.
     pub kind: u8,
-    /// Comes back with the reply.
+    /// Sequence number, which the reply repeats.
     pub sequence: i32,
-    /// Whether it is the form with a version.
+    /// True for the encoding with a version.
     pub is_strict: bool,
 }
 
 impl<'a> Header<'a> {
-    /// Reads one, and says where what follows begins.
+    /// Reads a header; also returns the offset of the arguments.
     pub fn read(body: &'a [u8]) -> Result<(Header<'a>, usize)> {
-        let mut walk = Walk::new(body);
-        let header = Header::walk(&mut walk)?;
-        Ok((header, walk.at()))
+        let mut input = Input::new(body);
+        let header = Header::read_from(&mut input)?;
+        Ok((header, input.at()))
     }
 
-    pub(crate) fn walk(walk: &mut Walk<'a>) -> Result<Header<'a>> {
-        let start = walk.at();
-        let first = walk.i32()?;
+    pub(crate) fn read_from(input: &mut Input<'a>) -> Result<Header<'a>> {
+        let start = input.at();
+        let first = input.i32()?;
         let is_strict = first < 0;
         let (name, kind) = match is_strict {
             true => {
@@ -48,15 +49,15 @@ impl<'a> Header<'a> {
                 if version != VERSION {
                     return Err(Reason::Version(version).at(start));
                 }
-                (walk.text()?, first as u8)
+                (input.text()?, first as u8)
             }
-            false => (walk.bytes(first as usize, start)?, walk.byte()?),
+            false => (input.bytes(first as usize, start)?, input.byte()?),
         };
         if name.len() > NAME_BYTES_MAX {
             let what = "bytes of a name";
             return Err(Reason::TooMany { what, count_max: NAME_BYTES_MAX }.at(start));
         }
-        Ok(Header { name, kind, sequence: walk.i32()?, is_strict })
+        Ok(Header { name, kind, sequence: input.i32()?, is_strict })
     }
 
     pub(crate) fn write(&self, out: &mut Vec<u8>) {

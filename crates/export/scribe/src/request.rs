@@ -1,16 +1,16 @@
-//! What clients ask: reads a call with its arguments, and writes one.
+//! Calls of clients: decoding with their arguments, and encoding.
 
-use crate::binary::{I32, LIST, Result, STRING, Walk, put_field, put_stop, put_text};
+use crate::binary::{I32, Input, LIST, Result, STRING, put_field, put_stop, put_text};
 use crate::entries::Entries;
 use crate::fault::Reason;
 use crate::message::{CALL, Header, ONE_WAY};
 
-/// How large what clients send may be.
+/// Limits on calls of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// A frame.
+    /// Maximum size of a frame's body, in bytes.
     pub frame_bytes_max: usize,
-    /// Entries of a `Log`.
+    /// Maximum number of entries in a `Log` call.
     pub entries_max: usize,
 }
 
@@ -20,72 +20,72 @@ impl Default for Limits {
     }
 }
 
-/// What a client asks.
+/// A call of a client.
 #[derive(Clone, Copy, Debug)]
 pub enum Request<'a> {
-    /// To take these.
+    /// Accept these entries.
     Log(Entries<'a>),
-    /// What the service is called.
+    /// Return the name of the service.
     Name,
-    /// Which version it is.
+    /// Return the version of the service.
     Version,
-    /// How it is.
+    /// Return the status of the service.
     Status,
-    /// And why.
+    /// Return the explanation of the status.
     StatusDetails,
-    /// All counters.
+    /// Return all counters.
     Counters,
-    /// The counter of this name.
+    /// Return the counter with this name.
     Counter(&'a [u8]),
-    /// To keep a value by a name.
+    /// Store an option: key and value.
     SetOption(&'a [u8], &'a [u8]),
-    /// The value of that name.
+    /// Return the option with this key.
     GetOption(&'a [u8]),
-    /// All of them.
+    /// Return all options.
     GetOptions,
-    /// A profile, for so many seconds.
+    /// Return a CPU profile of this many seconds.
     CpuProfile(i32),
-    /// When it was started.
+    /// Return the start time of the service.
     AliveSince,
-    /// To read its configuration again. Never answered.
+    /// Reload the configuration. There is never a reply.
     Reinitialize,
-    /// To end. Never answered.
+    /// Shut down. There is never a reply.
     Shutdown,
-    /// Something else.
+    /// An unknown method.
     Unknown,
 }
 
-/// Reads a call. A fault within its arguments still tells whose they are.
+/// Reads a call. If only the arguments are faulty, the header is returned with the fault.
 pub fn read_request<'a>(
     body: &'a [u8],
     limits: &Limits,
 ) -> Result<(Header<'a>, Result<Request<'a>>)> {
-    let mut walk = Walk::new(body);
-    let header = Header::walk(&mut walk)?;
+    let mut input = Input::new(body);
+    let header = Header::read_from(&mut input)?;
     match header.kind {
-        CALL | ONE_WAY => Ok((header, arguments(header.name, walk, limits))),
+        CALL | ONE_WAY => Ok((header, arguments(header.name, input, limits))),
         kind => Err(Reason::Kind(kind).at(0)),
     }
 }
 
-fn arguments<'a>(name: &[u8], mut walk: Walk<'a>, limits: &Limits) -> Result<Request<'a>> {
+fn arguments<'a>(name: &[u8], mut input: Input<'a>, limits: &Limits) -> Result<Request<'a>> {
     let mut texts: [&[u8]; 2] = [b""; 2];
     let (mut number, mut entries) = (0, Entries::default());
     let is_log = name == b"Log";
-    if request_named(name).is_none() {
-        // Its arguments may be anything.
+    if request_of_method(name).is_none() {
+        // Arguments of unknown methods are not validated.
         return Ok(Request::Unknown);
     }
-    while let Some((kind, id)) = walk.field()? {
+    while let Some((kind, id)) = input.field()? {
         match (kind, id) {
-            (LIST, 1) if is_log => entries = Entries::read(&mut walk, limits.entries_max)?,
-            (STRING, 1) => texts[0] = walk.text()?,
-            (STRING, 2) => texts[1] = walk.text()?,
-            (I32, 1) => number = walk.i32()?,
-            (kind, _) => walk.skip(kind)?,
+            (LIST, 1) if is_log => entries = Entries::read(&mut input, limits.entries_max)?,
+            (STRING, 1) => texts[0] = input.text()?,
+            (STRING, 2) => texts[1] = input.text()?,
+            (I32, 1) => number = input.i32()?,
+            (kind, _) => input.skip(kind)?,
         }
     }
-    Ok(match request_named(name) {
+    Ok(match request_of_method(name) {
         Some(Request::Log(_)) => Request::Log(entries),
         Some(Request::Counter(_)) => Request::Counter(texts[0]),
         Some(Request::SetOption(..)) => Request::SetOption(texts[0], texts[1]),
@@ -96,7 +96,7 @@ fn arguments<'a>(name: &[u8], mut walk: Walk<'a>, limits: &Limits) -> Result<Req
     })
 }
 
-fn request_named(name: &[u8]) -> Option<Request<'static>> {
+fn request_of_method(name: &[u8]) -> Option<Request<'static>> {
     Some(match name {
         b"Log" => Request::Log(Entries::default()),
         b"getName" => Request::Name,
@@ -116,7 +116,7 @@ fn request_named(name: &[u8]) -> Option<Request<'static>> {
     })
 }
 
-/// Adds the body of a call of fb303's, whose arguments are texts.
+/// Writes the body of an fb303 call with text arguments.
 pub(crate) fn put_call(out: &mut Vec<u8>, header: &Header<'_>, arguments: &[&[u8]]) {
     header.write(out);
     for (id, argument) in (1..).zip(arguments) {

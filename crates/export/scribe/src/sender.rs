@@ -1,4 +1,5 @@
-//! Sends many messages to a server, in batches, each until the server has it. Start at [`Sender::push`].
+//! Sends messages to a server in batches, with retries until each batch is accepted. Start at
+//! [`Sender::push`].
 
 use crate::backoff::Backoff;
 use crate::batch::Batch;
@@ -9,20 +10,20 @@ use std::fmt;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How messages are sent.
+/// Options of a [`Sender`].
 #[derive(Clone, Debug)]
 pub struct SenderOptions {
-    /// Of each connection.
+    /// Options of each connection.
     pub client: ClientOptions,
-    /// A batch is sent when it has so many bytes.
+    /// Frame size at which a batch is sent, in bytes.
     pub batch_bytes: usize,
-    /// Messages with their categories that are larger are left out.
+    /// Maximum size of a message with its category; larger ones are dropped.
     pub message_bytes_max: usize,
-    /// For how long a batch is tried.
+    /// Maximum time of retries for a batch.
     pub patience: Duration,
-    /// How long to wait after the first failure.
+    /// Delay after the first failure.
     pub retry_first: Duration,
-    /// And at most, after many.
+    /// Maximum delay after repeated failures.
     pub retry_longest: Duration,
 }
 
@@ -39,29 +40,29 @@ impl Default for SenderOptions {
     }
 }
 
-/// What became of messages.
+/// Counters of a [`Sender`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SenderCounts {
-    /// Messages that the server has.
+    /// Messages accepted by the server.
     pub messages: u64,
-    /// Their bytes.
+    /// Bytes of these messages, including categories.
     pub bytes: u64,
-    /// Batches that they came in.
+    /// Accepted batches.
     pub batches: u64,
-    /// Messages that were left out, because they were too large.
+    /// Messages dropped because of their size.
     pub too_large: u64,
-    /// How often the server wanted to be asked later.
+    /// Number of `TRY_LATER` results.
     pub tries_later: u64,
-    /// How often there was no connection, or it broke. What was sent then may have come twice.
+    /// Number of failed or broken connections. Messages in flight may have been delivered twice.
     pub broken: u64,
 }
 
-/// Why a batch was given up.
+/// A batch that could not be delivered.
 #[derive(Debug)]
 pub struct GaveUp {
-    /// How many messages it has. They may have come all the same.
+    /// Number of messages in the batch. The server may have accepted them nevertheless.
     pub messages: u64,
-    /// What the last try said.
+    /// Error of the last attempt.
     pub last: String,
 }
 
@@ -73,7 +74,7 @@ impl fmt::Display for GaveUp {
 
 impl std::error::Error for GaveUp {}
 
-/// Sends messages, in their order.
+/// Sends messages in order.
 pub struct Sender<'s> {
     server: String,
     options: SenderOptions,
@@ -81,15 +82,15 @@ pub struct Sender<'s> {
     batch: Batch,
     backoff: Backoff,
     counts: SenderCounts,
-    /// Whether somebody asks for the end.
+    /// Returns true if the sender should stop.
     stop: Box<dyn Fn() -> bool + Send + 's>,
 }
 
-/// How often somebody may ask for the end while nothing is sent.
+/// Interval at which `stop` is polled between retries.
 const TICK: Duration = Duration::from_millis(20);
 
 impl<'s> Sender<'s> {
-    /// One that sends to `host:port`, until `stop` says so.
+    /// Creates a sender to `host:port` that retries until `stop` returns true.
     pub fn new(
         server: impl Into<String>,
         options: SenderOptions,
@@ -106,7 +107,8 @@ impl<'s> Sender<'s> {
         }
     }
 
-    /// Adds a message, and sends what there is if that is enough. After an error nothing more should be sent.
+    /// Adds a message and sends the batch once it is large enough. After an error, the sender must
+    /// not be used any more.
     pub fn push(&mut self, entry: Entry<'_>) -> Result<(), GaveUp> {
         if entry.category.len() + entry.message.len() > self.options.message_bytes_max {
             self.counts.too_large += 1;
@@ -116,11 +118,11 @@ impl<'s> Sender<'s> {
         if self.batch.frame_bytes() >= self.options.batch_bytes { self.flush() } else { Ok(()) }
     }
 
-    /// Sends what there is.
+    /// Sends the current batch.
     pub fn flush(&mut self) -> Result<(), GaveUp> {
         let start = Instant::now();
         while !self.batch.is_empty() {
-            let failed = match self.try_it() {
+            let failed = match self.try_send() {
                 Ok(ResultCode::Ok) => {
                     self.backoff.succeeded();
                     self.counts.messages += self.batch.len() as u64;
@@ -148,7 +150,7 @@ impl<'s> Sender<'s> {
         Ok(())
     }
 
-    fn try_it(&mut self) -> Result<ResultCode, ClientError> {
+    fn try_send(&mut self) -> Result<ResultCode, ClientError> {
         let client = match &mut self.client {
             Some(client) => client,
             None => {
@@ -159,7 +161,7 @@ impl<'s> Sender<'s> {
         client.log(&mut self.batch)
     }
 
-    /// Waits for the next try; false if somebody asks for the end.
+    /// Waits for the next attempt; returns false if the sender should stop.
     fn wait(&mut self) -> bool {
         let until = Instant::now() + self.backoff.failed();
         loop {
@@ -174,12 +176,12 @@ impl<'s> Sender<'s> {
         }
     }
 
-    /// What became of messages so far.
+    /// The counters so far.
     pub fn counts(&self) -> SenderCounts {
         self.counts
     }
 
-    /// Messages that wait to be sent.
+    /// Number of messages that have not been sent.
     pub fn waiting(&self) -> u64 {
         self.batch.len() as u64
     }

@@ -1,69 +1,68 @@
-//! A server without sockets: the body of a frame in, the reply out. What it cannot answer itself it asks a
-//! [`Handler`].
+//! A server without sockets: frame bodies in, replies out. A [`Handler`] does the actual work.
 
 use crate::binary::{I64, STRING, put_text};
+use crate::close_reason::Closed;
 use crate::codes::{ResultCode, Status};
 use crate::entries::Entries;
 use crate::fault::Fault;
 use crate::message::Header;
-use crate::reply::{Failure, put_exception, put_i32, put_i64, put_map, put_nothing, put_string};
+use crate::reply::{Failure, put_exception, put_i32, put_i64, put_map, put_string, put_void};
 use crate::request::{Limits, Request, read_request};
-use crate::server::Closed;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Does what a server is there for. It is called by many threads at once, one for each connection, and only the
-/// connection that it is called for waits.
+/// Implements a server's work. Its methods are called concurrently by the threads of all
+/// connections, and block only their own connection.
 pub trait Handler: Send + Sync + 'static {
-    /// Takes entries, all of them or none. An empty list asks whether some would be taken.
+    /// Accepts all entries or none. An empty list asks whether the handler accepts entries now.
     ///
-    /// What it has taken it keeps, whatever happens then: the client forgets it.
+    /// Accepted entries must not be lost: the client forgets them.
     fn log(&self, entries: &Entries<'_>) -> ResultCode;
 
-    /// How it is.
+    /// Status of the service.
     fn status(&self) -> Status {
         Status::Alive
     }
 
-    /// Why it is so; nothing if all is well.
+    /// Explanation of the status; empty if all is well.
     fn status_details(&self) -> String {
         String::new()
     }
 
-    /// What it has counted.
+    /// Counters of the service.
     fn counters(&self) -> BTreeMap<String, i64> {
         BTreeMap::new()
     }
 
-    /// Somebody wants the configuration to be read again. Who may want that is for the handler to say.
+    /// A client asks to reload the configuration. The handler decides whether the client may.
     fn reinitialize(&self, _from: SocketAddr) {}
 
-    /// Somebody wants the service to end. Who may want that is for the handler to say.
+    /// A client asks to shut the service down. The handler decides whether the client may.
     fn shutdown(&self, _from: SocketAddr) {}
 
-    /// What the service is called.
+    /// Name of the service.
     fn name(&self) -> &str {
         "Scribe"
     }
 
-    /// Its version: that of the protocol's first server, by which scripts know it.
+    /// Version of the service. The default is that of the original server, which scripts expect.
     fn version(&self) -> &str {
         "2.2"
     }
 
-    /// A connection was closed because of what the other side did, or did not do.
+    /// A connection was closed because of the peer's behaviour.
     fn closed(&self, _peer: Option<SocketAddr>, _why: &Closed) {}
 }
 
-/// What to do when a request has been answered.
+/// What the connection does after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Go on with the next one.
+    /// Continue with the next request.
     Continue,
-    /// Send what was answered, and close the connection.
+    /// Send the pending replies and close the connection.
     Close(Fault),
 }
 
@@ -73,36 +72,36 @@ pub struct Service<H> {
     handler: H,
     limits: Limits,
     started_s: u64,
-    /// What `setOption` has set. It changes nothing but what `getOption` says.
+    /// Options set by `setOption`. They have no effect and are only returned by `getOption`.
     options: Mutex<BTreeMap<Vec<u8>, Vec<u8>>>,
     is_stopping: AtomicBool,
 }
 
-/// What options may take together, keys and values.
+/// Maximum size of all options, in bytes.
 const OPTIONS_BYTES_MAX: usize = 64 << 10;
 
-/// What each is counted for beside its bytes.
+/// Size of an option, in addition to its key and value.
 const OPTION_BYTES: usize = 64;
 
 impl<H: Handler> Service<H> {
-    /// One that asks `handler`.
+    /// Creates a service.
     pub fn new(handler: H, limits: Limits) -> Service<H> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let (options, is_stopping) = (Mutex::default(), AtomicBool::new(false));
         Service { handler, limits, started_s: now.as_secs(), options, is_stopping }
     }
 
-    /// Who is asked.
+    /// The handler.
     pub fn handler(&self) -> &H {
         &self.handler
     }
 
-    /// How large what clients send may be.
+    /// Limits on requests.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// Takes nothing any more.
+    /// Refuses all further entries.
     pub fn stop(&self) {
         self.is_stopping.store(true, Ordering::Release);
     }
@@ -111,53 +110,60 @@ impl<H: Handler> Service<H> {
         self.is_stopping.load(Ordering::Acquire)
     }
 
-    /// Answers what is in a frame; the reply, if one is wanted, is added to `out` as a frame.
+    /// Answers the request in a frame's body. The reply, if the call expects one, is appended to
+    /// `out` as a frame.
     pub fn answer(&self, body: &[u8], from: SocketAddr, out: &mut Vec<u8>) -> Next {
-        let (asked, request) = match read_request(body, &self.limits) {
+        let (call, request) = match read_request(body, &self.limits) {
             Ok(read) => read,
             Err(fault) => return Next::Close(fault),
         };
         match request {
             Ok(request) => {
-                self.do_it(&asked, request, from, out);
+                self.dispatch(&call, request, from, out);
                 Next::Continue
             }
             Err(fault) => {
-                if asked.kind == crate::message::CALL {
-                    put_exception(out, &asked, Failure::Protocol, &fault.to_string());
+                if call.kind == crate::message::CALL {
+                    put_exception(out, &call, Failure::Protocol, &fault.to_string());
                 }
                 Next::Close(fault)
             }
         }
     }
 
-    /// Answers a request of which only the beginning was kept, because there was no room for more. Whether that could
-    /// be done.
+    /// Refuses a `Log` call of which only the beginning is in memory. Returns false if the
+    /// beginning is not of such a call.
     pub fn refuse(&self, beginning: &[u8], out: &mut Vec<u8>) -> bool {
         match Header::read(beginning) {
-            Ok((asked, _)) if asked.name == b"Log" && asked.kind == crate::message::CALL => {
-                put_i32(out, &asked, ResultCode::TryLater.number());
+            Ok((call, _)) if call.name == b"Log" && call.kind == crate::message::CALL => {
+                put_i32(out, &call, ResultCode::TryLater.number());
                 true
             }
             _ => false,
         }
     }
 
-    fn do_it(&self, asked: &Header<'_>, request: Request<'_>, from: SocketAddr, out: &mut Vec<u8>) {
-        // These two are never answered: clients of the time say that they are calls, but do not wait.
+    fn dispatch(
+        &self,
+        call: &Header<'_>,
+        request: Request<'_>,
+        from: SocketAddr,
+        out: &mut Vec<u8>,
+    ) {
+        // These two have no reply: old clients send them as calls, but do not wait.
         match request {
             Request::Reinitialize => return self.handler.reinitialize(from),
             Request::Shutdown => return self.handler.shutdown(from),
             _ => {}
         }
         let start = out.len();
-        self.reply(asked, request, out);
-        if asked.kind != crate::message::CALL {
+        self.reply(call, request, out);
+        if call.kind != crate::message::CALL {
             out.truncate(start);
         }
     }
 
-    fn reply(&self, asked: &Header<'_>, request: Request<'_>, out: &mut Vec<u8>) {
+    fn reply(&self, call: &Header<'_>, request: Request<'_>, out: &mut Vec<u8>) {
         let handler = &self.handler;
         match request {
             Request::Log(entries) => {
@@ -165,44 +171,44 @@ impl<H: Handler> Service<H> {
                     true => ResultCode::TryLater,
                     false => handler.log(&entries),
                 };
-                put_i32(out, asked, code.number());
+                put_i32(out, call, code.number());
             }
-            Request::Name => put_string(out, asked, handler.name().as_bytes()),
-            Request::Version => put_string(out, asked, handler.version().as_bytes()),
+            Request::Name => put_string(out, call, handler.name().as_bytes()),
+            Request::Version => put_string(out, call, handler.version().as_bytes()),
             Request::Status => {
                 let status = if self.is_stopping() { Status::Stopping } else { handler.status() };
-                put_i32(out, asked, status.number());
+                put_i32(out, call, status.number());
             }
             Request::StatusDetails => {
-                put_string(out, asked, handler.status_details().as_bytes());
+                put_string(out, call, handler.status_details().as_bytes());
             }
             Request::Counters => {
-                put_map(out, asked, I64, &handler.counters(), |out, number| {
+                put_map(out, call, I64, &handler.counters(), |out, number| {
                     out.extend_from_slice(&number.to_be_bytes());
                 });
             }
             Request::Counter(key) => {
                 let counters = handler.counters();
                 let counter = std::str::from_utf8(key).ok().and_then(|key| counters.get(key));
-                put_i64(out, asked, counter.copied().unwrap_or(0));
+                put_i64(out, call, counter.copied().unwrap_or(0));
             }
             Request::SetOption(key, value) => match self.set_option(key, value) {
-                true => put_nothing(out, asked),
-                false => put_exception(out, asked, Failure::Internal, "no room for more options"),
+                true => put_void(out, call),
+                false => put_exception(out, call, Failure::Internal, "no room for more options"),
             },
             Request::GetOption(key) => {
                 let options = self.options();
-                put_string(out, asked, options.get(key).map_or(b"", Vec::as_slice));
+                put_string(out, call, options.get(key).map_or(b"", Vec::as_slice));
             }
             Request::GetOptions => {
-                put_map(out, asked, STRING, &self.options(), |out, value| put_text(out, value));
+                put_map(out, call, STRING, &self.options(), |out, value| put_text(out, value));
             }
-            Request::CpuProfile(_) => put_string(out, asked, b""),
-            Request::AliveSince => put_i64(out, asked, self.started_s as i64),
+            Request::CpuProfile(_) => put_string(out, call, b""),
+            Request::AliveSince => put_i64(out, call, self.started_s as i64),
             Request::Unknown => {
-                let name = String::from_utf8_lossy(asked.name);
+                let name = String::from_utf8_lossy(call.name);
                 let message = format!("there is no method {name}");
-                put_exception(out, asked, Failure::UnknownMethod, &message);
+                put_exception(out, call, Failure::UnknownMethod, &message);
             }
             Request::Reinitialize | Request::Shutdown => {}
         }

@@ -1,5 +1,5 @@
-//! The bytes: what real clients of 2012 and of today send, as captured; and Thrift's own library as the other side of
-//! what we read and write.
+//! Bytes on the wire: calls of real clients of 2012 and of today, as captured, and Thrift's own
+//! library as the peer for everything that this crate reads and writes.
 
 use blkkin_scribe::{
     Answer, Batch, Entries, Entry, Frames, Handler, Header, Limits, Next, Reason, Request,
@@ -28,15 +28,15 @@ fn from() -> SocketAddr {
     (Ipv4Addr::LOCALHOST, 1).into()
 }
 
-/// Keeps what it gets, and notes who wanted it to end.
+/// Stores all entries, and notes who asked it to shut down.
 #[derive(Default)]
-struct Kept {
+struct StoringHandler {
     entries: Mutex<Vec<(Vec<u8>, Vec<u8>)>>,
     told: Mutex<Vec<&'static str>>,
     is_full: bool,
 }
 
-impl Handler for Kept {
+impl Handler for StoringHandler {
     fn log(&self, entries: &Entries<'_>) -> ResultCode {
         if self.is_full {
             return ResultCode::TryLater;
@@ -67,8 +67,8 @@ impl Handler for Kept {
     }
 }
 
-/// The bytes that come back for these.
-fn answer(service: &Service<Kept>, bytes: &[u8]) -> Vec<u8> {
+/// The service's replies to these bytes.
+fn answer(service: &Service<StoringHandler>, bytes: &[u8]) -> Vec<u8> {
     let frames = Frames { frame_bytes_max: 1 << 20 };
     let (body, size) = frames.next(bytes).expect("a frame").expect("all of it");
     assert_eq!(size, bytes.len());
@@ -80,11 +80,11 @@ fn answer(service: &Service<Kept>, bytes: &[u8]) -> Vec<u8> {
 #[test]
 fn captured_batches_are_read() {
     for text in [OLD, STRICT] {
-        let service = Service::new(Kept::default(), Limits::default());
+        let service = Service::new(StoringHandler::default(), Limits::default());
         let reply = answer(&service, &hex(text));
         let kept = service.handler().entries.lock().expect("no panic").clone();
         assert_eq!(kept, [(b"zipkin".to_vec(), b"hi".to_vec())]);
-        // Strict, whatever was asked, as all clients read that.
+        // Strict, whatever the call's encoding, as all clients read that.
         let expected = "00000017 80010002 00000003 4c6f67 00000000 08 0000 00000000 00";
         assert_eq!(reply, hex(expected));
     }
@@ -101,7 +101,7 @@ fn captured_batches_are_written() {
         batch.push(entry);
         assert_eq!(batch.frame_bytes(), hex(text).len());
         assert_eq!(batch.frame(0), hex(text));
-        // Sent once more, with another number; and it can still grow.
+        // Sent again with another number; and entries can still be added.
         assert_eq!(batch.frame(0), hex(text));
         let again = batch.frame(5).to_vec();
         let (header, _) = Header::read(&again[4..]).expect("a header");
@@ -115,7 +115,7 @@ fn captured_batches_are_written() {
     }
 }
 
-/// Servers of 2012 answer in the old form, today's in the strict one.
+/// Servers of 2012 reply in the old encoding, those of today in the strict one.
 #[test]
 fn captured_replies_are_read() {
     let check = |text: &str, expected| {
@@ -136,7 +136,7 @@ fn captured_replies_are_read() {
     check(exception, Ok(Answer::Exception { message: b"no".to_vec(), kind: 6 }));
 }
 
-/// A frame with a message that Thrift's library writes.
+/// A frame with a message written by Thrift's library.
 fn written(
     name: &str,
     kind: TMessageType,
@@ -164,7 +164,7 @@ fn put(protocol: &mut dyn TOutputProtocol, id: i16, text: &[u8]) -> thrift::Resu
     protocol.write_bytes(text)
 }
 
-/// Fields that nobody knows, of each type, are passed over wherever they stand.
+/// Unknown fields of each type are skipped, wherever they are.
 fn put_unknown(protocol: &mut dyn TOutputProtocol) -> thrift::Result<()> {
     begin(protocol, TType::Bool, 20)?;
     protocol.write_bool(true)?;
@@ -190,7 +190,7 @@ fn put_unknown(protocol: &mut dyn TOutputProtocol) -> thrift::Result<()> {
 #[test]
 fn what_thrift_writes_is_read() {
     for (is_strict, kind) in [(true, TMessageType::Call), (false, TMessageType::Call)] {
-        let service = Service::new(Kept::default(), Limits::default());
+        let service = Service::new(StoringHandler::default(), Limits::default());
         let messages: [&[u8]; 4] = [b"one", b"\0\xff\xfe", b"", &[b'x'; 70_000]];
         let frame = written("Log", kind, is_strict, |protocol| {
             put_unknown(protocol)?;
@@ -213,11 +213,11 @@ fn what_thrift_writes_is_read() {
     }
 }
 
-/// A missing list, and one of something else, are empty; so are missing texts.
+/// A missing list and one of another type are empty, and so are missing texts.
 #[test]
 fn what_is_missing_is_empty() {
     let check = |expected: usize, arguments: fn(&mut dyn TOutputProtocol) -> thrift::Result<()>| {
-        let service = Service::new(Kept::default(), Limits::default());
+        let service = Service::new(StoringHandler::default(), Limits::default());
         answer(&service, &written("Log", TMessageType::Call, true, arguments));
         assert_eq!(service.handler().entries.lock().expect("no panic").len(), expected);
     };
@@ -235,7 +235,7 @@ fn what_is_missing_is_empty() {
     });
 }
 
-/// Has Thrift's library read a reply up to its result.
+/// Reads a reply up to its result with Thrift's library.
 fn reading<R>(
     reply: &[u8],
     name: &str,
@@ -255,7 +255,10 @@ fn reading<R>(
 
 #[test]
 fn thrift_reads_what_is_answered() {
-    let service = Service::new(Kept { is_full: true, ..Kept::default() }, Limits::default());
+    let service = Service::new(
+        StoringHandler { is_full: true, ..StoringHandler::default() },
+        Limits::default(),
+    );
     let ask = |name: &str, arguments: &[&[u8]]| {
         answer(
             &service,
@@ -300,18 +303,18 @@ fn thrift_reads_what_is_answered() {
     assert_eq!(options, ("k".to_owned(), "v".to_owned()));
 }
 
-/// Clients of the time say that these are calls, those of today that they are not: nobody waits for a reply.
+/// Old clients send these as calls, those of today as one-way calls; neither waits for a reply.
 #[test]
 fn what_is_one_way_is_never_answered() {
     for kind in [TMessageType::Call, TMessageType::OneWay] {
-        let service = Service::new(Kept::default(), Limits::default());
+        let service = Service::new(StoringHandler::default(), Limits::default());
         for name in ["reinitialize", "shutdown"] {
             assert!(answer(&service, &written(name, kind, true, |_| Ok(()))).is_empty());
         }
         let told = service.handler().told.lock().expect("no panic");
         assert_eq!(told[..], ["reinitialize", "shutdown"]);
     }
-    let service = Service::new(Kept::default(), Limits::default());
+    let service = Service::new(StoringHandler::default(), Limits::default());
     for name in ["getStatus", "noSuchMethod"] {
         assert!(
             answer(&service, &written(name, TMessageType::OneWay, true, |_| Ok(()))).is_empty()
@@ -329,19 +332,21 @@ fn exception(reply: &[u8]) -> (i32, String) {
     }
 }
 
-/// Finagle asks for a method that nobody has, and goes on with the connection.
+/// Finagle calls an unknown method and keeps using the connection.
 #[test]
 fn unknown_methods_are_exceptions() {
-    let service = Service::new(Kept::default(), Limits::default());
+    let service = Service::new(StoringHandler::default(), Limits::default());
     let name = "__can__finagle__trace__v3__";
     let reply = answer(&service, &written(name, TMessageType::Call, true, put_unknown));
     assert_eq!(exception(&reply), (1, format!("there is no method {name}")));
 }
 
-/// Whatever is cut from a message, and wherever: an exception that says where, and the end of the connection.
+/// A truncated message, wherever it is cut, gives an exception with the position, and ends the
+/// connection.
 #[test]
 fn bad_arguments_are_exceptions_with_their_byte() {
-    let service = Service::new(Kept::default(), Limits { entries_max: 2, ..Limits::default() });
+    let service =
+        Service::new(StoringHandler::default(), Limits { entries_max: 2, ..Limits::default() });
     let whole = &hex(STRICT)[4..];
     let (_, arguments_at) = Header::read(whole).expect("a header");
     for cut in 0..whole.len() {
@@ -375,10 +380,10 @@ fn bad_arguments_are_exceptions_with_their_byte() {
     check(&format!("{}00", "0c 0005 ".repeat(40)), "byte 114: values too deep within each other");
 }
 
-/// What cannot be allocated is not allocated: lengths are held against what has come.
+/// Lengths are checked against the received bytes before anything is allocated.
 #[test]
 fn options_are_bounded() {
-    let service = Service::new(Kept::default(), Limits::default());
+    let service = Service::new(StoringHandler::default(), Limits::default());
     let value = [b'v'; 1000];
     let mut refused = 0;
     for number in 0..100_u8 {

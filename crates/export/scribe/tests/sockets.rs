@@ -1,5 +1,5 @@
-//! Client and server on real sockets: pipelined requests, peers that are slow, silent, many or of another kind, memory
-//! that is bounded, and an end that answers what has come.
+//! Client and server on real sockets: pipelined requests; slow, silent, numerous and foreign peers;
+//! bounded memory; and a shutdown that answers received requests.
 
 use blkkin_scribe::{
     Answer, Batch, Client, ClientError, ClientOptions, Closed, Entries, Entry, Handler, Limits,
@@ -14,12 +14,12 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// How long anything may take.
+/// Time limit for any wait.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What a test sees of its handler.
+/// State of the handler that a test can observe.
 #[derive(Default)]
-struct Seen {
+struct Observations {
     count: AtomicUsize,
     bytes: AtomicUsize,
     tries_later: AtomicBool,
@@ -27,8 +27,8 @@ struct Seen {
 }
 
 struct Counting {
-    seen: Arc<Seen>,
-    /// Each call says that it has begun, and waits to be let go on.
+    seen: Arc<Observations>,
+    /// Each call reports its start and waits until the test lets it continue.
     gate: Option<(Sender<()>, Mutex<Receiver<()>>)>,
 }
 
@@ -56,8 +56,8 @@ impl Handler for Counting {
     }
 }
 
-fn start(options: ServerOptions) -> (Running<Counting>, Arc<Seen>) {
-    let seen = Arc::new(Seen::default());
+fn start(options: ServerOptions) -> (Running<Counting>, Arc<Observations>) {
+    let seen = Arc::new(Observations::default());
     let server = Server::bind("127.0.0.1:0", options).expect("a port");
     let handler = Counting { seen: Arc::clone(&seen), gate: None };
     (server.start(handler).expect("a thread"), seen)
@@ -75,7 +75,7 @@ fn batch(count: usize, message: &[u8]) -> Batch {
     batch
 }
 
-/// Waits until it is so.
+/// Waits until a condition holds.
 #[track_caller]
 fn until(mut is_so: impl FnMut() -> bool) {
     let start = std::time::Instant::now();
@@ -85,7 +85,7 @@ fn until(mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Whether the other side has closed it, within the patience.
+/// True if the peer closes the connection within the time limit.
 fn is_closed(mut stream: &TcpStream) -> bool {
     stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     let mut rest = [0; 1000];
@@ -123,14 +123,14 @@ fn a_client_is_answered() {
         assert_eq!(client.option("key").expect("a value"), "value");
         client.reinitialize().expect("to be sent");
         client.shutdown().expect("to be sent");
-        // Those were not answered: what comes now is the answer to this.
+        // One-way calls have no reply, so the next reply is for this call.
         assert_eq!(client.probe().expect("an answer"), ResultCode::Ok);
         assert_eq!(server.counters().connections, 1);
         assert!(server.stop(PATIENCE));
     }
 }
 
-/// Requests that are sent without waiting are answered in their order, also if they come byte by byte.
+/// Pipelined requests are answered in order, even if they arrive byte by byte.
 #[test]
 fn pipelined_requests_are_answered_in_order() {
     let (server, seen) = start(ServerOptions::default());
@@ -178,7 +178,7 @@ fn what_is_not_scribe_is_told_and_closed() {
     assert_eq!(server.counters().closed_broken, 0);
 }
 
-/// A frame that comes a byte now and then has to come whole in its time.
+/// A frame that arrives in single bytes must be complete within the time limit.
 #[test]
 fn slow_frames_and_quiet_peers_end() {
     let (server, seen) = start(ServerOptions {
@@ -201,7 +201,7 @@ fn slow_frames_and_quiet_peers_end() {
     assert_eq!(*seen.closed.lock().expect("no panic"), ["too slow", "quiet for too long"]);
 }
 
-/// Who sends requests and never reads what is answered does not hold its thread.
+/// A peer that sends requests and never reads replies does not hold its thread.
 #[test]
 fn who_reads_no_replies_is_closed() {
     let (server, _) = start(ServerOptions {
@@ -227,14 +227,14 @@ fn connections_are_limited() {
     for client in &mut clients {
         assert_eq!(client.probe().expect("an answer"), ResultCode::Ok);
     }
-    // Nobody has been quiet for long.
+    // No connection has been idle for long enough.
     let over = TcpStream::connect(server.address()).expect("a connection");
     assert!(is_closed(&over));
     thread::sleep(Duration::from_millis(1050));
     for client in &mut clients[1..] {
         assert_eq!(client.probe().expect("an answer"), ResultCode::Ok);
     }
-    // The first one has, and makes room; a client sees that, and connects again.
+    // The first connection has, and is closed; its client notices and reconnects.
     let mut next = connect(&server);
     assert_eq!(next.probe().expect("an answer"), ResultCode::Ok);
     assert!(matches!(clients[0].probe(), Err(ClientError::Io(_))));
@@ -247,7 +247,7 @@ fn connections_are_limited() {
     assert_eq!(seen.closed.lock().expect("no panic")[0], "too many connections");
 }
 
-/// While one batch waits for memory that others have, it is refused, and nothing of it is kept.
+/// A batch is refused entirely while other connections use the memory.
 #[test]
 fn memory_is_limited_over_all_connections() {
     let (server, seen) =
@@ -255,25 +255,26 @@ fn memory_is_limited_over_all_connections() {
     let mut large = batch(1, &[b'm'; 900_000]);
     let mut holding = TcpStream::connect(server.address()).expect("a connection");
     let frame = large.frame(0).to_vec();
-    // All but the end: the memory is taken as it comes.
+    // All but the last byte: memory is allocated as bytes arrive.
     let (most, rest) = frame.split_at(frame.len() - 1);
     holding.write_all(most).expect("to be sent");
     until(|| server.counters().memory_bytes > 800_000);
     let mut client = connect(&server);
     assert_eq!(client.log(&mut large).expect("an answer"), ResultCode::TryLater);
     assert_eq!(server.counters().refused_memory, 1);
-    // The connection goes on, also with what is small.
+    // The connection continues, also with small batches.
     assert_eq!(client.log(&mut batch(10, b"m")).expect("an answer"), ResultCode::Ok);
     assert_eq!(seen.count.load(Ordering::Relaxed), 10);
     holding.write_all(rest).expect("to be sent");
-    // Where memory is scarce, nobody keeps some for what may come.
+    // When memory is scarce, connections free their spare memory.
     until(|| seen.count.load(Ordering::Relaxed) == 11);
     until(|| client.log(&mut large).expect("an answer") == ResultCode::Ok);
     assert_eq!(seen.count.load(Ordering::Relaxed), 12);
     until(|| server.counters().memory_bytes < 1 << 16);
 }
 
-/// A length is not believed: who says that much will come, and sends little, costs little.
+/// A frame's length is not trusted: a peer that announces a large frame and sends little costs
+/// little memory.
 #[test]
 fn lengths_reserve_nothing() {
     let limits = Limits { frame_bytes_max: 1 << 30, ..Limits::default() };
@@ -291,10 +292,10 @@ fn lengths_reserve_nothing() {
     assert_eq!(server.counters().refused_memory, 0);
 }
 
-/// What is being answered when the server stops is answered; what comes then is not taken.
+/// A call in progress when the server stops is answered; later ones are refused.
 #[test]
 fn the_end_is_in_order() {
-    let seen = Arc::new(Seen::default());
+    let seen = Arc::new(Observations::default());
     let (begun, has_begun) = channel();
     let (go_on, may_go_on) = channel();
     let server = Server::bind("127.0.0.1:0", ServerOptions::default()).expect("a port");
@@ -311,7 +312,7 @@ fn the_end_is_in_order() {
     });
     has_begun.recv().expect("a call");
     let stopping = thread::spawn(move || server.stop(PATIENCE));
-    // It waits for the call, and takes no new connections.
+    // Stopping waits for the call, and accepts no new connections.
     until(|| TcpStream::connect(address).is_err());
     go_on.send(()).expect("the handler waits");
     assert!(stopping.join().expect("no panic"));
@@ -340,7 +341,7 @@ fn servers_can_be_slow_silent_or_strange() {
                 thread::sleep(Duration::from_millis(pause_ms));
             }
             if pause_ms > 0 {
-                // Until the client has closed it.
+                // Until the client has closed the connection.
                 let _ = stream.read(&mut asked);
             }
         });

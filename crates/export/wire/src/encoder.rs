@@ -1,140 +1,146 @@
-//! Writes batches of spans in any format. Start at [`Encoder`].
+//! Encoder of span batches in any format. Start at [`Encoder`].
 
-use crate::otlp::write::{Grouped, Json, Proto};
-use crate::{Format, proto3, thrift, zipkin_json};
+use crate::format::Format;
+use crate::otlp::write::{GroupWriter, Json, Proto};
+use crate::{proto3, thrift, zipkin_json};
 use blkkin_model::{SpanRef, SpanSink};
 use std::ops::ControlFlow;
 
-/// Writes a batch of spans behind what is in memory already. It is also a sink.
+/// Appends a batch of spans to a buffer. It is also a sink for spans.
 ///
-/// What a format cannot say is left out: Zipkin's have no nanoseconds, no upper case in names and no
-/// types of tags; OpenTelemetry's has no `debug` and `shared`, and one address for each end.
+/// Properties that a format lacks are dropped: Zipkin's formats have no nanoseconds, no upper case
+/// in names and no types of tags; OpenTelemetry's has no `debug` and `shared`, and only one address
+/// for each endpoint.
 #[derive(Debug)]
 pub struct Encoder<'o> {
     out: &'o mut Vec<u8>,
-    writing: Writing,
+    writer: BatchWriter,
 }
 
-/// A batch that is written in memory of its own, for who keeps it open while spans come.
+/// A batch with its own buffer, for callers that collect spans over time.
 #[derive(Debug)]
 pub struct Batch {
     bytes: Vec<u8>,
-    writing: Writing,
+    writer: BatchWriter,
 }
 
-/// Where the writing of a batch is.
+/// Progress of writing a batch.
 #[derive(Debug)]
-struct Writing {
-    /// Where the batch begins.
+struct BatchWriter {
+    /// Start of the batch in the buffer.
     start: usize,
     count: usize,
-    state: State,
+    state: WriterState,
 }
 
-/// What is known of the batch besides its bytes.
+/// WriterState of the writer of each format.
 #[derive(Debug)]
-enum State {
+enum WriterState {
     ZipkinJson,
     ZipkinV1Json,
     ZipkinProto,
     ZipkinThrift,
     ZipkinThriftSpan,
-    OtlpProto(Grouped<Proto>),
-    OtlpJson(Grouped<Json>),
+    OtlpProto(GroupWriter<Proto>),
+    OtlpJson(GroupWriter<Json>),
 }
 
 impl<'o> Encoder<'o> {
-    /// Begins a batch.
+    /// Starts a batch at the end of `out`.
     pub fn new(format: Format, out: &'o mut Vec<u8>) -> Encoder<'o> {
-        let writing = Writing::begin(format, out);
-        Encoder { out, writing }
+        let writer = BatchWriter::new(format, out);
+        Encoder { out, writer }
     }
 
-    /// Adds a span. As one structure of thrift's it stands alone: there should be no other.
+    /// Adds a span. A batch of [`Format::ZipkinThriftSpan`] must have exactly one.
     pub fn span(&mut self, span: &SpanRef<'_>) {
-        self.writing.span(self.out, span);
+        self.writer.span(self.out, span);
     }
 
-    /// How many bytes the batch has so far, but for its end.
+    /// Size of the batch so far, without its closing bytes.
     pub fn size(&self) -> usize {
-        self.writing.size(self.out)
+        self.writer.size(self.out)
     }
 
-    /// Ends the batch.
+    /// Completes the batch.
     pub fn finish(self) {
-        self.writing.finish(self.out);
+        self.writer.finish(self.out);
     }
 }
 
 impl Batch {
-    /// Begins a batch.
+    /// Starts a batch.
     pub fn new(format: Format) -> Batch {
         let mut bytes = Vec::new();
-        let writing = Writing::begin(format, &mut bytes);
-        Batch { bytes, writing }
+        let writer = BatchWriter::new(format, &mut bytes);
+        Batch { bytes, writer }
     }
 
     /// Adds a span; see [`Encoder::span`].
     pub fn span(&mut self, span: &SpanRef<'_>) {
-        self.writing.span(&mut self.bytes, span);
+        self.writer.span(&mut self.bytes, span);
     }
 
-    /// How many spans it has.
+    /// Number of spans in the batch.
     pub fn count(&self) -> usize {
-        self.writing.count
+        self.writer.count
     }
 
-    /// How many bytes it has so far, but for its end.
+    /// Size of the batch so far, without its closing bytes.
     pub fn size(&self) -> usize {
-        self.writing.size(&self.bytes)
+        self.writer.size(&self.bytes)
     }
 
-    /// Ends the batch.
+    /// Completes the batch and returns its bytes.
     pub fn finish(mut self) -> Vec<u8> {
-        self.writing.finish(&mut self.bytes);
+        self.writer.finish(&mut self.bytes);
         self.bytes
     }
 }
 
-impl Writing {
-    fn begin(format: Format, out: &mut Vec<u8>) -> Writing {
+impl BatchWriter {
+    fn new(format: Format, out: &mut Vec<u8>) -> BatchWriter {
         let start = out.len();
         let state = match format {
-            Format::ZipkinJson => State::ZipkinJson,
-            Format::ZipkinV1Json => State::ZipkinV1Json,
-            Format::ZipkinProto => State::ZipkinProto,
-            Format::ZipkinThrift => State::ZipkinThrift,
-            Format::ZipkinThriftSpan => State::ZipkinThriftSpan,
-            Format::OtlpProto => State::OtlpProto(Grouped::default()),
-            Format::OtlpJson => State::OtlpJson(Grouped::default()),
+            Format::ZipkinJson => WriterState::ZipkinJson,
+            Format::ZipkinV1Json => WriterState::ZipkinV1Json,
+            Format::ZipkinProto => WriterState::ZipkinProto,
+            Format::ZipkinThrift => WriterState::ZipkinThrift,
+            Format::ZipkinThriftSpan => WriterState::ZipkinThriftSpan,
+            Format::OtlpProto => WriterState::OtlpProto(GroupWriter::default()),
+            Format::OtlpJson => WriterState::OtlpJson(GroupWriter::default()),
         };
         match state {
-            State::ZipkinJson | State::ZipkinV1Json => out.push(b'['),
-            State::ZipkinThrift => thrift::write::open_list(out),
+            WriterState::ZipkinJson | WriterState::ZipkinV1Json => out.push(b'['),
+            WriterState::ZipkinThrift => thrift::write::open_list(out),
             _ => {}
         }
-        Writing { start, count: 0, state }
+        BatchWriter { start, count: 0, state }
     }
 
     fn span(&mut self, out: &mut Vec<u8>, span: &SpanRef<'_>) {
-        if self.count > 0 && matches!(self.state, State::ZipkinJson | State::ZipkinV1Json) {
+        if self.count > 0
+            && matches!(self.state, WriterState::ZipkinJson | WriterState::ZipkinV1Json)
+        {
             out.push(b',');
         }
         self.count += 1;
         match &mut self.state {
-            State::ZipkinJson => zipkin_json::write::v2(out, span),
-            State::ZipkinV1Json => zipkin_json::write::v1(out, span),
-            State::ZipkinProto => proto3::write::span(out, span),
-            State::ZipkinThrift | State::ZipkinThriftSpan => thrift::write::span(out, span),
-            State::OtlpProto(grouped) => grouped.span(out, span),
-            State::OtlpJson(grouped) => grouped.span(out, span),
+            WriterState::ZipkinJson => zipkin_json::write::v2(out, span),
+            WriterState::ZipkinV1Json => zipkin_json::write::v1(out, span),
+            WriterState::ZipkinProto => proto3::write::span(out, span),
+            WriterState::ZipkinThrift | WriterState::ZipkinThriftSpan => {
+                thrift::write::span(out, span)
+            }
+            WriterState::OtlpProto(grouped) => grouped.span(out, span),
+            WriterState::OtlpJson(grouped) => grouped.span(out, span),
         }
     }
 
     fn size(&self, out: &[u8]) -> usize {
         let waiting = match &self.state {
-            State::OtlpProto(grouped) => grouped.waiting(),
-            State::OtlpJson(grouped) => grouped.waiting(),
+            WriterState::OtlpProto(grouped) => grouped.waiting(),
+            WriterState::OtlpJson(grouped) => grouped.waiting(),
             _ => 0,
         };
         out.len() - self.start + waiting
@@ -142,11 +148,11 @@ impl Writing {
 
     fn finish(self, out: &mut Vec<u8>) {
         match self.state {
-            State::ZipkinJson | State::ZipkinV1Json => out.push(b']'),
-            State::ZipkinThrift => thrift::write::close_list(out, self.start, self.count),
-            State::ZipkinProto | State::ZipkinThriftSpan => {}
-            State::OtlpProto(grouped) => grouped.finish(out),
-            State::OtlpJson(grouped) => grouped.finish(out),
+            WriterState::ZipkinJson | WriterState::ZipkinV1Json => out.push(b']'),
+            WriterState::ZipkinThrift => thrift::write::close_list(out, self.start, self.count),
+            WriterState::ZipkinProto | WriterState::ZipkinThriftSpan => {}
+            WriterState::OtlpProto(grouped) => grouped.finish(out),
+            WriterState::OtlpJson(grouped) => grouped.finish(out),
         }
     }
 }
@@ -158,7 +164,7 @@ impl SpanSink for Encoder<'_> {
     }
 }
 
-/// Writes a batch of spans behind what is in memory already.
+/// Appends a batch of spans to a buffer.
 pub fn encode<'s>(format: Format, spans: impl IntoIterator<Item = SpanRef<'s>>, out: &mut Vec<u8>) {
     let mut encoder = Encoder::new(format, out);
     for span in spans {

@@ -1,26 +1,26 @@
-//! The formats, by name.
+//! Names of the formats.
 
-/// A format of a batch of spans.
+/// Format of a batch of spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// Zipkin's second format, JSON.
+    /// Zipkin v2, JSON.
     ZipkinJson,
-    /// Zipkin's second format, protobuf: `ListOfSpans` of `zipkin.proto3`.
+    /// Zipkin v2, protobuf: `ListOfSpans` of `zipkin.proto3`.
     ZipkinProto,
-    /// Zipkin's first format, JSON.
+    /// Zipkin v1, JSON.
     ZipkinV1Json,
-    /// Zipkin's first format, thrift: a list of `Span`.
+    /// Zipkin v1, thrift: a list of `Span`.
     ZipkinThrift,
-    /// One `Span` of it, as in a message of Scribe's.
+    /// Zipkin v1, thrift: a single `Span`, as in a Scribe message.
     ZipkinThriftSpan,
-    /// OpenTelemetry's, protobuf: `ExportTraceServiceRequest`.
+    /// OpenTelemetry, protobuf: `ExportTraceServiceRequest`.
     OtlpProto,
-    /// The same, JSON.
+    /// OpenTelemetry, JSON.
     OtlpJson,
 }
 
 impl Format {
-    /// All of them.
+    /// All formats.
     pub const ALL: [Format; 7] = [
         Format::ZipkinJson,
         Format::ZipkinProto,
@@ -31,7 +31,7 @@ impl Format {
         Format::OtlpJson,
     ];
 
-    /// A word for it.
+    /// Identifier of the format.
     pub const fn name(self) -> &'static str {
         match self {
             Format::ZipkinJson => "zipkin-json",

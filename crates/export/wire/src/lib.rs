@@ -1,13 +1,15 @@
-//! Spans in the formats of Zipkin and OpenTelemetry: a [`Decoder`] that hands them to a sink, an
-//! [`Encoder`] that writes them, and what receivers answer ([`PartialSuccess`], [`Failure`]). No I/O.
+//! Codecs for spans in the formats of Zipkin and OpenTelemetry: a [`Decoder`] that passes spans to
+//! a sink, an [`Encoder`] that writes them, and the answers of receivers ([`PartialSuccess`],
+//! [`Failure`]). No I/O.
 //!
-//! Bytes are hostile: batches are read within [`Limits`], and an [`Outcome`] says of each span that
-//! was refused which it was, and what was wrong at which byte.
+//! Input is untrusted: batches are decoded within [`Limits`], and an [`Outcome`] lists the refused
+//! spans, each with the fault and its byte offset.
 
+mod arena;
+mod batch;
 mod decoder;
-mod draft;
 mod encoder;
-mod fault;
+mod error;
 mod format;
 mod json;
 mod limits;
@@ -16,7 +18,7 @@ mod outcome;
 mod proto3;
 mod protobuf;
 mod render;
-mod texts;
+mod span_draft;
 mod thrift;
 mod v1;
 mod values;
@@ -25,7 +27,7 @@ mod zipkin_json;
 
 pub use decoder::Decoder;
 pub use encoder::{Batch, Encoder, encode};
-pub use fault::{Fault, Reason, Refusal};
+pub use error::{Fault, Reason, Refusal};
 pub use format::Format;
 pub use limits::Limits;
 pub use otlp::answer::{Failure, PartialSuccess};

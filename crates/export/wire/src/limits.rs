@@ -1,32 +1,33 @@
-//! How much of a batch is taken, whatever it says of itself.
+//! Limits on the size of a batch and its contents.
 
-/// How large a batch and what is in it may be. What is larger is refused, not cut.
+/// Maximum sizes of a batch and its contents. Larger input is refused, not truncated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Of a batch. Decoding takes memory only for what cannot be borrowed from it, such as text with
-    /// escapes, of one span at a time.
+    /// Size of a batch. While decoding, only strings that cannot be borrowed from the batch, such
+    /// as escaped ones, need memory, and only for one span at a time.
     pub batch_bytes: usize,
-    /// Texts and byte strings of a batch's spans together, beside eight times the batch's own size.
-    /// A value of a resource or scope counts for each span that has it, so a small batch can expand
-    /// to far more than its own size.
+    /// Total size of the strings and byte strings in all spans, in addition to eight times the size
+    /// of the batch. A value of a resource or scope counts once for each span that shares it, so a
+    /// small batch may expand to many times its size.
     pub expanded_bytes: u64,
-    /// Spans of a batch, as they came: one of Zipkin's first format can become several.
+    /// Number of spans in the batch. A span of Zipkin's v1 format counts once, even if it becomes
+    /// several.
     pub spans: u64,
-    /// Tags of a span, with those of its resource and scope.
+    /// Number of tags of a span, including those of its resource and scope.
     pub tags: usize,
-    /// Tags of a resource and a scope: each span gets them all.
+    /// Number of tags of a resource and a scope together: they are copied to each span.
     pub shared_tags: usize,
-    /// Annotations of a span.
+    /// Number of annotations of a span.
     pub annotations: usize,
-    /// Hosts that take part in one span of Zipkin's first format, each of which becomes a span.
+    /// Number of hosts in a span of Zipkin's v1 format, each of which becomes a span.
     pub hosts: usize,
-    /// Each text: a name, a key, a value.
+    /// Size of a string: a name, key or value.
     pub text_bytes: usize,
-    /// Lists and maps within each other. At most 120.
+    /// Nesting depth of lists and maps; at most 120.
     pub depth: usize,
 }
 
-/// Nothing that is met in practice is as large.
+/// Limits that real senders stay below.
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
@@ -42,3 +43,6 @@ impl Default for Limits {
         }
     }
 }
+
+/// Upper bound of [`Limits::depth`]: nested values are decoded recursively.
+pub(crate) const DEPTH_MAX: usize = 120;

@@ -1,15 +1,16 @@
-//! OpenTelemetry's traces, as protobuf and as JSON, and what they are as spans of ours.
+//! Decoder and encoder of OpenTelemetry's traces, as protobuf and JSON.
 //!
-//! What a resource and a scope say becomes tags of each of their spans, with an [`Origin`] that
-//! tells them apart. The rest follows, where three published mappings to Zipkin differ, the
-//! specification: attributes are tags of the same type, lists and maps in them JSON; events are
-//! annotations, those with attributes as `"name": {json}`. Beyond it, nothing that came is dropped
-//! that could be kept: `w3c.tracestate`, `otlp.link.0` and so on, `otel.dropped_events_count` and its
-//! like are tags. Not kept are addresses of schemas, flags of trace contexts, and how many attributes
-//! an event, a resource or a scope has lost.
+//! Attributes of a resource and a scope become tags of each of their spans, distinguished by their
+//! [`Origin`]. Attributes become tags of the same type, with lists and maps as JSON; events become
+//! annotations, as `"name": {json}` if they have attributes. Where three published mappings to
+//! Zipkin differ, these rules follow the specification.
 //!
-//! The service is the resource's `service.name`, or what is next best ([`SERVICES`]). An error's text
-//! is the tag `error`, unless the span has one already.
+//! Beyond the specification, all other fields become tags where possible: `w3c.tracestate`,
+//! `otlp.link.0` and so on, `otel.dropped_events_count` and similar ones. Dropped are schema URLs,
+//! flags of trace contexts, and the numbers of dropped attributes of events, resources and scopes.
+//!
+//! The service is the resource's `service.name`, or the first alternative in [`SERVICES`]. The
+//! message of an error status becomes the tag `error`, unless the span has one.
 
 pub(crate) mod answer;
 mod endpoints;
@@ -18,55 +19,55 @@ mod proto;
 mod render;
 pub(crate) mod write;
 
-pub(crate) use proto::decode;
+pub(crate) use proto::{Scratch, decode};
 
-use crate::Limits;
-use crate::draft::{Draft, Lists, recycle};
-use crate::fault::{Reason, Result};
+use crate::error::{Reason, Result};
+use crate::limits::Limits;
+use crate::span_draft::{Lists, SpanDraft, recycle};
 use blkkin_model::{Origin, Status, TagRef, ValueRef};
 
-/// What names a service, best first.
+/// Resource attributes that name the service, by precedence.
 const SERVICES: [&str; 4] =
     ["service.name", "faas.name", "k8s.deployment.name", "process.executable.name"];
 
-/// The service of who gave none.
+/// Service name of a resource that has none.
 const UNKNOWN_SERVICE: &str = "unknown_service";
 
-/// What holds for all spans of a resource, and of a scope in it.
+/// Properties shared by all spans of a resource and scope.
 #[derive(Debug)]
 struct Group<'g> {
     service: &'g str,
     resource: Vec<TagRef<'g>>,
-    /// The resource's and the scope's, in order.
+    /// Tags of the resource and scope, sorted.
     all: Lists<'g>,
 }
 
-/// Memory that goes from group to group.
+/// Memory that is reused from group to group.
 #[derive(Debug, Default)]
-pub(crate) struct GroupMemory {
+struct GroupBuffers {
     resource: Vec<TagRef<'static>>,
     all: Lists<'static>,
 }
 
-/// What a span is told besides what a [`Draft`] has room for.
+/// Fields of a span that [`SpanDraft`] has no room for.
 #[derive(Debug, Default)]
-struct Extra<'t> {
+struct SpanExtras<'t> {
     end_ns: u64,
     status_message: &'t str,
     links: usize,
 }
 
 impl<'g> Group<'g> {
-    fn new(memory: &mut GroupMemory) -> Group<'g> {
-        let GroupMemory { resource, all } = std::mem::take(memory);
+    fn new(memory: &mut GroupBuffers) -> Group<'g> {
+        let GroupBuffers { resource, all } = std::mem::take(memory);
         Group { service: UNKNOWN_SERVICE, resource, all }
     }
 
-    fn give_back(self, memory: &mut GroupMemory) {
-        *memory = GroupMemory { resource: recycle(self.resource), all: self.all.give_back() };
+    fn give_back(self, memory: &mut GroupBuffers) {
+        *memory = GroupBuffers { resource: recycle(self.resource), all: self.all.give_back() };
     }
 
-    /// An attribute of the resource, which is at `offset`.
+    /// Adds an attribute of the resource, which starts at `offset`.
     fn resource_tag(
         &mut self,
         (key, value): (&'g str, ValueRef<'g>),
@@ -77,7 +78,7 @@ impl<'g> Group<'g> {
         add(&mut self.resource, tag, limits, offset)
     }
 
-    /// The resource is known: finds its service.
+    /// Determines the service when all attributes of the resource are known.
     fn close_resource(&mut self) {
         let named = |name| {
             self.resource.iter().rev().find_map(|tag| match tag.value {
@@ -87,18 +88,18 @@ impl<'g> Group<'g> {
         };
         let service = SERVICES.into_iter().find_map(named);
         self.service = service.unwrap_or(UNKNOWN_SERVICE);
-        // What is said elsewhere is no tag too.
+        // The service name is stored separately, so it is no tag.
         let is_text = |tag: &TagRef<'_>| matches!(tag.value, ValueRef::Str(_));
         self.resource.retain(|tag| tag.key != SERVICES[0] || !is_text(tag));
     }
 
-    /// Another scope begins.
+    /// Starts a scope.
     fn open_scope(&mut self) {
         self.all.tags.clear();
         self.all.tags.extend_from_slice(&self.resource);
     }
 
-    /// An attribute of the scope, which is at `offset`.
+    /// Adds an attribute of the scope, which starts at `offset`.
     fn scope_tag(
         &mut self,
         (key, value): (&'g str, ValueRef<'g>),
@@ -108,13 +109,13 @@ impl<'g> Group<'g> {
         add(&mut self.all.tags, TagRef { key, value, origin: Origin::Scope }, limits, offset)
     }
 
-    /// The scope is known.
+    /// Completes the tags of the scope.
     fn close_scope(&mut self) {
         self.all.tidy();
     }
 }
 
-/// Adds what each span will get: so there may be fewer of them.
+/// Adds a tag that all spans of the group share, within the lower limit for such tags.
 fn add<'g>(
     tags: &mut Vec<TagRef<'g>>,
     tag: TagRef<'g>,
@@ -129,27 +130,27 @@ fn add<'g>(
     Ok(())
 }
 
-impl<'t> Draft<'t> {
-    /// A span of a group.
-    fn of_group(group: &Group<'t>, lists: Lists<'t>) -> Draft<'t> {
-        let mut draft = Draft::new(lists);
+impl<'t> SpanDraft<'t> {
+    /// Creates a span of a group.
+    fn for_group(group: &Group<'t>, lists: Lists<'t>) -> SpanDraft<'t> {
+        let mut draft = SpanDraft::new(lists);
         draft.local.service = group.service;
         draft.lists.tags.extend_from_slice(&group.all.tags);
         draft
     }
 
-    /// All fields are known: makes of some what they mean together.
-    fn close(&mut self, extra: &Extra<'t>, own_tags: usize) {
+    /// Completes a span from fields that depend on each other.
+    fn close(&mut self, extra: &SpanExtras<'t>, own_tags: usize) {
         self.start_ns = self.start_ns.filter(|start_ns| *start_ns > 0);
         self.duration_ns = self.start_ns.and_then(|start_ns| extra.end_ns.checked_sub(start_ns));
         if self.status == Status::Error {
-            self.explain(extra.status_message, own_tags);
+            self.set_error_tag(extra.status_message, own_tags);
         }
         endpoints::find(&self.lists.tags, self.kind, &mut self.local, &mut self.remote);
     }
 
-    /// Sees to it that a span with an error has the tag.
-    fn explain(&mut self, message: &'t str, own_tags: usize) {
+    /// Ensures that a failed span has the tag `error`.
+    fn set_error_tag(&mut self, message: &'t str, own_tags: usize) {
         let mut own = self.lists.tags.iter_mut().skip(own_tags);
         match own.find(|tag| tag.key == "error") {
             Some(tag) if tag.value == ValueRef::Bool(false) => tag.value = ValueRef::Str(message),
@@ -159,7 +160,7 @@ impl<'t> Draft<'t> {
     }
 }
 
-/// Keys of tags that count what the sender has dropped.
+/// Keys of tags for the numbers of items dropped by the sender.
 const DROPPED_ATTRIBUTES: &str = "otel.dropped_attributes_count";
 const DROPPED_EVENTS: &str = "otel.dropped_events_count";
 const DROPPED_LINKS: &str = "otel.dropped_links_count";
@@ -167,7 +168,7 @@ const TRACE_STATE: &str = "w3c.tracestate";
 const SCOPE_NAME: &str = "otel.scope.name";
 const SCOPE_VERSION: &str = "otel.scope.version";
 
-/// The key of a link's tag.
+/// Key of the tag for a link.
 fn link_key(index: usize) -> String {
     format!("otlp.link.{index}")
 }

@@ -1,43 +1,43 @@
-//! What came of a batch. Start at [`Outcome`].
+//! Outcome of decoding a batch. Start at [`Outcome`].
 
-use crate::Refusal;
+use crate::error::Refusal;
 
-/// What came of a batch: how many spans were given to the sink, how many were not, and why.
+/// Outcome of decoding a batch: the numbers of accepted and refused spans, and the first faults.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Given to the sink, and taken.
+    /// Number of spans passed to the sink.
     pub given: u64,
-    /// Not given, as there was something wrong with each of them alone.
+    /// Number of spans refused because of their own faults.
     pub refused: u64,
-    /// What was wrong with the first [`REFUSALS_MAX`] of them.
+    /// The first [`REFUSALS_MAX`] refusals.
     pub refusals: Vec<Refusal>,
-    /// Whether the batch was read to its end.
+    /// How decoding ended.
     pub end: End,
 }
 
-/// How many refusals of a batch are told.
+/// Maximum number of refusals recorded for a batch.
 pub const REFUSALS_MAX: usize = 8;
 
-/// How the reading of a batch ended.
+/// How decoding a batch ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum End {
-    /// All was read.
+    /// The whole batch was decoded.
     #[default]
     Whole,
-    /// From here on nothing can be understood, or the batch is larger than it may be. How many
-    /// spans there would have been, nobody knows.
+    /// Decoding stopped at a fault that hides the rest of the batch, or the batch exceeds a limit.
+    /// The number of remaining spans is unknown.
     Broken(Refusal),
-    /// The sink wanted no more.
+    /// The sink stopped the decoder.
     Enough,
 }
 
 impl Outcome {
-    /// Whether there was nothing wrong with any of it.
+    /// True if nothing was refused and the batch was not broken.
     pub fn is_good(&self) -> bool {
         self.refused == 0 && !matches!(self.end, End::Broken(_))
     }
 
-    /// The first thing that was wrong.
+    /// The first fault.
     pub fn first_refusal(&self) -> Option<&Refusal> {
         self.refusals.first().or(match &self.end {
             End::Broken(refusal) => Some(refusal),

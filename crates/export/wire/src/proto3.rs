@@ -1,14 +1,15 @@
-//! Zipkin's second format as protobuf (`zipkin.proto3`): a list of spans, each a message of its own,
-//! so that a bad one costs itself only.
+//! Decoder of Zipkin v2 as protobuf (`zipkin.proto3`): a list of spans. Each span is a message of
+//! its own, so a fault affects only one span.
 
 pub(crate) mod write;
 
-use crate::decoder::{Batch, Scratch, Stop};
-use crate::draft::{Draft, Lists};
-use crate::fault::{Reason, Result, Within};
-use crate::protobuf::{Walk, fixed64, sized, varint};
-use crate::texts::Texts;
-use crate::{Limits, values};
+use crate::arena::Arena;
+use crate::batch::{Batch, Stop};
+use crate::error::{FieldContext, Reason, Result};
+use crate::limits::Limits;
+use crate::protobuf::{Input, fixed64, sized, varint};
+use crate::span_draft::{Lists, SpanDraft};
+use crate::values;
 use blkkin_model::{AnnotationRef, EndpointRef, Kind, SpanId, TagRef, TraceId};
 
 /// Keys of the fields.
@@ -49,26 +50,33 @@ pub(crate) mod tag {
     pub(crate) const VALUE: u32 = sized(2);
 }
 
+/// Memory that is reused from span to span.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    lists: Lists<'static>,
+    arena: Arena,
+}
+
 pub(crate) fn decode(
     bytes: &[u8],
     scratch: &mut Scratch,
     batch: &mut Batch<'_>,
 ) -> Result<(), Stop> {
-    let mut walk = Walk::new(bytes);
-    while let Some(key) = walk.key()? {
+    let mut input = Input::new(bytes);
+    while let Some(key) = input.key()? {
         if key != list::SPANS {
-            walk.skip(key)?;
+            input.skip(key)?;
             continue;
         }
-        let start = walk.at();
+        let start = input.at();
         batch.open(start)?;
-        let message = walk.message()?;
-        let reader = Reader { texts: &scratch.texts, limits: batch.limits };
-        let mut draft = Draft::new(Lists::lend(&mut scratch.lists));
+        let message = input.message()?;
+        let reader = Reader { arena: &scratch.arena, limits: batch.limits };
+        let mut draft = SpanDraft::new(Lists::lend(&mut scratch.lists));
         let read = reader.span(message, &mut draft);
         let closed = batch.close_read(read, &mut draft, start);
         scratch.lists = draft.lists.give_back();
-        scratch.texts.clear();
+        scratch.arena.clear();
         closed?;
     }
     Ok(())
@@ -76,72 +84,72 @@ pub(crate) fn decode(
 
 #[derive(Clone, Copy)]
 struct Reader<'t> {
-    texts: &'t Texts,
+    arena: &'t Arena,
     limits: &'t Limits,
 }
 
 impl<'t> Reader<'t> {
-    fn span(self, mut walk: Walk<'t>, draft: &mut Draft<'t>) -> Result<()> {
-        while let Some(key) = walk.key()? {
+    fn span(self, mut input: Input<'t>, draft: &mut SpanDraft<'t>) -> Result<()> {
+        while let Some(key) = input.key()? {
             match key {
-                span::TRACE_ID => draft.trace_id = Some(trace_id(&mut walk).within("traceId")?),
-                span::PARENT_ID => draft.parent_id = span_id(&mut walk).within("parentId")?,
-                span::ID => draft.id = Some(own_id(&mut walk).within("id")?),
-                span::KIND => draft.kind = kind(walk.varint()?),
-                span::NAME => draft.name = self.text(&mut walk).within("name")?,
+                span::TRACE_ID => draft.trace_id = Some(trace_id(&mut input).in_field("traceId")?),
+                span::PARENT_ID => draft.parent_id = span_id(&mut input).in_field("parentId")?,
+                span::ID => draft.id = Some(own_id(&mut input).in_field("id")?),
+                span::KIND => draft.kind = kind(input.varint()?),
+                span::NAME => draft.name = self.text(&mut input).in_field("name")?,
                 span::TIMESTAMP => {
-                    draft.start_ns = time(&mut walk, Walk::fixed64).within("timestamp")?;
+                    draft.start_ns = time(&mut input, Input::fixed64).in_field("timestamp")?;
                 }
                 span::DURATION => {
-                    draft.duration_ns = time(&mut walk, Walk::varint).within("duration")?;
+                    draft.duration_ns = time(&mut input, Input::varint).in_field("duration")?;
                 }
                 span::LOCAL_ENDPOINT => {
-                    draft.local = self.endpoint(&mut walk).within("localEndpoint")?;
+                    draft.local = self.endpoint(&mut input).in_field("localEndpoint")?;
                 }
                 span::REMOTE_ENDPOINT => {
-                    draft.remote = self.endpoint(&mut walk).within("remoteEndpoint")?;
+                    draft.remote = self.endpoint(&mut input).in_field("remoteEndpoint")?;
                 }
                 span::ANNOTATIONS => {
-                    self.annotation(&mut walk, &mut draft.lists).within("annotations")?;
+                    self.annotation(&mut input, &mut draft.lists).in_field("annotations")?;
                 }
-                span::TAGS => self.tag(&mut walk, &mut draft.lists).within("tags")?,
-                span::DEBUG => draft.debug = walk.varint()? != 0,
-                span::SHARED => draft.shared = walk.varint()? != 0,
-                _ => walk.skip(key)?,
+                span::TAGS => self.tag(&mut input, &mut draft.lists).in_field("tags")?,
+                span::DEBUG => draft.debug = input.varint()? != 0,
+                span::SHARED => draft.shared = input.varint()? != 0,
+                _ => input.skip(key)?,
             }
         }
         Ok(())
     }
 
-    fn endpoint(self, walk: &mut Walk<'t>) -> Result<EndpointRef<'t>> {
-        let (mut walk, mut endpoint) = (walk.message()?, EndpointRef::NONE);
-        while let Some(key) = walk.key()? {
+    fn endpoint(self, input: &mut Input<'t>) -> Result<EndpointRef<'t>> {
+        let (mut input, mut endpoint) = (input.message()?, EndpointRef::NONE);
+        while let Some(key) = input.key()? {
             match key {
-                endpoint::SERVICE_NAME => endpoint.service = self.text(&mut walk)?,
+                endpoint::SERVICE_NAME => endpoint.service = self.text(&mut input)?,
                 endpoint::IPV4 | endpoint::IPV6 => {
-                    values::address_of_bytes(walk.sized()?, &mut endpoint);
+                    values::address_of_bytes(input.sized()?, &mut endpoint);
                 }
                 endpoint::PORT => {
-                    let start = walk.at();
-                    // An int32 that is negative is written as 64 bits.
-                    let number = walk.varint()? as i64;
+                    let start = input.at();
+                    // A negative int32 is encoded as 64 bits.
+                    let number = input.varint()? as i64;
                     endpoint.port = values::port(number).map_err(|reason| reason.at(start))?;
                 }
-                _ => walk.skip(key)?,
+                _ => input.skip(key)?,
             }
         }
         Ok(endpoint)
     }
 
-    /// One without time or text is left out, as Zipkin does.
-    fn annotation(self, walk: &mut Walk<'t>, lists: &mut Lists<'t>) -> Result<()> {
-        let (start, mut walk) = (walk.at(), walk.message()?);
+    /// Reads an annotation; one without time or text is dropped, as in Zipkin.
+    fn annotation(self, input: &mut Input<'t>, lists: &mut Lists<'t>) -> Result<()> {
+        let (start, mut input) = (input.at(), input.message()?);
         let (mut time_ns, mut value) = (None, "");
-        while let Some(key) = walk.key()? {
+        while let Some(key) = input.key()? {
             match key {
-                annotation::TIMESTAMP => time_ns = time(&mut walk, Walk::fixed64)?,
-                annotation::VALUE => value = self.text(&mut walk)?,
-                _ => walk.skip(key)?,
+                annotation::TIMESTAMP => time_ns = time(&mut input, Input::fixed64)?,
+                annotation::VALUE => value = self.text(&mut input)?,
+                _ => input.skip(key)?,
             }
         }
         match time_ns {
@@ -152,55 +160,56 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// A part that is not there is empty, as protobuf has it. Zipkin leaves out what has no key.
-    fn tag(self, walk: &mut Walk<'t>, lists: &mut Lists<'t>) -> Result<()> {
-        let (start, mut walk) = (walk.at(), walk.message()?);
+    /// Reads a tag. Absent parts are empty, as defined by protobuf; a tag without key is dropped,
+    /// as in Zipkin.
+    fn tag(self, input: &mut Input<'t>, lists: &mut Lists<'t>) -> Result<()> {
+        let (start, mut input) = (input.at(), input.message()?);
         let (mut key, mut value) = ("", "");
-        while let Some(field) = walk.key()? {
+        while let Some(field) = input.key()? {
             match field {
-                tag::KEY => key = self.text(&mut walk)?,
-                tag::VALUE => value = self.text(&mut walk)?,
-                _ => walk.skip(field)?,
+                tag::KEY => key = self.text(&mut input)?,
+                tag::VALUE => value = self.text(&mut input)?,
+                _ => input.skip(field)?,
             }
         }
         lists.tag(TagRef::text(key, value), self.limits, start)
     }
 
     #[inline]
-    fn text(self, walk: &mut Walk<'t>) -> Result<&'t str> {
-        Ok(self.texts.text(walk.text(self.limits.text_bytes)?))
+    fn text(self, input: &mut Input<'t>) -> Result<&'t str> {
+        Ok(self.arena.text(input.text(self.limits.text_bytes)?))
     }
 }
 
 #[inline]
-fn trace_id(walk: &mut Walk<'_>) -> Result<TraceId> {
-    let start = walk.at();
-    let number = values::id_of_bytes(walk.sized()?, 16);
+fn trace_id(input: &mut Input<'_>) -> Result<TraceId> {
+    let start = input.at();
+    let number = values::id_of_bytes(input.sized()?, 16);
     let id = number.and_then(|number| TraceId::from_number(number).ok_or(Reason::Zero));
     id.map_err(|reason| reason.at(start))
 }
 
 #[inline]
-fn own_id(walk: &mut Walk<'_>) -> Result<SpanId> {
-    let start = walk.at();
-    span_id(walk)?.ok_or_else(|| Reason::Zero.at(start))
+fn own_id(input: &mut Input<'_>) -> Result<SpanId> {
+    let start = input.at();
+    span_id(input)?.ok_or_else(|| Reason::Zero.at(start))
 }
 
 #[inline]
-fn span_id(walk: &mut Walk<'_>) -> Result<Option<SpanId>> {
-    let start = walk.at();
-    let number = values::id_of_bytes(walk.sized()?, 8).map_err(|reason| reason.at(start))?;
+fn span_id(input: &mut Input<'_>) -> Result<Option<SpanId>> {
+    let start = input.at();
+    let number = values::id_of_bytes(input.sized()?, 8).map_err(|reason| reason.at(start))?;
     Ok(SpanId::from_number(number as u64))
 }
 
 #[inline]
 fn time<'t>(
-    walk: &mut Walk<'t>,
-    read: impl FnOnce(&mut Walk<'t>) -> Result<u64>,
+    input: &mut Input<'t>,
+    read: impl FnOnce(&mut Input<'t>) -> Result<u64>,
 ) -> Result<Option<u64>> {
-    let start = walk.at();
+    let start = input.at();
     // Zipkin's numbers are signed.
-    let us = read(walk)? as i64;
+    let us = read(input)? as i64;
     values::ns_if_known(us).map_err(|reason| reason.at(start))
 }
 

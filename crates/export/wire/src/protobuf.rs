@@ -1,23 +1,23 @@
-//! Protobuf's wire format, as far as spans need it: keys, varints, fixed numbers, and what has a
-//! length. Fields are asked for one by one, and borrowed; nothing is built.
+//! Reader and writer of protobuf's wire format, as far as spans need it: keys, varints, fixed-size
+//! numbers and length-delimited values. The caller pulls field by field; values are borrowed.
 
-use crate::fault::{Reason, Result};
+use crate::error::{Reason, Result};
 
-/// A message that is read from front to back.
+/// A message during reading.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Walk<'a> {
-    /// The batch up to the message's end, so that places are counted from the batch's begin.
+pub(crate) struct Input<'a> {
+    /// The batch up to the end of the message, so that offsets count from the start of the batch.
     bytes: &'a [u8],
     at: usize,
 }
 
-/// How a field's value is written: the lower three bits of its key.
+/// Wire types: the lower three bits of a field's key.
 const VARINT: u32 = 0;
 const FIXED64: u32 = 1;
 const SIZED: u32 = 2;
 const FIXED32: u32 = 5;
 
-/// Keys of a field, by how its value is written.
+/// Keys of a field, by wire type.
 pub(crate) const fn varint(field: u32) -> u32 {
     field << 3 | VARINT
 }
@@ -28,18 +28,18 @@ pub(crate) const fn sized(field: u32) -> u32 {
     field << 3 | SIZED
 }
 
-impl<'a> Walk<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> Walk<'a> {
-        Walk { bytes, at: 0 }
+impl<'a> Input<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Input<'a> {
+        Input { bytes, at: 0 }
     }
 
-    /// Where the next byte is.
+    /// Offset of the next byte.
     #[inline]
     pub(crate) fn at(&self) -> usize {
         self.at
     }
 
-    /// The next field's key, unless the message ends here.
+    /// Reads the next field's key; `None` at the end of the message.
     #[inline]
     pub(crate) fn key(&mut self) -> Result<Option<u32>> {
         let start = self.at;
@@ -90,13 +90,13 @@ impl<'a> Walk<'a> {
         Ok(chunk)
     }
 
-    /// Bytes with a length before them.
+    /// Reads a length-delimited value.
     #[inline]
     pub(crate) fn sized(&mut self) -> Result<&'a [u8]> {
-        self.message().map(Walk::rest)
+        self.message().map(Input::rest)
     }
 
-    /// The same, no longer than permitted.
+    /// Reads a length-delimited value of at most `size_max` bytes.
     #[inline]
     pub(crate) fn text(&mut self, size_max: usize) -> Result<&'a [u8]> {
         let start = self.at;
@@ -107,9 +107,9 @@ impl<'a> Walk<'a> {
         Ok(bytes)
     }
 
-    /// A message within this one.
+    /// Enters a nested message.
     #[inline]
-    pub(crate) fn message(&mut self) -> Result<Walk<'a>> {
+    pub(crate) fn message(&mut self) -> Result<Input<'a>> {
         let start = self.at;
         let size = self.varint()?;
         let inner = self.at;
@@ -117,29 +117,29 @@ impl<'a> Walk<'a> {
         let bytes = end.and_then(|end| self.bytes.get(..end));
         let bytes = bytes.ok_or_else(|| Reason::Ends.at(start))?;
         self.at = bytes.len();
-        Ok(Walk { bytes, at: inner })
+        Ok(Input { bytes, at: inner })
     }
 
-    /// All that is left.
+    /// Remaining bytes.
     #[inline]
     pub(crate) fn rest(self) -> &'a [u8] {
         self.bytes.get(self.at..).unwrap_or_default()
     }
 
-    /// Passes over the value of a field with this key.
+    /// Skips the value of a field with this key.
     pub(crate) fn skip(&mut self, key: u32) -> Result<()> {
         match key & 7 {
             VARINT => self.varint().map(drop),
             FIXED64 => self.fixed::<8>().map(drop),
             SIZED => self.message().map(drop),
             FIXED32 => self.fixed::<4>().map(drop),
-            // Groups, which protobuf itself has given up, and what never was.
+            // Groups, which protobuf has deprecated, and undefined wire types.
             _ => Err(Reason::Expected("a field's key").at(self.at)),
         }
     }
 }
 
-/// Adds a number without a key.
+/// Writes a varint.
 #[inline]
 pub(crate) fn put_varint(out: &mut Vec<u8>, mut number: u64) {
     while number > 0x7f {
@@ -149,7 +149,7 @@ pub(crate) fn put_varint(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// Adds a field with bytes.
+/// Writes a length-delimited field.
 #[inline]
 pub(crate) fn put_sized(out: &mut Vec<u8>, key: u32, bytes: &[u8]) {
     put_varint(out, key.into());
@@ -157,21 +157,21 @@ pub(crate) fn put_sized(out: &mut Vec<u8>, key: u32, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Adds a field with a number.
+/// Writes a varint field.
 #[inline]
 pub(crate) fn put_number(out: &mut Vec<u8>, key: u32, number: u64) {
     put_varint(out, key.into());
     put_varint(out, number);
 }
 
-/// Adds a field with a number of fixed size.
+/// Writes a 64-bit fixed-size field.
 #[inline]
 pub(crate) fn put_fixed64(out: &mut Vec<u8>, key: u32, number: u64) {
     put_varint(out, key.into());
     out.extend_from_slice(&number.to_le_bytes());
 }
 
-/// Adds a field with a message, which `write` adds.
+/// Writes a nested message, whose contents `write` appends.
 #[inline]
 pub(crate) fn put_message(out: &mut Vec<u8>, key: u32, write: impl FnOnce(&mut Vec<u8>)) {
     put_varint(out, key.into());
@@ -183,7 +183,7 @@ pub(crate) fn put_message(out: &mut Vec<u8>, key: u32, write: impl FnOnce(&mut V
         out[start] = size as u8;
         return;
     }
-    // The length has more bytes than there is room for.
+    // The length prefix may need more bytes than were reserved.
     let (mut length, mut count, mut rest) = ([0; 10], 0, size);
     for byte in &mut length {
         *byte = rest as u8 & 0x7f | if rest > 0x7f { 0x80 } else { 0 };

@@ -1,18 +1,17 @@
-//! JSON as text that is written piece by piece: what lists and maps become as values of tags, and
-//! what Zipkin's JSON is made of.
+//! JSON writer for the values of tags that are lists or maps, and for Zipkin's JSON.
 
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 
-/// Text in quotes. As Zipkin has it, only what must be escaped is, and what JavaScript takes for
-/// the end of a line.
+/// Writes a quoted string. As in Zipkin, only characters that must be escaped are, and U+2028 and
+/// U+2029, which end a line in JavaScript.
 pub(crate) fn string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     escaped(out, text);
     out.push(b'"');
 }
 
-/// The same without quotes.
+/// Writes the contents of a string, without quotes.
 pub(crate) fn escaped(out: &mut Vec<u8>, text: &str) {
     let bytes = text.as_bytes();
     let (mut plain, mut at) = (0, 0);
@@ -33,7 +32,7 @@ pub(crate) fn escaped(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(bytes.get(plain..).unwrap_or_default());
 }
 
-/// Whether eight bytes are neither control characters, quotes, backslashes nor parts of others.
+/// True if the eight bytes contain no control character, quote, backslash or non-ASCII byte.
 #[inline]
 fn is_plain(word: u64) -> bool {
     let all = |byte: u8| u64::from_le_bytes([byte; 8]);
@@ -43,7 +42,7 @@ fn is_plain(word: u64) -> bool {
     odd & all(0x80) == 0
 }
 
-/// Writes the escape of the first byte, and says how many bytes it stands for: none, if it is only
+/// Writes the escape of the first byte and returns how many bytes it replaces; 0 if the byte is
 /// part of a character that needs none.
 fn escape(out: &mut Vec<u8>, bytes: &[u8]) -> usize {
     let escape: &[u8] = match *bytes {
@@ -54,7 +53,7 @@ fn escape(out: &mut Vec<u8>, bytes: &[u8]) -> usize {
         [b'\n', ..] => b"\\n",
         [b'\r', ..] => b"\\r",
         [0x0c, ..] => b"\\f",
-        // The ends of a line and a paragraph.
+        // U+2028 and U+2029.
         [0xe2, 0x80, 0xa8, ..] => b"\\u2028",
         [0xe2, 0x80, 0xa9, ..] => b"\\u2029",
         [byte @ ..0x20, ..] => {
@@ -82,7 +81,7 @@ const NOT_PLAIN: [bool; 256] = {
     table
 };
 
-/// An id of 64 bits as 16 digits.
+/// Writes a 64-bit id as 16 digits.
 pub(crate) fn hex(out: &mut Vec<u8>, number: u64) {
     let mut digits = [0; 16];
     for (index, digit) in digits.iter_mut().enumerate() {
@@ -91,7 +90,7 @@ pub(crate) fn hex(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(&digits);
 }
 
-/// A whole number.
+/// Writes an unsigned integer.
 pub(crate) fn unsigned(out: &mut Vec<u8>, mut number: u64) {
     let mut digits = [0; 20];
     let mut at = digits.len();
@@ -106,7 +105,7 @@ pub(crate) fn unsigned(out: &mut Vec<u8>, mut number: u64) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// A whole number that may be negative.
+/// Writes a signed integer.
 pub(crate) fn signed(out: &mut Vec<u8>, number: i64) {
     if number < 0 {
         out.push(b'-');
@@ -114,7 +113,7 @@ pub(crate) fn signed(out: &mut Vec<u8>, number: i64) {
     unsigned(out, number.unsigned_abs());
 }
 
-/// An address: four numbers.
+/// Writes an IPv4 address.
 pub(crate) fn ipv4(out: &mut Vec<u8>, address: Ipv4Addr) {
     for (index, part) in address.octets().into_iter().enumerate() {
         if index > 0 {
@@ -124,7 +123,7 @@ pub(crate) fn ipv4(out: &mut Vec<u8>, address: Ipv4Addr) {
     }
 }
 
-/// A number with a fraction; what JSON has no number for is text.
+/// Writes a floating-point number; NaN and infinities become strings.
 pub(crate) fn double(out: &mut Vec<u8>, number: f64) {
     if number.is_finite() {
         display(out, number);
@@ -133,7 +132,7 @@ pub(crate) fn double(out: &mut Vec<u8>, number: f64) {
     }
 }
 
-/// What protobuf's JSON calls a number that is none.
+/// Names of NaN and infinities, as in protobuf's JSON mapping.
 pub(crate) fn not_finite(number: f64) -> &'static str {
     match number {
         number if number.is_nan() => "NaN",
@@ -142,10 +141,10 @@ pub(crate) fn not_finite(number: f64) -> &'static str {
     }
 }
 
-/// What is printed as Rust prints it.
+/// Writes a value by its `Display` implementation.
 pub(crate) fn display(out: &mut Vec<u8>, value: impl std::fmt::Display) {
     let mut text = Utf8(out);
-    // Writing into memory does not fail.
+    // Writing to memory does not fail.
     let _ = write!(text, "{value}");
 }
 
@@ -158,7 +157,7 @@ impl Write for Utf8<'_> {
     }
 }
 
-/// Bytes in base64.
+/// Writes bytes as base64.
 pub(crate) fn base64(out: &mut Vec<u8>, bytes: &[u8]) {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     for chunk in bytes.chunks(3) {
@@ -171,7 +170,7 @@ pub(crate) fn base64(out: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// Bytes of base64, in either of its alphabets, with or without what fills its end.
+/// Decodes base64 in either alphabet, with or without padding.
 pub(crate) fn from_base64(text: &[u8]) -> Option<Vec<u8>> {
     let filled = text.iter().rev().take_while(|letter| **letter == b'=').count();
     let letters = text.get(..text.len() - filled)?;

@@ -1,34 +1,43 @@
-//! Zipkin's first format as thrift (`TBinaryProtocol`): one span, as in a message of Scribe's, or a
-//! list. Its structures have no lengths, so a list ends where it cannot be understood; a span that is
-//! understood and bad costs itself only.
+//! Decoder of Zipkin v1 as thrift (`TBinaryProtocol`): a single span, as in a Scribe message, or a
+//! list. Thrift structures have no length, so a span whose structure is broken ends the list; any
+//! other fault affects only its span.
 //!
-//! Read by hand, as the fields go straight from the bytes to their places; the thrift crate is the
-//! oracle of the tests.
+//! This parser is hand-written, as fields are stored directly from the bytes; the thrift crate is
+//! the oracle in the tests.
 
-mod walk;
+mod input;
 pub(crate) mod write;
 
-use crate::Limits;
-use crate::decoder::{Batch, DEPTH_MAX, Scratch, Stop};
-use crate::fault::{Reason, Result, Within};
-use crate::texts::Texts;
-use crate::v1::{SameHost, V1, V1Lists};
+use crate::arena::Arena;
+use crate::batch::{Batch, Stop};
+use crate::error::{FieldContext, Reason, Result};
+use crate::limits::{DEPTH_MAX, Limits};
+use crate::span_draft::Lists;
+use crate::v1::{HostCache, V1Lists, V1Span};
 use crate::values;
 use blkkin_model::{AnnotationRef, EndpointRef, SpanId, TraceId, ValueRef};
-use walk::{BOOL, Field, I16, I32, I64, LIST, STRING, STRUCT, Walk};
+use input::{BOOL, Field, I16, I32, I64, Input, LIST, STRING, STRUCT};
+
+/// Memory that is reused from span to span.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    lists: Lists<'static>,
+    arena: Arena,
+    v1: V1Lists<'static>,
+}
 
 pub(crate) fn decode_list(
     bytes: &[u8],
     scratch: &mut Scratch,
     batch: &mut Batch<'_>,
 ) -> Result<(), Stop> {
-    let mut walk = Walk::new(bytes);
-    let (kind, count) = walk.list()?;
+    let mut input = Input::new(bytes);
+    let (kind, count) = input.list()?;
     if kind != STRUCT && count > 0 {
         return Err(Reason::Expected("a list of structures").at(0).into());
     }
     for _ in 0..count {
-        one(&mut walk, scratch, batch)?;
+        decode_span(&mut input, scratch, batch)?;
     }
     Ok(())
 }
@@ -38,47 +47,51 @@ pub(crate) fn decode_one(
     scratch: &mut Scratch,
     batch: &mut Batch<'_>,
 ) -> Result<(), Stop> {
-    one(&mut Walk::new(bytes), scratch, batch)
+    decode_span(&mut Input::new(bytes), scratch, batch)
 }
 
-/// The size of the structure that these bytes begin with; none if its end is not among them.
+/// Size of the structure at the start of `bytes`; `None` if it is incomplete.
 pub fn thrift_span_size(bytes: &[u8], limits: &Limits) -> Option<usize> {
-    let mut walk = Walk::new(bytes);
-    walk.skip(STRUCT, limits.depth.min(DEPTH_MAX)).ok()?;
-    Some(walk.at())
+    let mut input = Input::new(bytes);
+    input.skip(STRUCT, limits.depth.min(DEPTH_MAX)).ok()?;
+    Some(input.at())
 }
 
-fn one(walk: &mut Walk<'_>, scratch: &mut Scratch, batch: &mut Batch<'_>) -> Result<(), Stop> {
-    let start = walk.at();
+fn decode_span(
+    input: &mut Input<'_>,
+    scratch: &mut Scratch,
+    batch: &mut Batch<'_>,
+) -> Result<(), Stop> {
+    let start = input.at();
     batch.open(start)?;
-    let reader = Reader { texts: &scratch.texts, limits: batch.limits };
-    let mut span = V1::new(V1Lists::lend(&mut scratch.v1));
-    let mut inner = *walk;
+    let reader = Reader { arena: &scratch.arena, limits: batch.limits };
+    let mut span = V1Span::new(V1Lists::lend(&mut scratch.v1));
+    let mut inner = *input;
     let given = match reader.span(&mut inner, &mut span) {
         Ok(()) => {
-            walk.go_to(inner.at());
-            span.give(&mut scratch.lists, batch, start)
+            input.go_to(inner.at());
+            span.emit(&mut scratch.lists, batch, start)
         }
         Err(fault) => {
-            // What follows can be understood if the span's end can be found.
-            walk.skip(STRUCT, batch.limits.depth)?;
+            // Decoding can continue if the end of the span can be found.
+            input.skip(STRUCT, batch.limits.depth)?;
             batch.refuse(*fault);
             Ok(())
         }
     };
     let lists = span.give_back();
     scratch.v1 = lists;
-    scratch.texts.clear();
+    scratch.arena.clear();
     given
 }
 
 #[derive(Clone, Copy)]
 struct Reader<'t> {
-    texts: &'t Texts,
+    arena: &'t Arena,
     limits: &'t Limits,
 }
 
-/// The fields of the structures, with the only type that each is read with.
+/// Fields of the structures. A field of another type is skipped.
 mod span {
     use super::{BOOL, Field, I64, LIST, STRING};
     pub(super) const TRACE_ID: Field = Field { kind: I64, id: 1 };
@@ -114,54 +127,55 @@ mod endpoint {
 }
 
 impl<'t> Reader<'t> {
-    fn span(self, walk: &mut Walk<'t>, span: &mut V1<'t>) -> Result<()> {
-        let (start, mut low, mut high) = (walk.at(), None, 0);
-        let mut last = SameHost::default();
-        while let Some(field) = walk.field()? {
+    fn span(self, input: &mut Input<'t>, span: &mut V1Span<'t>) -> Result<()> {
+        let (start, mut low, mut high) = (input.at(), None, 0);
+        let mut last = HostCache::default();
+        while let Some(field) = input.field()? {
             match field {
-                span::TRACE_ID => low = Some(walk.i64()? as u64),
-                span::TRACE_ID_HIGH => high = walk.i64()? as u64,
-                span::NAME => span.name = self.text(walk).within("name")?,
-                span::ID => span.id = Some(own_id(walk).within("id")?),
-                span::PARENT_ID => span.parent_id = SpanId::from_number(walk.i64()? as u64),
+                span::TRACE_ID => low = Some(input.i64()? as u64),
+                span::TRACE_ID_HIGH => high = input.i64()? as u64,
+                span::NAME => span.name = self.text(input).in_field("name")?,
+                span::ID => span.id = Some(own_id(input).in_field("id")?),
+                span::PARENT_ID => span.parent_id = SpanId::from_number(input.i64()? as u64),
                 span::ANNOTATIONS => {
-                    self.annotations(walk, span, &mut last).within("annotations")?
+                    self.annotations(input, span, &mut last).in_field("annotations")?
                 }
                 span::BINARY_ANNOTATIONS => {
-                    self.binary_annotations(walk, span, &mut last).within("binary_annotations")?;
+                    self.binary_annotations(input, span, &mut last)
+                        .in_field("binary_annotations")?;
                 }
-                span::DEBUG => span.debug = walk.byte()? != 0,
-                span::TIMESTAMP => span.start_ns = time(walk).within("timestamp")?,
-                span::DURATION => span.duration_ns = time(walk).within("duration")?,
-                _ => walk.skip(field.kind, self.limits.depth)?,
+                span::DEBUG => span.debug = input.byte()? != 0,
+                span::TIMESTAMP => span.start_ns = time(input).in_field("timestamp")?,
+                span::DURATION => span.duration_ns = time(input).in_field("duration")?,
+                _ => input.skip(field.kind, self.limits.depth)?,
             }
         }
         if let Some(low) = low {
             let id = TraceId::from_number(u128::from(high) << 64 | u128::from(low));
-            span.trace_id = Some(id.ok_or_else(|| Reason::Zero.at(start)).within("trace_id")?);
+            span.trace_id = Some(id.ok_or_else(|| Reason::Zero.at(start)).in_field("trace_id")?);
         }
         Ok(())
     }
 
     fn annotations(
         self,
-        walk: &mut Walk<'t>,
-        span: &mut V1<'t>,
-        last: &mut SameHost<'t>,
+        input: &mut Input<'t>,
+        span: &mut V1Span<'t>,
+        last: &mut HostCache<'t>,
     ) -> Result<()> {
-        let Some(count) = walk.structures(self.limits.depth)? else { return Ok(()) };
+        let Some(count) = input.structures(self.limits.depth)? else { return Ok(()) };
         for _ in 0..count {
-            let start = walk.at();
+            let start = input.at();
             let (mut time_ns, mut value, mut host) = (None, "", EndpointRef::NONE);
-            while let Some(field) = walk.field()? {
+            while let Some(field) = input.field()? {
                 match field {
-                    annotation::TIMESTAMP => time_ns = time(walk)?,
-                    annotation::VALUE => value = self.text(walk)?,
-                    annotation::HOST => host = self.host(walk, last)?,
-                    _ => walk.skip(field.kind, self.limits.depth)?,
+                    annotation::TIMESTAMP => time_ns = time(input)?,
+                    annotation::VALUE => value = self.text(input)?,
+                    annotation::HOST => host = self.host(input, last)?,
+                    _ => input.skip(field.kind, self.limits.depth)?,
                 }
             }
-            // One without time or text is left out, as Zipkin does.
+            // An annotation without time or text is dropped, as in Zipkin.
             if let (Some(time_ns), false) = (time_ns, value.is_empty()) {
                 span.annotate(AnnotationRef { time_ns, value }, host, self.limits, start)?;
             }
@@ -171,21 +185,21 @@ impl<'t> Reader<'t> {
 
     fn binary_annotations(
         self,
-        walk: &mut Walk<'t>,
-        span: &mut V1<'t>,
-        last: &mut SameHost<'t>,
+        input: &mut Input<'t>,
+        span: &mut V1Span<'t>,
+        last: &mut HostCache<'t>,
     ) -> Result<()> {
-        let Some(count) = walk.structures(self.limits.depth)? else { return Ok(()) };
+        let Some(count) = input.structures(self.limits.depth)? else { return Ok(()) };
         for _ in 0..count {
-            let start = walk.at();
+            let start = input.at();
             let (mut key, mut value, mut kind, mut host) = ("", &b""[..], 6, EndpointRef::NONE);
-            while let Some(field) = walk.field()? {
+            while let Some(field) = input.field()? {
                 match field {
-                    binary::KEY => key = self.text(walk)?,
-                    binary::VALUE => value = walk.text(self.limits.text_bytes)?,
-                    binary::TYPE => kind = walk.i32()?,
-                    binary::HOST => host = self.host(walk, last)?,
-                    _ => walk.skip(field.kind, self.limits.depth)?,
+                    binary::KEY => key = self.text(input)?,
+                    binary::VALUE => value = input.text(self.limits.text_bytes)?,
+                    binary::TYPE => kind = input.i32()?,
+                    binary::HOST => host = self.host(input, last)?,
+                    _ => input.skip(field.kind, self.limits.depth)?,
                 }
             }
             span.tag((key, self.value(kind, value)), host, self.limits, start)?;
@@ -193,7 +207,7 @@ impl<'t> Reader<'t> {
         Ok(())
     }
 
-    /// A value that is not as large as its type says is bytes.
+    /// Converts a value by its thrift type. A value of the wrong size is kept as bytes.
     #[inline]
     fn value(self, kind: i32, bytes: &'t [u8]) -> ValueRef<'t> {
         let exact = match kind {
@@ -202,63 +216,63 @@ impl<'t> Reader<'t> {
             3 => bytes.try_into().map(|it| ValueRef::Int(i32::from_be_bytes(it).into())),
             4 => bytes.try_into().map(|it| ValueRef::Int(i64::from_be_bytes(it))),
             5 => bytes.try_into().map(|it| ValueRef::Double(f64::from_be_bytes(it))),
-            6 => return ValueRef::Str(self.texts.text(bytes)),
+            6 => return ValueRef::Str(self.arena.text(bytes)),
             _ => return ValueRef::Bytes(bytes),
         };
         exact.unwrap_or(ValueRef::Bytes(bytes))
     }
 
-    /// An endpoint, which is mostly the one before.
+    /// Reads an endpoint, which usually equals the one before.
     #[inline]
-    fn host(self, walk: &mut Walk<'t>, last: &mut SameHost<'t>) -> Result<EndpointRef<'t>> {
-        let start = walk.at();
-        if let Some((host, size)) = last.find(walk.rest()) {
-            walk.go_to(start + size);
+    fn host(self, input: &mut Input<'t>, last: &mut HostCache<'t>) -> Result<EndpointRef<'t>> {
+        let start = input.at();
+        if let Some((host, size)) = last.find(input.rest()) {
+            input.go_to(start + size);
             return Ok(host);
         }
-        let rest = walk.rest();
-        let host = self.endpoint(walk)?;
-        last.note(rest.get(..walk.at() - start).unwrap_or_default(), host);
+        let rest = input.rest();
+        let host = self.endpoint(input)?;
+        last.store(rest.get(..input.at() - start).unwrap_or_default(), host);
         Ok(host)
     }
 
-    fn endpoint(self, walk: &mut Walk<'t>) -> Result<EndpointRef<'t>> {
+    fn endpoint(self, input: &mut Input<'t>) -> Result<EndpointRef<'t>> {
         let mut endpoint = EndpointRef::NONE;
-        while let Some(field) = walk.field()? {
+        while let Some(field) = input.field()? {
             match field {
-                endpoint::IPV4 => match walk.i32()? as u32 {
+                endpoint::IPV4 => match input.i32()? as u32 {
                     0 => {}
                     address => endpoint.ipv4 = Some(address.into()),
                 },
-                endpoint::PORT => endpoint.port = walk.i16()? as u16,
-                endpoint::SERVICE_NAME => endpoint.service = self.text(walk)?,
+                endpoint::PORT => endpoint.port = input.i16()? as u16,
+                endpoint::SERVICE_NAME => endpoint.service = self.text(input)?,
                 endpoint::IPV6 => {
-                    // A number is never one of 32 bits here, but by the rules for 128.
-                    let bytes = walk.text(self.limits.text_bytes)?;
+                    // Only 16 bytes are an address here; four bytes are not an IPv4 address.
+                    let bytes = input.text(self.limits.text_bytes)?;
                     if bytes.len() == 16 {
                         values::address_of_bytes(bytes, &mut endpoint);
                     }
                 }
-                _ => walk.skip(field.kind, self.limits.depth)?,
+                _ => input.skip(field.kind, self.limits.depth)?,
             }
         }
         Ok(endpoint)
     }
 
     #[inline]
-    fn text(self, walk: &mut Walk<'t>) -> Result<&'t str> {
-        Ok(self.texts.text(walk.text(self.limits.text_bytes)?))
+    fn text(self, input: &mut Input<'t>) -> Result<&'t str> {
+        Ok(self.arena.text(input.text(self.limits.text_bytes)?))
     }
 }
 
 #[inline]
-fn own_id(walk: &mut Walk<'_>) -> Result<SpanId> {
-    let start = walk.at();
-    SpanId::from_number(walk.i64()? as u64).ok_or_else(|| Reason::Zero.at(start))
+fn own_id(input: &mut Input<'_>) -> Result<SpanId> {
+    let start = input.at();
+    SpanId::from_number(input.i64()? as u64).ok_or_else(|| Reason::Zero.at(start))
 }
 
 #[inline]
-fn time(walk: &mut Walk<'_>) -> Result<Option<u64>> {
-    let start = walk.at();
-    values::ns_if_known(walk.i64()?).map_err(|reason| reason.at(start))
+fn time(input: &mut Input<'_>) -> Result<Option<u64>> {
+    let start = input.at();
+    values::ns_if_known(input.i64()?).map_err(|reason| reason.at(start))
 }

@@ -1,21 +1,21 @@
-//! Spans of Zipkin's first format, as thrift and JSON have them: times and addresses are annotations
-//! there, each with the host that it is said of. `convert` makes of one the spans that it is, one
-//! for each host.
+//! Spans of Zipkin's v1 format, as read from thrift or JSON. Times and addresses are annotations in
+//! it, each with the endpoint of its host. `convert` splits such a span into one span for each
+//! host.
 
 mod convert;
 #[cfg(test)]
 mod tests;
 
-use crate::Limits;
-use crate::decoder::{Batch, Stop};
-use crate::draft::{Draft, Lists, recycle};
-use crate::fault::{Fault, Reason, Result};
+use crate::batch::{Batch, Stop};
+use crate::error::{Fault, Reason, Result};
+use crate::limits::Limits;
+use crate::span_draft::{Lists, SpanDraft, recycle};
 use blkkin_model::{AnnotationRef, EndpointRef, SpanId, TagRef, TraceId, ValueRef};
-use convert::Part;
+use convert::HostSpan;
 
-/// A span of the first format while it is read.
+/// A v1 span during decoding.
 #[derive(Debug)]
-pub(crate) struct V1<'b> {
+pub(crate) struct V1Span<'b> {
     pub(crate) trace_id: Option<TraceId>,
     pub(crate) id: Option<SpanId>,
     pub(crate) parent_id: Option<SpanId>,
@@ -27,57 +27,57 @@ pub(crate) struct V1<'b> {
     lists: V1Lists<'b>,
 }
 
-/// A host as it was read, and the bytes that it was read from: in a span, the same bytes come again
-/// and again.
+/// The last endpoint and the bytes it was decoded from: within a span, the same bytes repeat.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct SameHost<'b> {
+pub(crate) struct HostCache<'b> {
     bytes: &'b [u8],
     host: EndpointRef<'b>,
 }
 
-impl<'b> SameHost<'b> {
-    /// The host, and how many bytes it takes, if these bytes begin as the ones before.
+impl<'b> HostCache<'b> {
+    /// Returns the cached endpoint and its size, if `bytes` begins with the cached bytes.
     #[inline]
     pub(crate) fn find(&self, bytes: &[u8]) -> Option<(EndpointRef<'b>, usize)> {
         let is_same = !self.bytes.is_empty() && bytes.starts_with(self.bytes);
         is_same.then_some((self.host, self.bytes.len()))
     }
 
-    /// Remembers a host. From its first byte to its last one, nothing else can follow.
+    /// Caches an endpoint. `bytes` must be self-delimiting, so that equal bytes always decode to
+    /// the same endpoint.
     #[inline]
-    pub(crate) fn note(&mut self, bytes: &'b [u8], host: EndpointRef<'b>) {
-        *self = SameHost { bytes, host };
+    pub(crate) fn store(&mut self, bytes: &'b [u8], host: EndpointRef<'b>) {
+        *self = HostCache { bytes, host };
     }
 }
 
-/// What happened, and at which host.
+/// An annotation of a host.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Moment<'b> {
-    note: AnnotationRef<'b>,
+struct V1Annotation<'b> {
+    annotation: AnnotationRef<'b>,
     host: EndpointRef<'b>,
-    part: usize,
+    host_span: usize,
 }
 
-/// What is known, and of which host.
+/// A binary annotation of a host.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Fact<'b> {
+struct V1BinaryAnnotation<'b> {
     tag: TagRef<'b>,
     host: EndpointRef<'b>,
-    part: usize,
+    host_span: usize,
 }
 
-/// The lists of such a span. Their memory goes from span to span.
+/// Lists of a v1 span. Their memory is reused from span to span.
 #[derive(Debug, Default)]
 pub(crate) struct V1Lists<'b> {
-    moments: Vec<Moment<'b>>,
-    facts: Vec<Fact<'b>>,
-    parts: Vec<Part<'b>>,
+    annotations: Vec<V1Annotation<'b>>,
+    binary_annotations: Vec<V1BinaryAnnotation<'b>>,
+    host_spans: Vec<HostSpan<'b>>,
 }
 
-impl<'b> V1<'b> {
+impl<'b> V1Span<'b> {
     #[inline]
-    pub(crate) fn new(lists: V1Lists<'b>) -> V1<'b> {
-        V1 {
+    pub(crate) fn new(lists: V1Lists<'b>) -> V1Span<'b> {
+        V1Span {
             trace_id: None,
             id: None,
             parent_id: None,
@@ -90,23 +90,23 @@ impl<'b> V1<'b> {
         }
     }
 
-    /// Adds an annotation that is at `offset`.
+    /// Adds an annotation that starts at `offset`.
     #[inline]
     pub(crate) fn annotate(
         &mut self,
-        note: AnnotationRef<'b>,
+        annotation: AnnotationRef<'b>,
         host: EndpointRef<'b>,
         limits: &Limits,
         offset: usize,
     ) -> Result<()> {
-        if self.lists.moments.len() >= limits.annotations {
+        if self.lists.annotations.len() >= limits.annotations {
             return Err(too_many("annotations", limits.annotations, offset));
         }
-        self.lists.moments.push(Moment { note, host, part: 0 });
+        self.lists.annotations.push(V1Annotation { annotation, host, host_span: 0 });
         Ok(())
     }
 
-    /// Adds a binary annotation that is at `offset`.
+    /// Adds a binary annotation that starts at `offset`.
     #[inline]
     pub(crate) fn tag(
         &mut self,
@@ -115,16 +115,16 @@ impl<'b> V1<'b> {
         limits: &Limits,
         offset: usize,
     ) -> Result<()> {
-        if self.lists.facts.len() >= limits.tags {
+        if self.lists.binary_annotations.len() >= limits.tags {
             return Err(too_many("tags", limits.tags, offset));
         }
         let tag = TagRef { value, ..TagRef::text(key, "") };
-        self.lists.facts.push(Fact { tag, host, part: 0 });
+        self.lists.binary_annotations.push(V1BinaryAnnotation { tag, host, host_span: 0 });
         Ok(())
     }
 
-    /// Gives away the spans that it is. `offset` is where it starts.
-    pub(crate) fn give(
+    /// Converts the span, which starts at `offset`, and passes the results to the batch.
+    pub(crate) fn emit(
         &mut self,
         scratch: &mut Lists<'static>,
         batch: &mut Batch<'_>,
@@ -134,11 +134,11 @@ impl<'b> V1<'b> {
             batch.refuse(*fault);
             return Ok(());
         }
-        for part in 0..self.lists.parts.len() {
-            let mut draft = self.part(part, Lists::lend(scratch));
+        for host_span in 0..self.lists.host_spans.len() {
+            let mut draft = self.host_span(host_span, Lists::lend(scratch));
             let given = match draft.finish(offset) {
-                Ok(span) => batch.give(&span, offset),
-                // The ids, which all parts have in common.
+                Ok(span) => batch.emit(&span, offset),
+                // A missing id is common to all results, so the whole span is refused.
                 Err(fault) => {
                     batch.refuse(*fault);
                     *scratch = draft.lists.give_back();
@@ -152,43 +152,44 @@ impl<'b> V1<'b> {
         Ok(())
     }
 
-    /// The span of a host.
-    fn part(&self, index: usize, mut lists: Lists<'b>) -> Draft<'b> {
-        let here = |part: usize| part == index;
-        let moments = self.lists.moments.iter().filter(|it| here(it.part));
-        lists.annotations.extend(moments.map(|it| it.note));
-        let facts = self.lists.facts.iter().filter(|it| here(it.part));
-        lists.tags.extend(facts.map(|it| it.tag));
-        let part = self.lists.parts[index];
-        Draft {
+    /// Builds the span of a host.
+    fn host_span(&self, index: usize, mut lists: Lists<'b>) -> SpanDraft<'b> {
+        let here = |host_span: usize| host_span == index;
+        let annotations = self.lists.annotations.iter().filter(|it| here(it.host_span));
+        lists.annotations.extend(annotations.map(|it| it.annotation));
+        let binary_annotations =
+            self.lists.binary_annotations.iter().filter(|it| here(it.host_span));
+        lists.tags.extend(binary_annotations.map(|it| it.tag));
+        let host_span = self.lists.host_spans[index];
+        SpanDraft {
             trace_id: self.trace_id,
             id: self.id,
             parent_id: self.parent_id,
-            kind: part.kind,
+            kind: host_span.kind,
             debug: self.debug,
-            shared: part.shared,
+            shared: host_span.shared,
             name: self.name,
-            start_ns: part.start_ns,
-            duration_ns: part.duration_ns,
-            local: part.local,
-            remote: part.remote,
-            ..Draft::new(lists)
+            start_ns: host_span.start_ns,
+            duration_ns: host_span.duration_ns,
+            local: host_span.local,
+            remote: host_span.remote,
+            ..SpanDraft::new(lists)
         }
     }
 
-    /// Gives the memory back.
+    /// Empties the lists, to be stored for the next span.
     #[inline]
     pub(crate) fn give_back(self) -> V1Lists<'static> {
         V1Lists {
-            moments: recycle(self.lists.moments),
-            facts: recycle(self.lists.facts),
-            parts: recycle(self.lists.parts),
+            annotations: recycle(self.lists.annotations),
+            binary_annotations: recycle(self.lists.binary_annotations),
+            host_spans: recycle(self.lists.host_spans),
         }
     }
 }
 
 impl<'b> V1Lists<'b> {
-    /// Lends the memory.
+    /// Takes the memory for a span.
     #[inline]
     pub(crate) fn lend(lists: &mut V1Lists<'static>) -> V1Lists<'b> {
         std::mem::take(lists)

@@ -1,14 +1,14 @@
-//! What the formats of Zipkin have in common: ids as digits, times in microseconds, ports and
-//! addresses, each with the rules by which Zipkin takes them.
+//! Values shared by Zipkin's formats: hexadecimal ids, times in microseconds, ports and addresses,
+//! each validated by Zipkin's rules.
 //!
-//! Times are refused where Zipkin takes them and nobody could use them: above the year 2554 (most
-//! often nanoseconds that somebody took for microseconds), or annotations before 1970.
+//! Times are stricter than in Zipkin: those after the year 2554 (most often nanoseconds mistaken
+//! for microseconds) and annotations before 1970 are refused.
 
-use crate::fault::Reason;
+use crate::error::Reason;
 use blkkin_model::{EndpointRef, SpanId, TraceId};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// A request's id of 1 to 32 digits.
+/// Parses a trace id of 1 to 32 digits.
 #[inline]
 pub(crate) fn trace_id(digits: &[u8]) -> Result<TraceId, Reason> {
     let number = match digits.len() {
@@ -23,13 +23,13 @@ pub(crate) fn trace_id(digits: &[u8]) -> Result<TraceId, Reason> {
     TraceId::from_number(number).ok_or(Reason::Zero)
 }
 
-/// A span's id of 1 to 16 digits, which is not 0.
+/// Parses a span id of 1 to 16 digits; 0 is an error.
 #[inline]
 pub(crate) fn span_id(digits: &[u8]) -> Result<SpanId, Reason> {
     parent_id(digits)?.ok_or(Reason::Zero)
 }
 
-/// A span's id of 1 to 16 digits; 0 is none.
+/// Parses a span id of 1 to 16 digits; 0 means none.
 #[inline]
 pub(crate) fn parent_id(digits: &[u8]) -> Result<Option<SpanId>, Reason> {
     match digits.len() {
@@ -39,7 +39,7 @@ pub(crate) fn parent_id(digits: &[u8]) -> Result<Option<SpanId>, Reason> {
     }
 }
 
-/// At most 16 digits.
+/// Parses at most 16 hexadecimal digits.
 #[inline]
 pub(crate) fn hex(digits: &[u8]) -> Result<u64, Reason> {
     let (mut number, mut all) = (0, 0);
@@ -51,7 +51,7 @@ pub(crate) fn hex(digits: &[u8]) -> Result<u64, Reason> {
     if all > 15 { Err(Reason::NotHex) } else { Ok(number) }
 }
 
-/// The value of each digit, and above 15 for what is none.
+/// Value of each digit; above 15 for other bytes.
 const DIGITS: [u8; 256] = {
     let mut table = [0xff; 256];
     let mut value = 0;
@@ -62,7 +62,7 @@ const DIGITS: [u8; 256] = {
     table
 };
 
-/// An id of exactly so many digits, in either case; none is 0.
+/// Parses an id of exactly `size` digits, in upper or lower case. Empty input is 0.
 pub(crate) fn exact_id(digits: &[u8], size: usize) -> Result<u128, Reason> {
     if digits.len() != size {
         let is_short = if size == 32 { "an id of 32 digits" } else { "an id of 16 digits" };
@@ -77,7 +77,7 @@ pub(crate) fn exact_id(digits: &[u8], size: usize) -> Result<u128, Reason> {
     }
 }
 
-/// An id of 1 to 16 bytes, as a number; the first byte is the highest.
+/// Reads a big-endian id of 1 to `size_max` bytes.
 #[inline]
 pub(crate) fn id_of_bytes(bytes: &[u8], size_max: usize) -> Result<u128, Reason> {
     match bytes.len() {
@@ -87,25 +87,25 @@ pub(crate) fn id_of_bytes(bytes: &[u8], size_max: usize) -> Result<u128, Reason>
     }
 }
 
-/// Microseconds as nanoseconds. 0 and less is unknown.
+/// Converts microseconds to nanoseconds. 0 and negative numbers mean unknown.
 #[inline]
 pub(crate) fn ns_if_known(us: i64) -> Result<Option<u64>, Reason> {
     if us > 0 { ns(us).map(Some) } else { Ok(None) }
 }
 
-/// Microseconds as nanoseconds.
+/// Converts microseconds to nanoseconds.
 #[inline]
 pub(crate) fn ns(us: i64) -> Result<u64, Reason> {
     u64::try_from(us).ok().and_then(|us| us.checked_mul(1000)).ok_or(Reason::OutOfRange)
 }
 
-/// A port; 0 and less is unknown.
+/// Checks a port. 0 and negative numbers mean unknown.
 #[inline]
 pub(crate) fn port(number: i64) -> Result<u16, Reason> {
     u16::try_from(number.max(0)).map_err(|_| Reason::OutOfRange)
 }
 
-/// An address of 4 or 16 bytes; of another size it is none.
+/// Sets the address from 4 or 16 bytes; other sizes are ignored.
 pub(crate) fn address_of_bytes(bytes: &[u8], endpoint: &mut EndpointRef<'_>) {
     if let Ok(bytes) = <[u8; 4]>::try_from(bytes) {
         endpoint.ipv4 = Some(bytes.into());
@@ -117,7 +117,7 @@ pub(crate) fn address_of_bytes(bytes: &[u8], endpoint: &mut EndpointRef<'_>) {
     }
 }
 
-/// An address as text; whoever writes something else, such as a host's name, has said nothing.
+/// Sets the address from text; anything else, such as a host name, is ignored.
 pub(crate) fn address_of_text(text: &str, endpoint: &mut EndpointRef<'_>) {
     if let Some(address) = ipv4(text.as_bytes()) {
         endpoint.ipv4 = Some(address);
@@ -130,8 +130,8 @@ pub(crate) fn address_of_text(text: &str, endpoint: &mut EndpointRef<'_>) {
     }
 }
 
-/// Four numbers below 256 with dots between them, without zeros before them. The standard library
-/// takes three times as long for it.
+/// Parses an IPv4 address: four numbers below 256, without leading zeros. The standard library
+/// takes three times as long.
 #[inline]
 fn ipv4(text: &[u8]) -> Option<Ipv4Addr> {
     let (mut parts, mut number, mut digits) = ([0; 4], 0_u16, 0);
@@ -156,7 +156,7 @@ fn ipv4(text: &[u8]) -> Option<Ipv4Addr> {
     Some(parts.into())
 }
 
-/// An address of 32 bits behind 96 bits of 0, but for that of the host itself.
+/// The IPv4 address of an IPv4-compatible IPv6 address (`::a.b.c.d`); `::1` is none.
 fn compatible(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let number = u128::from(address);
     u32::try_from(number).ok().filter(|number| *number != 1).map(Ipv4Addr::from)

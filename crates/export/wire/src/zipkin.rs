@@ -1,34 +1,34 @@
-//! What a span is in Zipkin's terms, for all of its formats: microseconds, names in lower case, tags
-//! that are text, and in the first format the annotations that times and addresses are.
+//! Properties of spans in Zipkin's terms, for all of its formats: microseconds, names in lower
+//! case, tags as text, and the core annotations of the v1 format.
 
 use crate::render::{base64, display, signed};
 use blkkin_model::{EndpointRef, Kind, SpanRef, Status, TagRef, ValueRef};
 use std::borrow::Cow;
 use std::net::Ipv6Addr;
 
-/// A name as Zipkin has it.
+/// Converts a name to lower case.
 #[inline]
 pub(crate) fn lower(name: &str) -> Cow<'_, str> {
     let is_lower = name.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase());
     if is_lower { Cow::Borrowed(name) } else { Cow::Owned(name.to_lowercase()) }
 }
 
-/// The last time that there is, in microseconds.
+/// The latest representable time, in microseconds.
 const LAST_US: u64 = u64::MAX / 1000;
 
-/// A time in microseconds; 0 is unknown.
+/// Start in microseconds; 0 means unknown.
 #[inline]
 pub(crate) fn start_us(span: &SpanRef<'_>) -> u64 {
     span.start_ns.unwrap_or(0) / 1000
 }
 
-/// A length in microseconds. What took less took one, as 0 is unknown.
+/// Duration in microseconds, at least 1; 0 means unknown.
 #[inline]
 pub(crate) fn duration_us(span: &SpanRef<'_>) -> u64 {
     span.duration_ns.map_or(0, |duration_ns| (duration_ns / 1000).max(1))
 }
 
-/// The word for a kind.
+/// Zipkin's name of a kind.
 pub(crate) fn kind(kind: Kind) -> Option<&'static str> {
     match kind {
         Kind::Client => Some("CLIENT"),
@@ -41,7 +41,7 @@ pub(crate) fn kind(kind: Kind) -> Option<&'static str> {
 
 const STATUS: &str = "otel.status_code";
 
-/// Calls `take` with each tag, in order: one for each key, and those that a status is.
+/// Calls `take` with each tag, sorted by key. The status adds up to two tags.
 #[inline]
 pub(crate) fn tags(span: &SpanRef<'_>, mut take: impl FnMut(&str, &str)) {
     let mut memory = Vec::new();
@@ -49,7 +49,7 @@ pub(crate) fn tags(span: &SpanRef<'_>, mut take: impl FnMut(&str, &str)) {
     let mut added = status_tags(span).into_iter().flatten().peekable();
     while let Some((tag, more)) = rest.split_first() {
         rest = more;
-        // Of one key the span's own counts, which is the last.
+        // Of the tags of one key, the last one wins: the one of the span itself.
         if more.first().is_some_and(|next| next.key == tag.key) || is_no_error(tag) {
             continue;
         }
@@ -64,12 +64,12 @@ pub(crate) fn tags(span: &SpanRef<'_>, mut take: impl FnMut(&str, &str)) {
     added.for_each(|(key, value)| take(key, value));
 }
 
-/// To Zipkin, whatever has the tag has failed.
+/// Zipkin treats any span with this tag as failed, whatever its value.
 fn is_no_error(tag: &TagRef<'_>) -> bool {
     tag.key == "error" && tag.value == ValueRef::Bool(false)
 }
 
-/// What a status is as tags, unless there are such tags already.
+/// Tags that represent the status. An existing tag of the same key takes precedence.
 fn status_tags(span: &SpanRef<'_>) -> [Option<(&'static str, &'static str)>; 2] {
     match span.status {
         Status::Unset => [None, None],
@@ -78,7 +78,7 @@ fn status_tags(span: &SpanRef<'_>) -> [Option<(&'static str, &'static str)>; 2] 
     }
 }
 
-/// A value as text; bytes are in base64.
+/// Formats a value as text; bytes become base64.
 #[inline]
 fn text<'v>(value: &ValueRef<'v>, memory: &'v mut Vec<u8>) -> &'v str {
     if let ValueRef::Str(text) = value {
@@ -98,8 +98,8 @@ fn text<'v>(value: &ValueRef<'v>, memory: &'v mut Vec<u8>) -> &'v str {
     std::str::from_utf8(memory).unwrap_or_default()
 }
 
-/// An address as Zipkin prints it: the longest run of zeros is left out, also one of a single group,
-/// but one at the end only if there is no other.
+/// Formats an IPv6 address as Zipkin does: the longest run of zeros is abbreviated, even a single
+/// group; a run at the end only if there is no other.
 pub(crate) fn ipv6(address: Ipv6Addr) -> String {
     let groups = address.segments();
     if groups == [0; 8] {
@@ -123,7 +123,7 @@ pub(crate) fn ipv6(address: Ipv6Addr) -> String {
     text
 }
 
-/// Where the zeros start that are left out, and how many there are.
+/// Start and length of the abbreviated run of zeros.
 fn longest_run(groups: &[u16; 8]) -> (usize, usize) {
     let (mut best, mut start) = ((0, 0), None);
     for (index, group) in groups.iter().enumerate() {
@@ -144,25 +144,25 @@ fn longest_run(groups: &[u16; 8]) -> (usize, usize) {
     }
 }
 
-/// A begin or end of the first format: its time in microseconds and its word.
-pub(crate) type Mark = (u64, &'static str);
+/// Time in microseconds and name of a core annotation.
+pub(crate) type CoreAnnotation = (u64, &'static str);
 
-/// What a span's kind, times and other end are in the first format.
+/// Representation of kind, times and remote endpoint in the v1 format.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct FirstFormat {
-    /// The span's own times, which are the other's where an id is shared.
+pub(crate) struct V1Fields {
+    /// Start of the span; 0 if it shares its id, as the other side owns the times.
     pub(crate) start_us: u64,
     pub(crate) duration_us: u64,
-    pub(crate) begin: Option<Mark>,
-    pub(crate) end: Option<Mark>,
-    /// The key of the other end's address.
+    pub(crate) begin: Option<CoreAnnotation>,
+    pub(crate) end: Option<CoreAnnotation>,
+    /// Key of the address annotation for the remote endpoint.
     pub(crate) address: &'static str,
-    /// Whether a tag without text has to say which host it is.
+    /// True if an empty tag must name the host, because nothing else does.
     pub(crate) needs_marker: bool,
 }
 
-impl FirstFormat {
-    pub(crate) fn of(span: &SpanRef<'_>) -> FirstFormat {
+impl V1Fields {
+    pub(crate) fn of(span: &SpanRef<'_>) -> V1Fields {
         let (start_us, duration_us) = (start_us(span), duration_us(span));
         let has_end = start_us > 0 && duration_us > 0;
         let (begin, end, address) = match span.kind {
@@ -174,12 +174,12 @@ impl FirstFormat {
             Kind::Unspecified | Kind::Internal => ("", "", "sa"),
         };
         let begin = Some((start_us, begin)).filter(|(us, word)| *us > 0 && !word.is_empty());
-        // Who reads it knows no later time.
+        // Readers accept no later time.
         let end = Some((start_us.saturating_add(duration_us).min(LAST_US), end));
         let end = end.filter(|(_, word)| has_end && !word.is_empty());
         let (own_start, own_duration) = if span.shared { (0, 0) } else { (start_us, duration_us) };
         let says_nothing = begin.is_none() && span.annotations.is_empty() && span.tags.is_empty();
-        FirstFormat {
+        V1Fields {
             start_us: own_start,
             duration_us: own_duration,
             begin,
@@ -189,7 +189,7 @@ impl FirstFormat {
         }
     }
 
-    /// Calls `take` with each annotation: time in microseconds, and text.
+    /// Calls `take` with the time in microseconds and the text of each annotation.
     pub(crate) fn annotations(&self, span: &SpanRef<'_>, mut take: impl FnMut(u64, &str)) {
         if let Some((us, word)) = self.begin {
             take(us, word);
@@ -201,8 +201,8 @@ impl FirstFormat {
     }
 }
 
-/// The other end, if it is known.
-pub(crate) fn known<'e>(endpoint: &EndpointRef<'e>) -> Option<EndpointRef<'e>> {
+/// The endpoint, unless it is empty.
+pub(crate) fn non_empty<'e>(endpoint: &EndpointRef<'e>) -> Option<EndpointRef<'e>> {
     Some(*endpoint).filter(|endpoint| !endpoint.is_none())
 }
 

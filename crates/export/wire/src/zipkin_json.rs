@@ -1,11 +1,11 @@
-//! Zipkin's formats as JSON, what both have in common: ids, times and endpoints, with the types that
-//! Zipkin takes them for.
+//! Parts shared by both of Zipkin's JSON formats: ids, times and endpoints, with the types that
+//! Zipkin accepts.
 
 pub(crate) mod v1;
 pub(crate) mod v2;
 pub(crate) mod write;
 
-use crate::fault::Result;
+use crate::error::Result;
 use crate::json::{Reader, keys};
 use crate::values;
 use blkkin_model::{EndpointRef, SpanId, TraceId};
@@ -15,14 +15,14 @@ keys! {
     endpoint { SERVICE_NAME = "serviceName", IPV4 = "ipv4", IPV6 = "ipv6", PORT = "port", }
 }
 
-/// Whether there are spans. Nothing at all is an empty list; what is behind the list is not looked
-/// at.
+/// Enters the list of spans; returns false if it is empty. Empty input is an empty list, and bytes
+/// after the list are ignored.
 fn open_batch(reader: &mut Reader<'_>) -> Result<bool> {
     Ok(!reader.is_at_end() && reader.open_list()?)
 }
 
 impl<'t> Reader<'t> {
-    /// Text, or a number as it is written.
+    /// Reads a string, or the text of a number.
     #[inline]
     fn text_or_number(&mut self) -> Result<&'t str> {
         match self.peek()? {
@@ -32,7 +32,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// The same, or nothing.
+    /// Reads a string, the text of a number, or null.
     #[inline]
     fn optional_text(&mut self) -> Result<&'t str> {
         if self.null()? { Ok("") } else { self.text_or_number() }
@@ -76,7 +76,7 @@ impl<'t> Reader<'t> {
         values::parent_id(digits.as_bytes()).map_err(|reason| reason.at(start))
     }
 
-    /// Microseconds that may be unknown.
+    /// Reads a time in microseconds, which may be null or unknown.
     #[inline]
     fn optional_time(&mut self) -> Result<Option<u64>> {
         if self.null()? {
@@ -86,7 +86,7 @@ impl<'t> Reader<'t> {
         values::ns_if_known(self.integer()?).map_err(|reason| reason.at(start))
     }
 
-    /// Microseconds.
+    /// Reads a time in microseconds.
     #[inline]
     fn time(&mut self) -> Result<u64> {
         self.peek()?;

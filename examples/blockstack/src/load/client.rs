@@ -1,6 +1,6 @@
-//! One client of the load: a connection, and what it knows of its blocks.
+//! One client of the load: a connection, and the expected contents of its blocks.
 
-use super::pattern::{self, Found, mixed};
+use super::pattern::{self, Contents, mixed};
 use super::{Load, Report};
 use crate::address::Address;
 use crate::link::Link;
@@ -14,27 +14,27 @@ const WRITE: u16 = 1;
 const DISCONNECT: u16 = 2;
 const FLUSH: u16 = 3;
 
-/// How long nothing may be answered.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time limit for an answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A connection on which requests can be sent.
+/// A connection after the handshake.
 pub(super) struct Connection {
     link: Link,
-    /// The volume's.
+    /// Size of the volume.
     pub(super) size: u64,
 }
 
-/// What is known of a block.
+/// Expected contents of a block.
 #[derive(Clone, Copy, Debug, Default)]
 struct Block {
-    /// The version that was written last; 0 before the first.
+    /// Version of the last acknowledged write; 0 before the first.
     written: u32,
-    /// The version that was tried last. Those between may be there, or not.
+    /// Version of the last attempted write. After failures, any version in between is possible.
     tried: u32,
     is_busy: bool,
 }
 
-/// A request under way.
+/// A request in flight.
 #[derive(Clone, Copy, Debug)]
 struct Request {
     command: u16,
@@ -48,7 +48,7 @@ pub(super) struct Client<'l> {
     connection: Connection,
     first_block: u64,
     blocks: Vec<Block>,
-    /// By their cookies.
+    /// Requests in flight, by cookie.
     requests: Vec<Option<Request>>,
     free: Vec<usize>,
     random: u64,
@@ -57,7 +57,7 @@ pub(super) struct Client<'l> {
 }
 
 impl Connection {
-    /// Connects and chooses a volume, in the oldest way that there is.
+    /// Connects and selects a volume with the oldest method of the protocol.
     pub(super) fn open(address: &Address, volume: &str) -> Result<Connection, String> {
         let failed = |error: std::io::Error| format!("{address}: {error}");
         let stream = address.connect().map_err(failed)?;
@@ -89,7 +89,7 @@ impl Connection {
         output.extend_from_slice(&length.to_be_bytes());
     }
 
-    /// Sends, and waits until something has come, at most so long; whether something has.
+    /// Sends pending requests and waits for input; returns false after `timeout`.
     fn wait(&mut self, timeout: Duration) -> Result<bool, String> {
         let failed = |error: std::io::Error| format!("the connection has ended: {error}");
         self.link.send().map_err(failed)?;
@@ -109,7 +109,7 @@ impl Connection {
 }
 
 impl<'l> Client<'l> {
-    /// A client that has so many blocks from that one on.
+    /// Creates a client for `blocks` blocks from `first_block` on.
     pub(super) fn new(
         load: &'l Load,
         connection: Connection,
@@ -138,7 +138,8 @@ impl<'l> Client<'l> {
         loop {
             let now = Instant::now();
             while now < end && due <= now && !self.free.is_empty() {
-                // With a rate, a request begins when it is due, also if nobody could send it then.
+                // With a fixed rate, latency counts from the time when the request was due, even if
+                // it was sent later.
                 self.begin(if step.is_some() { due } else { now });
                 due += step.unwrap_or_default();
             }
@@ -147,7 +148,7 @@ impl<'l> Client<'l> {
             }
             let wait = match step {
                 Some(_) if now < end && !self.free.is_empty() => due.saturating_duration_since(now),
-                _ => PATIENCE,
+                _ => ANSWER_TIMEOUT,
             };
             self.take_answers(wait, true)?;
         }
@@ -156,7 +157,7 @@ impl<'l> Client<'l> {
         Ok(self.report)
     }
 
-    /// Flushes, and reads all again that was written.
+    /// Flushes, and reads all written blocks again.
     fn verify(&mut self) -> Result<(), String> {
         self.flush(Instant::now());
         self.finish()?;
@@ -165,7 +166,7 @@ impl<'l> Client<'l> {
                 continue;
             }
             while self.free.is_empty() {
-                self.take_answers(PATIENCE, false)?;
+                self.take_answers(ANSWER_TIMEOUT, false)?;
             }
             self.send(READ, block, 0, Instant::now());
             self.report.verified += 1;
@@ -178,7 +179,7 @@ impl<'l> Client<'l> {
 
     fn finish(&mut self) -> Result<(), String> {
         while self.free.len() < self.load.depth {
-            self.take_answers(PATIENCE, false)?;
+            self.take_answers(ANSWER_TIMEOUT, false)?;
         }
         Ok(())
     }
@@ -188,14 +189,14 @@ impl<'l> Client<'l> {
         mixed(self.random) % below
     }
 
-    /// Sends a request, of any kind, to any block that has none.
+    /// Sends a random request for a block without a request in flight.
     fn begin(&mut self, time: Instant) {
         let flush_every = self.load.flush_every;
         if flush_every > 0 && self.writes_since_flush >= flush_every {
             return self.flush(time);
         }
         let mut block = self.draw(self.blocks.len() as u64) as usize;
-        // There are more blocks than requests.
+        // There are more blocks than requests in flight.
         while self.blocks[block].is_busy {
             block = (block + 1) % self.blocks.len();
         }
@@ -226,10 +227,10 @@ impl<'l> Client<'l> {
         }
     }
 
-    /// Waits for answers, and looks at all that have come.
+    /// Waits for answers and processes them.
     fn take_answers(&mut self, wait: Duration, is_timed: bool) -> Result<(), String> {
-        if !self.connection.wait(wait)? && wait >= PATIENCE {
-            return Err(format!("no answer for {} s", PATIENCE.as_secs()));
+        if !self.connection.wait(wait)? && wait >= ANSWER_TIMEOUT {
+            return Err(format!("no answer for {} s", ANSWER_TIMEOUT.as_secs()));
         }
         let now = Instant::now();
         loop {
@@ -258,15 +259,15 @@ impl<'l> Client<'l> {
                 self.blocks[request.block].is_busy = false;
             }
             if error == 0 {
-                self.note(&request, found, is_timed.then_some(now));
+                self.check_answer(&request, found, is_timed.then_some(now));
             } else {
                 self.fail(&request, error, is_timed)?;
             }
         }
     }
 
-    /// An answer that went well.
-    fn note(&mut self, request: &Request, found: Option<Found>, now: Option<Instant>) {
+    /// Processes a successful answer.
+    fn check_answer(&mut self, request: &Request, found: Option<Contents>, now: Option<Instant>) {
         let latency = now.map(|now| {
             u32::try_from(now.saturating_duration_since(request.begin).as_nanos())
                 .unwrap_or(u32::MAX)
@@ -275,9 +276,9 @@ impl<'l> Client<'l> {
         match request.command {
             READ => {
                 self.report.reads.extend(latency);
-                // What was there before this load may be anything.
+                // The contents before this load are unknown.
                 let is_right = block.written == 0
-                    || matches!(found, Some(Found::Version(version))
+                    || matches!(found, Some(Contents::Version(version))
                         if (block.written..=block.tried).contains(&version));
                 if !is_right {
                     self.report.mismatches += 1;
@@ -302,7 +303,7 @@ impl<'l> Client<'l> {
         if !self.load.allow_errors || !is_timed && request.command == READ {
             return Err(format!("a {what} failed with error {error}"));
         }
-        // One who goes on at once would only make more of them.
+        // Retrying at once would only cause more errors.
         std::thread::sleep(Duration::from_millis(1));
         Ok(())
     }

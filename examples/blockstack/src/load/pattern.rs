@@ -1,14 +1,14 @@
-//! What a block holds: words that follow from which block it is, and which of its versions.
+//! Contents of a block: words derived from its number and version.
 
 const TAG: u64 = 0x426c_6f63_6b53_7461;
 
-/// What was found where a block should be.
+/// Contents found in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
-    /// Never written.
+pub(super) enum Contents {
+    /// Zeros: the block was never written.
     Zeros,
     Version(u32),
-    /// Neither one version of this block nor zeros.
+    /// Neither a version of this block nor zeros.
     Broken,
 }
 
@@ -22,18 +22,22 @@ pub(super) fn write(block: u64, version: u32, size: usize, output: &mut Vec<u8>)
     }
 }
 
-/// Looks what it is.
-pub(super) fn read(block: u64, bytes: &[u8]) -> Found {
+/// Determines the contents of a block.
+pub(super) fn read(block: u64, bytes: &[u8]) -> Contents {
     let (words, _) = bytes.as_chunks::<8>();
-    let [first, second, ..] = words else { return Found::Broken };
+    let [first, second, ..] = words else { return Contents::Broken };
     if u64::from_le_bytes(*first) != TAG ^ block {
-        return if bytes.iter().all(|byte| *byte == 0) { Found::Zeros } else { Found::Broken };
+        return if bytes.iter().all(|byte| *byte == 0) {
+            Contents::Zeros
+        } else {
+            Contents::Broken
+        };
     }
-    let Ok(version) = u32::try_from(u64::from_le_bytes(*second)) else { return Found::Broken };
+    let Ok(version) = u32::try_from(u64::from_le_bytes(*second)) else { return Contents::Broken };
     let mut expected = words.iter().zip(words_of(block, version));
     match expected.all(|(word, expected)| u64::from_le_bytes(*word) == expected) {
-        true => Found::Version(version),
-        false => Found::Broken,
+        true => Contents::Version(version),
+        false => Contents::Broken,
     }
 }
 
@@ -43,7 +47,7 @@ fn words_of(block: u64, version: u32) -> impl Iterator<Item = u64> {
     [TAG ^ block, u64::from(version)].into_iter().chain(rest)
 }
 
-/// One number of another, that looks like chance.
+/// Hashes a number.
 pub(super) fn mixed(number: u64) -> u64 {
     let number = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ number >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
@@ -61,18 +65,18 @@ mod tests {
             write(block, version, 4096, &mut bytes);
             bytes
         };
-        assert_eq!(read(7, &block(7, 3)), Found::Version(3));
-        assert_eq!(read(8, &block(7, 3)), Found::Broken);
-        assert_eq!(read(7, &[0; 4096]), Found::Zeros);
-        // Half of it is of another version.
+        assert_eq!(read(7, &block(7, 3)), Contents::Version(3));
+        assert_eq!(read(8, &block(7, 3)), Contents::Broken);
+        assert_eq!(read(7, &[0; 4096]), Contents::Zeros);
+        // The part after `cut` is of another version.
         for cut in [16, 512, 2048, 4088] {
             let torn = [&block(7, 3)[..cut], &block(7, 4)[cut..]].concat();
-            assert_eq!(read(7, &torn), Found::Broken, "{cut}");
+            assert_eq!(read(7, &torn), Contents::Broken, "{cut}");
         }
         for at in 0..4096 {
             let mut damaged = block(7, 3);
             damaged[at] ^= 16;
-            assert_eq!(read(7, &damaged), Found::Broken, "{at}");
+            assert_eq!(read(7, &damaged), Contents::Broken, "{at}");
         }
     }
 }

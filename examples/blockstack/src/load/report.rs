@@ -1,30 +1,30 @@
-//! What a load has found: how much was done, how long it took, and what was wrong.
+//! Results of a load: counts, latencies and errors.
 
 use std::fmt::{self, Write};
 use std::time::Duration;
 
-/// How a load went.
+/// Results of a load.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// How long there were requests; that of the client that took longest.
+    /// Duration of the slowest client's requests.
     pub duration: Duration,
-    /// Requests that read, and how long each took, in nanoseconds.
+    /// Latencies of successful reads, in nanoseconds.
     pub(super) reads: Vec<u32>,
-    /// The same for those that wrote.
+    /// Latencies of successful writes, in nanoseconds.
     pub(super) writes: Vec<u32>,
-    /// Flushes.
+    /// Number of flushes.
     pub flushes: u64,
-    /// Requests that failed.
+    /// Number of failed requests.
     pub errors: u64,
-    /// Reads that found something that cannot be there.
+    /// Number of reads with impossible contents.
     pub mismatches: u64,
-    /// Blocks that were read again at the end, of those that had been written.
+    /// Number of blocks that were read again at the end.
     pub verified: u64,
-    /// What was wrong first.
+    /// The first mismatch.
     pub example: Option<String>,
 }
 
-/// How long requests took.
+/// Sorted latencies in nanoseconds.
 struct Latency<'a>(&'a [u32]);
 
 impl Report {
@@ -44,27 +44,27 @@ impl Report {
         self.writes.sort_unstable();
     }
 
-    /// Requests a second that went well.
+    /// Successful requests per second.
     pub fn iops(&self) -> f64 {
         (self.reads.len() + self.writes.len()) as f64 / self.duration.as_secs_f64().max(1e-9)
     }
 
-    /// Whether everything read was as it must be.
+    /// True if all contents were as expected.
     pub fn is_right(&self) -> bool {
         self.mismatches == 0
     }
 
-    /// How many requests wrote, and went well.
+    /// Number of successful writes.
     pub fn write_count(&self) -> u64 {
         self.writes.len() as u64
     }
 
-    /// How many read, and went well.
+    /// Number of successful reads.
     pub fn read_count(&self) -> u64 {
         self.reads.len() as u64
     }
 
-    /// A line for machines. Times are in microseconds.
+    /// The results as one line of JSON. Latencies are in microseconds.
     pub fn json(&self) -> String {
         let mut line = format!(
             "{{\"schema\":\"blkkin.blockstack.load.v1\",\"seconds\":{:.3},\"iops\":{:.1},\
@@ -89,12 +89,12 @@ impl Report {
     }
 }
 
-/// The percentiles that are told.
+/// Reported percentiles.
 const PARTS: [(&str, f64); 5] =
     [("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)];
 
 impl Latency<'_> {
-    /// That of the request before which a part of all are, by how long they took.
+    /// The percentile `part`, in microseconds.
     fn us(&self, part: f64) -> f64 {
         let last = self.0.len().saturating_sub(1);
         let at = (last as f64 * part).round() as usize;

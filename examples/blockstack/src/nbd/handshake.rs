@@ -1,5 +1,5 @@
-//! How an NBD connection begins: the server's greeting, options of the client, and then requests. This is the
-//! fixed newstyle handshake. No I/O: bytes in, bytes out.
+//! The NBD handshake: the server's greeting and the client's options, in the fixed newstyle. No
+//! I/O: bytes in, bytes out.
 
 use super::request::{BLOCK_SIZE_PREFERRED, LENGTH_MAX};
 use crate::volume::Volume;
@@ -8,7 +8,7 @@ const GREETING: u64 = 0x4e42_444d_4147_4943; // NBDMAGIC
 const OPTION: u64 = 0x4948_4156_454f_5054; // IHAVEOPT
 const REPLY: u64 = 0x0003_e889_0455_65a9;
 
-/// Bits that both sides have in their greeting.
+/// Flags common to both sides of the handshake.
 const FIXED_NEWSTYLE: u32 = 1;
 const NO_ZEROES: u32 = 2;
 
@@ -29,38 +29,39 @@ const INFO_EXPORT: u16 = 0;
 const INFO_NAME: u16 = 1;
 const INFO_BLOCK_SIZE: u16 = 3;
 
-/// What a volume can do: flush, FUA, trim, write zeroes, and that all connections see one state.
+/// Features of a volume: flush, FUA, trim, write zeroes, and a consistent view over several
+/// connections.
 const TRANSMISSION_FLAGS: u16 = 1 | 1 << 2 | 1 << 3 | 1 << 5 | 1 << 6 | 1 << 8;
 
-/// What an option may carry before the connection is given up: names have up to 4096 bytes.
+/// Maximum size of an option's data. Names have at most 4096 bytes.
 const DATA_MAX: u32 = 16 << 10;
-/// How many options a client may try.
+/// Maximum number of options from a client.
 const OPTIONS_MAX: u32 = 256;
 
-/// How far a client has come.
+/// State of a client's handshake.
 #[derive(Debug, Default)]
 pub(crate) struct Handshake {
-    /// None before the client has said what it knows.
+    /// The client's flags; `None` before they have arrived.
     client_flags: Option<u32>,
     option_count: u32,
-    /// Whether the server has said hello.
+    /// True once the greeting was sent.
     pub(crate) has_greeted: bool,
 }
 
-/// What has become of the next bytes.
+/// Result of processing the next bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// So many bytes are needed.
+    /// At least this many bytes are needed.
     Short(usize),
-    /// So many bytes were one message.
-    Took(usize),
-    /// The same, and requests to this volume follow.
-    Go(usize, usize),
-    /// The connection is to end, when it has been told what is to be told.
+    /// A message of this size was processed.
+    Consumed(usize),
+    /// A message of this size ended the handshake; requests to this volume follow.
+    Ready(usize, usize),
+    /// The connection must be closed once the pending output is sent.
     End,
 }
 
-/// What the server says first.
+/// Writes the server's greeting.
 pub(crate) fn greet(output: &mut Vec<u8>) {
     output.extend_from_slice(&GREETING.to_be_bytes());
     output.extend_from_slice(&OPTION.to_be_bytes());
@@ -68,17 +69,18 @@ pub(crate) fn greet(output: &mut Vec<u8>) {
 }
 
 impl Handshake {
-    /// Looks at the next message of the client.
+    /// Processes the client's next message.
     pub(crate) fn step(&mut self, input: &[u8], volumes: &[Volume], output: &mut Vec<u8>) -> Step {
         let Some(flags) = self.client_flags else {
             let Some((flags, _)) = input.split_first_chunk::<4>() else { return Step::Short(4) };
             let flags = u32::from_be_bytes(*flags);
-            // Who knows nothing of replies to options cannot be told anything; unknown bits may mean anything.
+            // A client without option replies cannot be answered, and unknown flags may mean
+            // anything.
             if flags & !(FIXED_NEWSTYLE | NO_ZEROES) != 0 || flags & FIXED_NEWSTYLE == 0 {
                 return Step::End;
             }
             self.client_flags = Some(flags);
-            return Step::Took(4);
+            return Step::Consumed(4);
         };
         let Some((magic, rest)) = input.split_first_chunk::<8>() else { return Step::Short(16) };
         let Some((option, rest)) = rest.split_first_chunk::<4>() else { return Step::Short(16) };
@@ -95,14 +97,14 @@ impl Handshake {
         }
         match option {
             EXPORT_NAME => {
-                // An answer to this one has no way to say no.
+                // This option has no reply for errors.
                 let Some(at) = find(data, volumes) else { return Step::End };
                 output.extend_from_slice(&volumes[at].size.to_be_bytes());
                 output.extend_from_slice(&TRANSMISSION_FLAGS.to_be_bytes());
                 if flags & NO_ZEROES == 0 {
                     output.extend_from_slice(&[0; 124]);
                 }
-                return Step::Go(whole, at);
+                return Step::Ready(whole, at);
             }
             ABORT => {
                 reply(option, ACK, &[], output);
@@ -116,39 +118,39 @@ impl Handshake {
                 }
                 reply(option, ACK, &[], output);
             }
-            INFO | GO => match Wanted::read(data) {
+            INFO | GO => match InfoRequest::read(data) {
                 None => reply(option, INVALID, b"lengths do not fit", output),
                 Some(wanted) => match find(wanted.name, volumes) {
                     None => reply(option, UNKNOWN, b"no such volume", output),
                     Some(at) => {
                         wanted.answer(option, &volumes[at], output);
                         if option == GO {
-                            return Step::Go(whole, at);
+                            return Step::Ready(whole, at);
                         }
                     }
                 },
             },
             _ => reply(option, UNSUPPORTED, &[], output),
         }
-        Step::Took(whole)
+        Step::Consumed(whole)
     }
 }
 
-/// What INFO and GO carry.
-struct Wanted<'a> {
+/// Data of the options INFO and GO.
+struct InfoRequest<'a> {
     name: &'a [u8],
-    /// Numbers of what is to be told, two bytes each.
+    /// Types of the requested information, two bytes each.
     infos: &'a [[u8; 2]],
 }
 
-impl Wanted<'_> {
-    fn read(data: &[u8]) -> Option<Wanted<'_>> {
+impl InfoRequest<'_> {
+    fn read(data: &[u8]) -> Option<InfoRequest<'_>> {
         let (size, rest) = data.split_first_chunk::<4>()?;
         let (name, rest) = rest.split_at_checked(u32::from_be_bytes(*size) as usize)?;
         let (count, rest) = rest.split_first_chunk::<2>()?;
         let (infos, odd) = rest.as_chunks::<2>();
         let is_right = odd.is_empty() && infos.len() == usize::from(u16::from_be_bytes(*count));
-        is_right.then_some(Wanted { name, infos })
+        is_right.then_some(InfoRequest { name, infos })
     }
 
     fn asks_for(&self, info: u16) -> bool {
@@ -172,7 +174,7 @@ impl Wanted<'_> {
     }
 }
 
-/// The volume with a name; the first one, if there is none.
+/// Finds a volume by name; an empty name means the first one.
 fn find(name: &[u8], volumes: &[Volume]) -> Option<usize> {
     match name {
         [] => (!volumes.is_empty()).then_some(0),

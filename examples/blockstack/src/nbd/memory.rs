@@ -1,9 +1,9 @@
-//! A volume in the server's own memory: nobody has to be asked for it, so that what is measured is the server alone.
+//! A volume in the server's own memory, without other roles, to measure the server alone.
 
 use crate::message::Kind;
 use std::io;
 
-/// Its bytes.
+/// Contents of the volume.
 pub(crate) struct Memory(Vec<u8>);
 
 impl Memory {
@@ -12,12 +12,12 @@ impl Memory {
         let size = usize::try_from(size).map_err(|_| too_large())?;
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(size).map_err(|_| too_large())?;
-        // Writes to all of it: pages come now, and not with requests.
+        // Touches all pages now, so that requests cause no page faults.
         bytes.resize(size, 0);
         Ok(Memory(bytes))
     }
 
-    /// Does what is asked for, which is within the volume; appends what is read.
+    /// Executes a request within the volume and appends the data that was read.
     #[inline]
     pub(crate) fn serve(
         &mut self,
@@ -33,7 +33,7 @@ impl Memory {
             Kind::Read => output.extend_from_slice(bytes),
             Kind::Write => bytes.copy_from_slice(payload),
             Kind::Zero => bytes.fill(0),
-            // What is here is nowhere safer.
+            // Memory cannot be made more durable.
             Kind::Flush | Kind::List => {}
         }
     }

@@ -1,13 +1,13 @@
-//! Requests of NBD clients and the answers to them, in simple replies. No I/O.
+//! Requests of NBD clients, and simple replies. No I/O.
 
 use crate::message::{Kind, PAYLOAD_MAX};
 
 const REQUEST: u32 = 0x2560_9513;
 const REPLY: u32 = 0x6744_6698;
 
-/// How large a request is, without what is to be written.
+/// Size of a request without its data.
 pub(crate) const REQUEST_SIZE: usize = 28;
-/// How much may be read or written at once.
+/// Maximum size of a read or write.
 pub(crate) const LENGTH_MAX: u32 = PAYLOAD_MAX;
 pub(crate) const BLOCK_SIZE_PREFERRED: u32 = 4096;
 
@@ -24,35 +24,36 @@ const TRIM: u16 = 4;
 const WRITE_ZEROES: u16 = 6;
 
 const FLAG_FUA: u16 = 1;
-/// Not to make a hole. Objects are sparse anyway, so it says nothing that could be done.
+/// Asks not to punch a hole. Objects are sparse anyway, so the flag has no effect.
 const FLAG_NO_HOLE: u16 = 2;
 
-/// What a client asks for, as it came.
+/// A decoded request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     flags: u16,
     command: u16,
-    /// The client's own, which its answer has, too.
+    /// Cookie of the client, repeated in the reply.
     pub(crate) cookie: u64,
     pub(crate) offset: u64,
     pub(crate) length: u32,
 }
 
-/// What is to be done with it.
+/// Action for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Task {
-    /// To ask the composer; `name` is what the client calls it.
+    /// Call the composer; `name` is the client's name for the operation.
     Ask { kind: Kind, fua: bool, name: &'static str },
-    /// To say at once that it is done.
+    /// Report success at once.
     Done,
-    /// To say at once that it cannot be.
+    /// Report this error at once.
     Refuse(u32),
-    /// To end the connection.
+    /// Close the connection.
     Disconnect,
 }
 
 impl Request {
-    /// Reads one; none if the bytes are something else, and thus all that follow.
+    /// Decodes a request; `None` if the bytes are not a request, which makes all following bytes
+    /// meaningless.
     #[inline]
     pub(crate) fn read(bytes: &[u8; REQUEST_SIZE]) -> Option<Request> {
         let u16_at = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
@@ -67,13 +68,13 @@ impl Request {
         })
     }
 
-    /// The bytes behind it, that are to be written.
+    /// Size of the data after the request.
     #[inline]
     pub(crate) fn payload_size(&self) -> u32 {
         if self.command == WRITE { self.length } else { 0 }
     }
 
-    /// What to do, on a volume of this size.
+    /// Determines the action, for a volume of this size.
     #[inline]
     pub(crate) fn task(&self, volume_size: u64) -> Task {
         let (kind, name, flags_known) = match self.command {
@@ -107,7 +108,7 @@ impl Request {
     }
 }
 
-/// Appends the answer to a request; what was read is to be appended next.
+/// Appends the reply to a request. The caller appends the data that was read.
 #[inline]
 pub(crate) fn reply(cookie: u64, error: u32, output: &mut Vec<u8>) {
     let mut bytes = [0; 16];
@@ -117,7 +118,7 @@ pub(crate) fn reply(cookie: u64, error: u32, output: &mut Vec<u8>) {
     output.extend_from_slice(&bytes);
 }
 
-/// The protocol knows few errors; others are one of input and output.
+/// Maps an error number to one of the few in the protocol; others become EIO.
 fn known(error: u32) -> u32 {
     match error {
         0 | 1 | EIO | 12 | EINVAL | ENOSPC | EOVERFLOW | 95 | 108 => error,
@@ -193,7 +194,7 @@ mod tests {
     fn answers() {
         let mut output = Vec::new();
         reply(0xabcd, ENOSPC, &mut output);
-        // One that the protocol does not know.
+        // An error number that the protocol does not define.
         reply(1, 110, &mut output);
         assert_eq!(
             output[..16],

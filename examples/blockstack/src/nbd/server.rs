@@ -1,17 +1,18 @@
-//! Takes requests of NBD clients, asks the composer, and answers. Each request begins here, and so does its trace:
-//! whether it is followed is decided once, when it comes.
+//! Serves NBD clients by calling the composer. Each request starts here, and so does its trace:
+//! sampling is decided once, when the request arrives.
 //!
-//! Of a request that is followed this role records six events: the request itself and the question to the composer,
-//! at their ends, and in between its offset, length and handle, and that it was sent on. With a volume in memory it
-//! asks nobody, and records as many: a span of what memory did, and that the request was answered.
+//! For a sampled request this role records six events: the request and the call to the composer,
+//! each at its end, and in between offset, length and handle of the request, and the forwarding of
+//! the call. With a volume in memory there is no call, but the same number of events: the span of
+//! the memory operation, and the reply.
 
 use super::handshake::{Handshake, Step, greet};
 use super::memory::Memory;
 use super::request::{EIO, LENGTH_MAX, REQUEST_SIZE, Request, Task, reply};
 use crate::address::Address;
-use crate::hub::{Below, Client, ClientId, Hub, Turn, announce};
-use crate::message::{self, Header, Kind, Next};
-use crate::slab::Slab;
+use crate::event_loop::{Client, ClientId, EventLoop, Turn, Upstream, announce};
+use crate::id_table::IdTable;
+use crate::message::{self, Header, Kind, NextMessage};
 use crate::tracing::{Span, memory_call, root, volume_call};
 use crate::volume::Volume;
 use std::io::{self, Read, Write};
@@ -19,115 +20,121 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 const CLIENTS_MAX: usize = 32;
-/// How much of one client's may be under way.
+/// Maximum number of requests in flight for each client.
 const REQUESTS_MAX: usize = 128;
 const BYTES_MAX: usize = LENGTH_MAX as usize;
-/// How long a client may take until it has chosen a volume.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How long the composer may take to say which volumes there are.
-const COMPOSER_PATIENCE: Duration = Duration::from_secs(10);
-/// Those who take too long are looked for now and then.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// And so soon those whose requests wait until they have read answers.
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
+/// Time limit for a client's handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time limit for the composer's list of volumes.
+const COMPOSER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Interval at which time limits are checked.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// Interval at which clients with unread replies are retried.
+const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 pub(crate) struct Options {
     pub(crate) listen: Address,
-    pub(crate) source: Source,
+    pub(crate) source: Storage,
     pub(crate) until_eof: bool,
 }
 
-/// Where volumes come from.
-pub(crate) enum Source {
+/// Storage of the volumes.
+pub(crate) enum Storage {
     Composer(Address),
     Memory(Volume),
 }
 
-/// Who does what is asked for.
-enum Backing {
-    Composer(Below),
+/// Connection to the storage.
+enum StorageConnection {
+    Composer(Upstream),
     Memory(Memory),
 }
 
-/// What is known of a client.
-struct State {
+/// State of a client.
+struct ClientState {
     phase: Phase,
     request_count: usize,
-    /// Of what is to be read or written by them.
+    /// Size of the data of its requests in flight.
     byte_count: usize,
 }
 
 enum Phase {
     Handshake(Handshake, Instant),
-    /// Requests go to this volume.
+    /// The client sends requests to the volume with this index.
     Requests(usize),
-    /// No more is read of it. It goes when it was told all that is to be told.
+    /// The client's input is ignored; the connection is closed once all output is sent.
     Ending,
 }
 
-/// A request that the composer was asked for.
-struct Pending {
+/// A request that waits for the composer.
+struct PendingRequest {
     client: ClientId,
     cookie: u64,
     kind: Kind,
     length: u32,
-    // In the order in which they end.
+    // Dropped in this order, which is the order of their ends.
     call: Span<'static>,
     root: Span<'static>,
 }
 
 struct Server {
     volumes: Vec<Volume>,
-    hub: Hub<State>,
-    backing: Backing,
-    pending: Slab<Pending>,
-    /// Whether somebody's requests wait until he has read answers.
-    is_held: bool,
+    event_loop: EventLoop<ClientState>,
+    backing: StorageConnection,
+    pending: IdTable<PendingRequest>,
+    /// True if a client's requests wait until it reads its replies.
+    has_blocked_client: bool,
 }
 
 pub(crate) fn run(options: Options) -> io::Result<()> {
     let (volumes, backing) = match options.source {
-        Source::Composer(address) => {
-            (volumes_of(&address)?, Backing::Composer(Below::new(address)))
+        Storage::Composer(address) => {
+            (volumes_of(&address)?, StorageConnection::Composer(Upstream::new(address)))
         }
-        Source::Memory(volume) => {
+        Storage::Memory(volume) => {
             let memory = Memory::new(volume.size)?;
-            (vec![volume], Backing::Memory(memory))
+            (vec![volume], StorageConnection::Memory(memory))
         }
     };
-    let (hub, address) = Hub::listen(&options.listen, options.until_eof, CLIENTS_MAX)?;
-    let mut server = Server { volumes, hub, backing, pending: Slab::new(), is_held: false };
+    let (event_loop, address) = EventLoop::listen(&options.listen, options.until_eof, CLIENTS_MAX)?;
+    let mut server =
+        Server { volumes, event_loop, backing, pending: IdTable::new(), has_blocked_client: false };
     announce(&address)?;
     loop {
         let has_room = server.backing.has_room();
-        let may_read = |client: &Client<State>| match client.state.phase {
+        let may_read = |client: &Client<ClientState>| match client.state.phase {
             Phase::Handshake(..) => true,
             Phase::Requests(_) => {
                 has_room && client.state.has_room() && client.link.backlog() < BYTES_MAX
             }
             Phase::Ending => false,
         };
-        let timeout = Some(if server.is_held { LOOK_AGAIN } else { LOOK_EVERY });
-        server.is_held = false;
-        match server.hub.turn(server.backing.below(), may_read, State::new, timeout)? {
+        let timeout = Some(if server.has_blocked_client { RETRY_INTERVAL } else { CHECK_INTERVAL });
+        server.has_blocked_client = false;
+        match server.event_loop.turn(
+            server.backing.upstream(),
+            may_read,
+            ClientState::new,
+            timeout,
+        )? {
             Turn::End => return Ok(()),
-            Turn::BelowLost => server.lose_composer(),
-            Turn::Going => {}
+            Turn::UpstreamLost => server.lose_composer(),
+            Turn::Continue => {}
         }
         server.take_answers();
-        for client in server.hub.client_ids() {
+        for client in server.event_loop.client_ids() {
             server.serve(client);
         }
-        if !server.backing.below().is_none_or(Below::send) {
+        if !server.backing.upstream().is_none_or(Upstream::send) {
             server.lose_composer();
         }
-        server.hub.send();
+        server.event_loop.send();
     }
 }
 
-/// Asks the composer, who may still be starting, which volumes there are.
+/// Requests the list of volumes from the composer, which may still be starting.
 fn volumes_of(composer: &Address) -> io::Result<Vec<Volume>> {
-    let end = Instant::now() + COMPOSER_PATIENCE;
+    let end = Instant::now() + COMPOSER_TIMEOUT;
     let stream = loop {
         match composer.connect() {
             Ok(stream) => break stream,
@@ -145,13 +152,13 @@ fn volumes_of(composer: &Address) -> io::Result<Vec<Volume>> {
     let bad = || io::Error::other("the composer does not say which volumes there are");
     loop {
         match message::next(&bytes) {
-            Next::Message(message) => {
+            NextMessage::Whole(message) => {
                 let text = str::from_utf8(message.payload).map_err(|_| bad())?;
                 let volume = |line: &str| line.replace(' ', "=").parse().map_err(|_| bad());
                 return text.lines().map(volume).collect();
             }
-            Next::Bad => return Err(bad()),
-            Next::Short(_) => match stream.read(&mut chunk)? {
+            NextMessage::Bad => return Err(bad()),
+            NextMessage::Short(_) => match stream.read(&mut chunk)? {
                 0 => return Err(bad()),
                 count => bytes.extend_from_slice(&chunk[..count]),
             },
@@ -159,27 +166,27 @@ fn volumes_of(composer: &Address) -> io::Result<Vec<Volume>> {
     }
 }
 
-impl Backing {
-    fn below(&mut self) -> Option<&mut Below> {
+impl StorageConnection {
+    fn upstream(&mut self) -> Option<&mut Upstream> {
         match self {
-            Backing::Composer(composer) => Some(composer),
-            Backing::Memory(_) => None,
+            StorageConnection::Composer(composer) => Some(composer),
+            StorageConnection::Memory(_) => None,
         }
     }
 
-    /// Whether more may be asked of it.
+    /// True if another request may be started.
     fn has_room(&self) -> bool {
         match self {
-            Backing::Composer(composer) => composer.has_room(),
-            Backing::Memory(_) => true,
+            StorageConnection::Composer(composer) => composer.has_room(),
+            StorageConnection::Memory(_) => true,
         }
     }
 }
 
-impl State {
-    fn new() -> State {
-        let phase = Phase::Handshake(Handshake::default(), Instant::now() + PATIENCE);
-        State { phase, request_count: 0, byte_count: 0 }
+impl ClientState {
+    fn new() -> ClientState {
+        let phase = Phase::Handshake(Handshake::default(), Instant::now() + HANDSHAKE_TIMEOUT);
+        ClientState { phase, request_count: 0, byte_count: 0 }
     }
 
     fn has_room(&self) -> bool {
@@ -188,12 +195,12 @@ impl State {
 }
 
 impl Server {
-    /// Looks at what has come of a client.
+    /// Processes the input of a client.
     fn serve(&mut self, id: ClientId) {
-        let Some(client) = self.hub.client(id) else { return };
+        let Some(client) = self.event_loop.client(id) else { return };
         if let Phase::Handshake(handshake, deadline) = &mut client.state.phase {
             if Instant::now() > *deadline {
-                return self.hub.drop_client(id);
+                return self.event_loop.drop_client(id);
             }
             if !handshake.has_greeted {
                 handshake.has_greeted = true;
@@ -201,14 +208,14 @@ impl Server {
             }
         }
         loop {
-            let Some(client) = self.hub.client(id) else { return };
+            let Some(client) = self.event_loop.client(id) else { return };
             match &mut client.state.phase {
                 Phase::Handshake(handshake, _) => {
                     let (unread, output) = client.link.unread_and_output();
                     match handshake.step(unread, &self.volumes, output) {
                         Step::Short(size) => return client.link.expect(size),
-                        Step::Took(size) => client.link.take(size),
-                        Step::Go(size, volume) => {
+                        Step::Consumed(size) => client.link.take(size),
+                        Step::Ready(size, volume) => {
                             client.link.take(size);
                             client.state.phase = Phase::Requests(volume);
                         }
@@ -219,13 +226,13 @@ impl Server {
                     if !client.state.has_room() || !self.backing.has_room() {
                         return;
                     }
-                    // Requests are small, and what memory has to say of them at once is not.
+                    // Requests are small, but replies from memory are large and immediate.
                     if client.link.backlog() >= BYTES_MAX {
                         if client.link.send().is_err() {
-                            return self.hub.drop_client(id);
+                            return self.event_loop.drop_client(id);
                         }
                         if client.link.backlog() >= BYTES_MAX {
-                            self.is_held = true;
+                            self.has_blocked_client = true;
                             return;
                         }
                     }
@@ -234,12 +241,12 @@ impl Server {
                         return;
                     };
                     let Some(request) = Request::read(bytes) else {
-                        return self.hub.drop_client(id);
+                        return self.event_loop.drop_client(id);
                     };
                     let size = request.payload_size();
-                    // What is too long would have to be read to get to the next request.
+                    // A request with too much data would have to be read to find the next one.
                     if size > LENGTH_MAX {
-                        return self.hub.drop_client(id);
+                        return self.event_loop.drop_client(id);
                     }
                     let Some(payload) = rest.get(..size as usize) else {
                         return client.link.expect(REQUEST_SIZE + size as usize);
@@ -247,10 +254,10 @@ impl Server {
                     let volume = &self.volumes[volume];
                     match request.task(volume.size) {
                         Task::Ask { kind, fua, name } => match &mut self.backing {
-                            Backing::Memory(memory) => {
+                            StorageConnection::Memory(memory) => {
                                 answer((kind, name), &request, payload, memory, output);
                             }
-                            Backing::Composer(composer) => {
+                            StorageConnection::Composer(composer) => {
                                 let pending = &mut self.pending;
                                 let length = request.length;
                                 let asked = ask(
@@ -272,7 +279,7 @@ impl Server {
                         },
                         Task::Done => reply(request.cookie, 0, output),
                         Task::Refuse(error) => reply(request.cookie, error, output),
-                        // What is under way may still be answered, or not.
+                        // Requests in flight may be answered or not.
                         Task::Disconnect => client.state.phase = Phase::Ending,
                     }
                     client.link.take(REQUEST_SIZE + size as usize);
@@ -281,7 +288,7 @@ impl Server {
                     let is_done = client.state.request_count == 0;
                     let is_sent = client.link.send().is_err() || client.link.backlog() == 0;
                     if is_done && is_sent {
-                        self.hub.drop_client(id);
+                        self.event_loop.drop_client(id);
                     }
                     return;
                 }
@@ -289,14 +296,14 @@ impl Server {
         }
     }
 
-    /// Passes on what the composer has answered.
+    /// Forwards the composer's replies to the clients.
     fn take_answers(&mut self) {
         loop {
-            let Some(link) = self.backing.below().and_then(Below::link) else { return };
+            let Some(link) = self.backing.upstream().and_then(Upstream::link) else { return };
             let message = match message::next(link.unread()) {
-                Next::Short(size) => return link.expect(size),
-                Next::Message(message) => message,
-                Next::Bad => return self.lose_composer(),
+                NextMessage::Short(size) => return link.expect(size),
+                NextMessage::Whole(message) => message,
+                NextMessage::Bad => return self.lose_composer(),
             };
             let header = message.header;
             let Some(pending) = self.pending.remove(header.id) else {
@@ -305,20 +312,20 @@ impl Server {
             let is_odd = header.kind != pending.kind
                 || pending.kind == Kind::Read && header.length != pending.length;
             let status = if is_odd { EIO } else { header.status };
-            finish(pending, status, message.payload, &mut self.hub);
+            finish(pending, status, message.payload, &mut self.event_loop);
             let size = message.size;
             link.take(size);
         }
     }
 
-    /// What the composer was asked for fails.
+    /// Fails all requests in flight.
     fn lose_composer(&mut self) {
-        if let Some(composer) = self.backing.below() {
+        if let Some(composer) = self.backing.upstream() {
             composer.lose();
         }
         for id in self.pending.ids() {
             if let Some(pending) = self.pending.remove(id) {
-                finish(pending, EIO, &[], &mut self.hub);
+                finish(pending, EIO, &[], &mut self.event_loop);
             }
         }
     }
@@ -328,7 +335,7 @@ fn bytes_of(kind: Kind, length: u32) -> usize {
     if matches!(kind, Kind::Read | Kind::Write) { length as usize } else { 0 }
 }
 
-/// Sends a request on to the composer, if it is there.
+/// Forwards a request to the composer; returns false if it is not connected.
 #[inline]
 fn ask(
     (kind, fua, name): (Kind, bool, &'static str),
@@ -336,8 +343,8 @@ fn ask(
     volume: &Volume,
     payload: &[u8],
     client: ClientId,
-    composer: &mut Below,
-    pending: &mut Slab<Pending>,
+    composer: &mut Upstream,
+    pending: &mut IdTable<PendingRequest>,
 ) -> bool {
     let Some(link) = composer.link() else { return false };
     let root = root(name);
@@ -351,11 +358,11 @@ fn ask(
     link.output.extend_from_slice(payload);
     root.event("sent to composer");
     let (cookie, length) = (request.cookie, request.length);
-    pending.insert(Pending { client, cookie, kind, length, call, root });
+    pending.insert(PendingRequest { client, cookie, kind, length, call, root });
     true
 }
 
-/// Does what is asked for in memory, and answers.
+/// Executes a request in memory and answers it.
 #[inline]
 fn answer(
     (kind, name): (Kind, &'static str),
@@ -375,15 +382,20 @@ fn answer(
     root.event("answered");
 }
 
-/// Answers a request, if the client is still there; its spans end here.
+/// Answers a request, if the client is still connected, and ends its spans.
 #[inline]
-fn finish(pending: Pending, status: u32, payload: &[u8], hub: &mut Hub<State>) {
-    let Pending { client, cookie, kind, length, call, root } = pending;
+fn finish(
+    pending: PendingRequest,
+    status: u32,
+    payload: &[u8],
+    event_loop: &mut EventLoop<ClientState>,
+) {
+    let PendingRequest { client, cookie, kind, length, call, root } = pending;
     drop(call);
     if status != 0 {
         root.keyval("error", status);
     }
-    let Some(client) = hub.client(client) else { return };
+    let Some(client) = event_loop.client(client) else { return };
     client.state.request_count -= 1;
     client.state.byte_count -= bytes_of(kind, length);
     reply(cookie, status, &mut client.link.output);

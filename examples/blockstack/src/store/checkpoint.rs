@@ -1,5 +1,6 @@
-//! The journal's files: to which records are appended, what is read of them when a store starts, and when one of
-//! them is not needed any more: as soon as a thread of its own has made durable what its records did to objects.
+//! The journal's files: appending of records, replay when a store starts, and removal of files. A
+//! file is removed as soon as a background thread has made the changes of its records durable in
+//! the objects.
 
 use super::journal::{self, OBJECT_SIZE};
 use super::objects::{self, Objects};
@@ -12,10 +13,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 
-/// So many files may wait for the thread; then records are appended to the last one, however large it gets.
+/// Maximum number of full files that wait for the thread. Beyond it, records are appended to the
+/// last file, whatever its size.
 const WAITING_MAX: usize = 2;
 
-/// The journal, as it is appended to.
+/// The journal, open for appending.
 #[derive(Debug)]
 pub(super) struct Journal {
     directory: PathBuf,
@@ -25,40 +27,40 @@ pub(super) struct Journal {
     size: u64,
     size_max: u64,
     next_record: u64,
-    /// Files, the last one too, with records that may not be durable yet.
+    /// Files with records that may not be durable yet, including the current one.
     unsynced: Vec<Arc<File>>,
-    /// Objects that records of the last file have changed.
+    /// Objects changed by records of the current file.
     changed: BTreeSet<u64>,
-    full: Sender<Full>,
+    full: Sender<FullFile>,
     waiting: Arc<AtomicUsize>,
-    /// After an error nobody knows what is in the file: nothing is written any more.
+    /// Set after an error. The contents of the file are unknown then, so nothing more is written.
     broken: Option<io::ErrorKind>,
 }
 
-/// A file that is not appended to any more.
-struct Full {
+/// A full file.
+struct FullFile {
     path: PathBuf,
     changed: BTreeSet<u64>,
 }
 
-/// What was found when a store started.
+/// Statistics of the replay at the start of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Replayed {
+pub(super) struct ReplayStats {
     pub(super) records: u64,
     pub(super) torn: u64,
 }
 
 impl Journal {
-    /// Does to objects again what the files say, and begins a new one.
+    /// Replays all files to the objects and starts a new file.
     pub(super) fn open(
         directory: &Path,
         objects_directory: &Path,
         objects: &mut Objects,
         size_max: u64,
-    ) -> io::Result<(Journal, Replayed)> {
+    ) -> io::Result<(Journal, ReplayStats)> {
         fs::create_dir_all(directory)?;
         let found = files(directory)?;
-        let mut replayed = Replayed::default();
+        let mut replayed = ReplayStats::default();
         let mut changed = BTreeSet::new();
         let mut next_record = 0;
         for (_, path) in &found {
@@ -96,21 +98,21 @@ impl Journal {
         Ok((journal, replayed))
     }
 
-    /// The number of the next record; so many have it and the following ones from now on.
+    /// Returns the number of the next record and increments it.
     pub(super) fn next_record(&mut self) -> u64 {
         self.next_record += 1;
         self.next_record - 1
     }
 
-    /// Appends records, which change these objects.
+    /// Appends records, which change the objects `changed`.
     pub(super) fn append(
         &mut self,
         records: &[u8],
         changed: impl IntoIterator<Item = u64>,
     ) -> io::Result<()> {
         self.check()?;
-        let result = self.make_room().and_then(|()| self.file.write_all_at(records, self.size));
-        self.note(&result);
+        let result = self.rotate().and_then(|()| self.file.write_all_at(records, self.size));
+        self.record_error(&result);
         result?;
         self.size += records.len() as u64;
         self.changed.extend(changed);
@@ -124,7 +126,7 @@ impl Journal {
     pub(super) fn sync(&mut self) -> io::Result<()> {
         self.check()?;
         let result = self.unsynced.iter().try_for_each(|file| file.sync_data());
-        self.note(&result);
+        self.record_error(&result);
         self.unsynced.clear();
         result
     }
@@ -133,14 +135,14 @@ impl Journal {
         self.broken.map_or(Ok(()), |kind| Err(kind.into()))
     }
 
-    fn note(&mut self, result: &io::Result<()>) {
+    fn record_error(&mut self, result: &io::Result<()>) {
         if let Err(error) = result {
             self.broken = Some(error.kind());
         }
     }
 
-    /// Begins a new file, if the last one is full.
-    fn make_room(&mut self) -> io::Result<()> {
+    /// Starts a new file if the current one is full.
+    fn rotate(&mut self) -> io::Result<()> {
         if self.size < self.size_max || self.waiting.load(Ordering::Acquire) >= WAITING_MAX {
             return Ok(());
         }
@@ -151,11 +153,11 @@ impl Journal {
         self.file_number += 1;
         self.size = 0;
         self.waiting.fetch_add(1, Ordering::AcqRel);
-        self.full.send(Full { path, changed }).map_err(|_| io::Error::other("no thread"))
+        self.full.send(FullFile { path, changed }).map_err(|_| io::Error::other("no thread"))
     }
 }
 
-/// Makes an empty file that is still there after a crash.
+/// Creates an empty file durably.
 fn begin(directory: &Path, number: u64) -> io::Result<(Arc<File>, PathBuf)> {
     let path = directory.join(format!("{number:016x}"));
     let file = OpenOptions::new().write(true).create(true).truncate(true).open(&path)?;
@@ -163,7 +165,7 @@ fn begin(directory: &Path, number: u64) -> io::Result<(Arc<File>, PathBuf)> {
     Ok((Arc::new(file), path))
 }
 
-/// The journal's files in their order.
+/// The journal's files in order.
 fn files(directory: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory)? {
@@ -176,14 +178,15 @@ fn files(directory: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
     Ok(found)
 }
 
-/// Makes objects durable, and removes files whose records are not needed then. It ends when nobody can send it
-/// more.
-fn start_thread(objects: PathBuf, waiting: Arc<AtomicUsize>) -> io::Result<Sender<Full>> {
-    let (sender, receiver) = channel::<Full>();
+/// Starts the thread that makes changes durable in the objects and removes full files. It ends when
+/// the sender is dropped.
+fn start_thread(objects: PathBuf, waiting: Arc<AtomicUsize>) -> io::Result<Sender<FullFile>> {
+    let (sender, receiver) = channel::<FullFile>();
     std::thread::Builder::new().name("checkpoint".to_owned()).spawn(move || {
-        for Full { path, changed } in receiver {
-            // What cannot be made durable stays in the journal. Files go in their order also for the disk: an old
-            // one alone would take objects back to what they were.
+        for FullFile { path, changed } in receiver {
+            // A file stays in the journal if its changes cannot be made durable. Files are removed
+            // in order, also on disk: replaying only an old one would revert objects to an earlier
+            // state.
             let synced = objects::sync(&objects, changed);
             if synced.and_then(|()| fs::remove_file(&path)).is_ok() {
                 let directory = path.parent().unwrap_or_else(|| Path::new("."));
@@ -205,7 +208,7 @@ mod tests {
     struct Store {
         objects: Objects,
         journal: Journal,
-        replayed: Replayed,
+        replayed: ReplayStats,
     }
 
     fn open(scratch: &Scratch, size_max: u64) -> Store {
@@ -230,7 +233,8 @@ mod tests {
         }
     }
 
-    /// What was only in the journal is in the objects after a start; a tail that was torn costs nothing before it.
+    /// After a restart, the objects contain all journaled changes; a torn tail does not affect the
+    /// records before it.
     #[test]
     fn a_journal_is_replayed() {
         let scratch = Scratch::new("blockstack-replay");
@@ -245,16 +249,16 @@ mod tests {
         OpenOptions::new().write(true).open(&path).unwrap().set_len(size - 1).unwrap();
 
         let mut store = open(&scratch, 1 << 20);
-        assert_eq!(store.replayed, Replayed { records: 2, torn: 1 });
+        assert_eq!(store.replayed, ReplayStats { records: 2, torn: 1 });
         assert_eq!((store.read(1), store.read(2)), (b"new.".to_vec(), vec![0; 4]));
         store.append(2, b"2222");
         drop(store);
         let mut store = open(&scratch, 1 << 20);
-        assert_eq!(store.replayed, Replayed { records: 1, torn: 0 });
+        assert_eq!(store.replayed, ReplayStats { records: 1, torn: 0 });
         assert_eq!((store.read(1), store.read(2)), (b"new.".to_vec(), b"2222".to_vec()));
     }
 
-    /// Full files go, and only when what they say is in the objects.
+    /// Full files are removed, but only once their changes are in the objects.
     #[test]
     fn full_files_go() {
         let scratch = Scratch::new("blockstack-full");

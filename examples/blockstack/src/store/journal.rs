@@ -1,34 +1,35 @@
-//! The journal's bytes: records of what is written to objects, one behind the other in a file, and how they are
-//! read again. A record that was cut off, or damaged, ends what is read: nothing behind it was acknowledged as
-//! durable, or the disk has lost it.
+//! Encoding of the journal: records of changes to objects, appended to a file, and their replay. A
+//! truncated or damaged record ends the replay: nothing after it was acknowledged as durable, or
+//! the disk has lost it.
 //!
-//! | bytes | |
+//!
+//! | offset | field |
 //! | --- | --- |
 //! | 0 | magic |
-//! | 4 | CRC-32C of all that follows |
+//! | 4 | CRC-32C of everything after it |
 //! | 8 | number of the record, counted over all files |
 //! | 16 | object |
-//! | 24 | offset in it |
+//! | 24 | offset in the object |
 //! | 28 | length |
-//! | 32 | what is done: 1 writes the bytes behind this header, 2 makes zeros |
+//! | 32 | operation: 1 writes the bytes after this header, 2 writes zeros |
 //! | 36 | 0 |
 
 use std::io::{self, Read};
 
 const MAGIC: u32 = 0x4c4e_4a42;
 const HEADER_SIZE: usize = 40;
-/// Larger objects there are not.
+/// Maximum size of an object.
 pub(super) const OBJECT_SIZE: u32 = 4 << 20;
 
-/// What is done to an object.
+/// A change of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change<'a> {
     Write(&'a [u8]),
-    /// So many zeros.
+    /// Writes this many zeros.
     Zero(u32),
 }
 
-/// A change, and where.
+/// A change with its object and offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Record<'a> {
     pub(super) number: u64,
@@ -37,11 +38,11 @@ pub(super) struct Record<'a> {
     pub(super) change: Change<'a>,
 }
 
-/// What a file held.
+/// Result of reading a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct ReadSummary {
     pub(super) records: u64,
-    /// Whether something that is no record was behind them.
+    /// True if the file ends with something other than a record.
     pub(super) is_torn: bool,
 }
 
@@ -55,7 +56,7 @@ impl Change<'_> {
 }
 
 impl Record<'_> {
-    /// Appends it to what goes into a journal.
+    /// Appends the encoded record to `output`.
     pub(super) fn write(&self, output: &mut Vec<u8>) {
         let (kind, bytes): (u32, &[u8]) = match self.change {
             Change::Write(bytes) => (1, bytes),
@@ -75,20 +76,20 @@ impl Record<'_> {
     }
 }
 
-/// Hands out all records from the beginning on whose numbers follow each other; `next_number` is that of the
-/// first, if it is known. An error is one of `found`, or of reading.
+/// Passes all records with consecutive numbers to `found`. `next_number` is the number of the first
+/// one, if known. An error is from `found` or from reading.
 pub(super) fn read(
     input: &mut impl Read,
     mut next_number: Option<u64>,
     mut found: impl FnMut(Record<'_>) -> io::Result<()>,
-) -> io::Result<Found> {
-    let mut read = Found::default();
+) -> io::Result<ReadSummary> {
+    let mut read = ReadSummary::default();
     let mut header = [0; HEADER_SIZE];
     let mut payload = Vec::new();
     loop {
         let size = read_up_to(input, &mut header)?;
         if size < HEADER_SIZE {
-            // Zeros are room that was made ahead, or what a crash left of a write.
+            // Zeros are preallocated space, or the remains of a write before a crash.
             read.is_torn = header[..size].iter().any(|byte| *byte != 0);
             return Ok(read);
         }
@@ -120,7 +121,7 @@ pub(super) fn read(
     }
 }
 
-/// Reads until the room is full or there is no more.
+/// Reads until the buffer is full or the input ends.
 fn read_up_to(input: &mut impl Read, room: &mut [u8]) -> io::Result<usize> {
     let mut size = 0;
     while size < room.len() {
@@ -138,9 +139,9 @@ fn read_up_to(input: &mut impl Read, room: &mut [u8]) -> io::Result<usize> {
 mod tests {
     use super::*;
 
-    type Owned = (u64, u64, u32, Option<Vec<u8>>, u32);
+    type ExampleRecord = (u64, u64, u32, Option<Vec<u8>>, u32);
 
-    /// Three records, and where each ends.
+    /// Three records, and the offsets of their ends.
     fn example() -> (Vec<u8>, Vec<usize>) {
         let mut bytes = Vec::new();
         let mut ends = Vec::new();
@@ -153,7 +154,7 @@ mod tests {
         (bytes, ends)
     }
 
-    fn all(bytes: &[u8]) -> (Vec<Owned>, Found) {
+    fn all(bytes: &[u8]) -> (Vec<ExampleRecord>, ReadSummary) {
         let mut records = Vec::new();
         let read = read(&mut &bytes[..], Some(10), |record| {
             let bytes = match record.change {
@@ -171,16 +172,17 @@ mod tests {
     fn records_are_read_as_they_were_written() {
         let (bytes, _) = example();
         let (records, read) = all(&bytes);
-        assert_eq!(read, Found { records: 3, is_torn: false });
+        assert_eq!(read, ReadSummary { records: 3, is_torn: false });
         assert_eq!(records[0], (10, 0, 8, Some(b"hello".to_vec()), 5));
         assert_eq!(records[1], (11, 1, 8, None, 4096));
-        // Zeros behind them are no damage.
+        // Zeros after the records are no damage.
         let longer = [&bytes[..], &[0; 30]].concat();
         assert_eq!(all(&longer).1, read);
-        assert_eq!(all(&[]).1, Found::default());
+        assert_eq!(all(&[]).1, ReadSummary::default());
     }
 
-    /// Wherever a journal was cut off, what is whole before that is read, and nothing else.
+    /// A journal that is truncated anywhere yields the complete records before that, and nothing
+    /// else.
     #[test]
     fn torn_tails() {
         let (bytes, ends) = example();
@@ -194,7 +196,7 @@ mod tests {
         }
     }
 
-    /// Whichever bit of whichever byte is flipped, the records before it are read, and nothing else.
+    /// A journal with any bit flipped yields the records before it, and nothing else.
     #[test]
     fn flipped_bits() {
         let (bytes, ends) = example();
@@ -211,12 +213,12 @@ mod tests {
         }
     }
 
-    /// Records of another time that lie behind are not taken for the next ones.
+    /// Old records after the end are not mistaken for the next ones.
     #[test]
     fn numbers_follow_each_other() {
         let (bytes, ends) = example();
         let gap = [&bytes[..ends[0]], &bytes[ends[1]..]].concat();
-        assert_eq!(all(&gap).1, Found { records: 1, is_torn: true });
-        assert_eq!(all(&bytes[ends[0]..]).1, Found { records: 0, is_torn: true });
+        assert_eq!(all(&gap).1, ReadSummary { records: 1, is_torn: true });
+        assert_eq!(all(&bytes[ends[0]..]).1, ReadSummary { records: 0, is_torn: true });
     }
 }

@@ -1,4 +1,4 @@
-//! Objects in files, each named by its number. What was never written reads as zeros.
+//! Objects in files, each named by its number. Ranges that were never written read as zeros.
 
 use super::journal::{Change, Record};
 use rustix::fs::{FallocateFlags, fallocate};
@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// How many files are kept open.
+/// Maximum number of open files.
 const OPEN_MAX: usize = 400;
 
 /// All objects of a store.
@@ -24,7 +24,7 @@ impl Objects {
         Ok(Objects { directory, open: HashMap::new() })
     }
 
-    /// Appends what an object has there.
+    /// Appends the contents of a range to `output`.
     pub(super) fn read(
         &mut self,
         object: u64,
@@ -50,7 +50,7 @@ impl Objects {
         Ok(())
     }
 
-    /// Does what a record says.
+    /// Applies a record.
     pub(super) fn apply(&mut self, record: &Record<'_>) -> io::Result<()> {
         let is_write = matches!(record.change, Change::Write(_));
         let Some(file) = self.file(record.object, is_write)? else { return Ok(()) };
@@ -62,14 +62,14 @@ impl Objects {
                 let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
                 match fallocate(file, hole, offset, u64::from(length)) {
                     Ok(()) => Ok(()),
-                    // Where there are no holes.
+                    // The file system does not support holes.
                     Err(_) => file.write_all_at(&vec![0; length as usize], offset),
                 }
             }
         }
     }
 
-    /// An object's file; none if there is none, and none is to be made.
+    /// Opens an object's file; `None` if it does not exist and must not be created.
     fn file(&mut self, object: u64, may_create: bool) -> io::Result<Option<&File>> {
         if !self.open.contains_key(&object) {
             let file = OpenOptions::new()
@@ -91,11 +91,11 @@ impl Objects {
     }
 }
 
-/// Makes what was written to these objects durable, also that there are such files.
+/// Makes all changes of these objects durable, including the existence of their files.
 pub(super) fn sync(directory: &Path, objects: impl IntoIterator<Item = u64>) -> io::Result<()> {
     for object in objects {
         match OpenOptions::new().write(true).open(path_of(directory, object)) {
-            // Zeros of what was never written need no file.
+            // Zeros in an object without a file need no file.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             file => file?.sync_data()?,
         }

@@ -1,12 +1,12 @@
-//! A store's work: reads are answered at once; all that is to be written and came together is appended to the
-//! journal in one piece, synced if anybody wants that, applied, and answered.
+//! The server of a store. Reads are answered at once. All changes that arrived together are
+//! appended to the journal in one piece, synced if required, applied, and answered.
 
 use super::checkpoint::Journal;
 use super::journal::{Change, OBJECT_SIZE, Record};
 use super::objects::Objects;
 use crate::address::Address;
-use crate::hub::{ClientId, Hub, Turn, announce};
-use crate::message::{self, Header, Kind, Next};
+use crate::event_loop::{ClientId, EventLoop, Turn, announce};
+use crate::message::{self, Header, Kind, NextMessage};
 use crate::tracing::{Span, arrived, copy_call};
 use blkkin_trace::Endpoint;
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 const CLIENTS_MAX: usize = 8;
-/// As much is gathered before it is written.
+/// Batch size at which changes are committed.
 const BATCH_MAX: usize = 8 << 20;
 const EIO: u32 = 5;
 const EINVAL: u32 = 22;
@@ -23,24 +23,24 @@ pub(crate) struct Options {
     pub(crate) listen: Address,
     pub(crate) directory: PathBuf,
     pub(crate) name: String,
-    /// Every write is durable before it is answered.
+    /// Makes every write durable before it is answered.
     pub(crate) sync: bool,
     pub(crate) journal_size: u64,
     pub(crate) until_eof: bool,
 }
 
-/// A change that is to be made, or a flush.
-struct Waiting {
+/// A change or flush that waits for the commit.
+struct PendingChange {
     client: ClientId,
     id: u64,
     kind: Kind,
     object: u64,
     offset: u32,
     length: u32,
-    /// Where in the batch the bytes to be written are.
+    /// Range of the data to be written in the batch.
     bytes: Range<usize>,
     span: Span<'static>,
-    /// While the journal is written.
+    /// Span of the journal write.
     journal: Option<Span<'static>>,
 }
 
@@ -48,17 +48,17 @@ struct Store {
     endpoint: &'static Endpoint<'static>,
     objects: Objects,
     journal: Journal,
-    hub: Hub<()>,
+    event_loop: EventLoop<()>,
     sync: bool,
-    waiting: Vec<Waiting>,
-    /// Records of what waits.
+    waiting: Vec<PendingChange>,
+    /// Encoded records of the waiting changes.
     batch: Vec<u8>,
-    /// Whether one of them wants to be durable.
+    /// True if a waiting request requires durability.
     is_sync_wanted: bool,
 }
 
 pub(crate) fn run(options: Options) -> io::Result<()> {
-    // A store has one name as long as it runs, and spans refer to it from anywhere.
+    // The name lives as long as the process, and spans refer to it from anywhere.
     let name: &'static str = Box::leak(options.name.into_boxed_str());
     let endpoint: &'static Endpoint<'static> = Box::leak(Box::new(Endpoint::named(name)));
     let objects_directory = options.directory.join("objects");
@@ -74,12 +74,12 @@ pub(crate) fn run(options: Options) -> io::Result<()> {
             replayed.torn
         );
     }
-    let (hub, address) = Hub::listen(&options.listen, options.until_eof, CLIENTS_MAX)?;
+    let (event_loop, address) = EventLoop::listen(&options.listen, options.until_eof, CLIENTS_MAX)?;
     let mut store = Store {
         endpoint,
         objects,
         journal,
-        hub,
+        event_loop,
         sync: options.sync,
         waiting: Vec::new(),
         batch: Vec::new(),
@@ -87,14 +87,14 @@ pub(crate) fn run(options: Options) -> io::Result<()> {
     };
     announce(&address)?;
     loop {
-        if store.hub.turn(None, |_| true, || (), None)? == Turn::End {
+        if store.event_loop.turn(None, |_| true, || (), None)? == Turn::End {
             return store.journal.sync();
         }
-        for client in store.hub.client_ids() {
+        for client in store.event_loop.client_ids() {
             store.serve(client);
         }
         store.commit();
-        store.hub.send();
+        store.event_loop.send();
     }
 }
 
@@ -104,12 +104,12 @@ impl Store {
             if self.batch.len() > BATCH_MAX {
                 self.commit();
             }
-            let Some(client) = self.hub.client(id) else { return };
+            let Some(client) = self.event_loop.client(id) else { return };
             let (unread, output) = client.link.unread_and_output();
             let message = match message::next(unread) {
-                Next::Message(message) if !message.header.is_reply => message,
-                Next::Short(size) => return client.link.expect(size),
-                Next::Message(_) | Next::Bad => return self.hub.drop_client(id),
+                NextMessage::Whole(message) if !message.header.is_reply => message,
+                NextMessage::Short(size) => return client.link.expect(size),
+                NextMessage::Whole(_) | NextMessage::Bad => return self.event_loop.drop_client(id),
             };
             let Header { kind, id: number, object, offset, length, fua, trace, .. } =
                 message.header;
@@ -125,7 +125,7 @@ impl Store {
             if kind == Kind::Read
                 && self.waiting.iter().any(|it| it.changes(object, offset, length))
             {
-                // What was asked for before is done before.
+                // A read must see the changes requested before it.
                 self.commit();
                 continue;
             }
@@ -153,11 +153,11 @@ impl Store {
                 let number = self.journal.next_record();
                 Record { number, object, offset, change }.write(&mut self.batch);
             }
-            // The bytes are the record's last ones.
+            // The data is the end of the record.
             let bytes = self.batch.len() - message.payload.len()..self.batch.len();
             debug_assert!(bytes.start >= start);
             self.is_sync_wanted |= self.sync || fua || kind == Kind::Flush;
-            self.waiting.push(Waiting {
+            self.waiting.push(PendingChange {
                 client: id,
                 id: number,
                 kind,
@@ -172,7 +172,7 @@ impl Store {
         }
     }
 
-    /// Does all that waits.
+    /// Commits all waiting requests.
     fn commit(&mut self) {
         if self.waiting.is_empty() {
             return;
@@ -185,7 +185,8 @@ impl Store {
             waiting.journal = None;
         }
         for waiting in self.waiting.drain(..) {
-            let Waiting { client, id, kind, object, offset, length, bytes, span, .. } = waiting;
+            let PendingChange { client, id, kind, object, offset, length, bytes, span, .. } =
+                waiting;
             let change = match kind {
                 Kind::Write => Some(Change::Write(&self.batch[bytes])),
                 Kind::Zero => Some(Change::Zero(length)),
@@ -203,15 +204,15 @@ impl Store {
             if status != 0 {
                 span.keyval("error", status);
             }
-            let Some(client) = self.hub.client(client) else { continue };
+            let Some(client) = self.event_loop.client(client) else { continue };
             Header::reply(kind, id, length, status).write(&[], &mut client.link.output);
         }
         self.batch.clear();
         self.is_sync_wanted = false;
     }
 
-    /// Writes the batch to the journal, and syncs it if one of its requests wants that. All of them wait for it, so
-    /// each has a span of it.
+    /// Writes the batch to the journal, and syncs it if a request requires that. All waiting
+    /// requests depend on it, so each has its own span for it.
     fn write_journal(&mut self) -> io::Result<()> {
         if !self.batch.is_empty() {
             let changes = self.waiting.iter().filter(|waiting| waiting.kind != Kind::Flush);
@@ -221,7 +222,7 @@ impl Store {
     }
 }
 
-impl Waiting {
+impl PendingChange {
     fn changes(&self, object: u64, offset: u32, length: u32) -> bool {
         let (end, own_end) = (offset + length, self.offset + self.length);
         self.kind != Kind::Flush && self.object == object && self.offset < end && offset < own_end

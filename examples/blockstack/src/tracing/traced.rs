@@ -1,4 +1,4 @@
-//! What is recorded: see [`super`].
+//! Recording of spans: see [`super`].
 
 use super::NBD;
 use blkkin_trace::context::packed;
@@ -6,13 +6,13 @@ use blkkin_trace::{Decision, Endpoint, Incoming, Trace, sample};
 
 pub(crate) use blkkin_trace::Span;
 
-/// Of a request as it arrives from outside: the root of all that it causes.
+/// Root span of a request from outside the chain.
 #[inline]
 pub(crate) fn root(name: &'static str) -> Span<'static> {
     Trace::root(name, &NBD, sample::global()).server_span()
 }
 
-/// The server's half of the span that a message came with.
+/// Server side of the span that the message carries.
 #[inline]
 pub(crate) fn arrived(
     name: &'static str,
@@ -21,7 +21,7 @@ pub(crate) fn arrived(
 ) -> Span<'static> {
     match packed::read(trace) {
         Ok(Some(context)) => Trace::with_context(name, endpoint, &context),
-        // Nobody else decides.
+        // No other role decides about sampling.
         _ => {
             let not_followed = Incoming::Decision(Decision::No);
             Trace::receive(name, endpoint, Some(&not_followed), sample::global())

@@ -1,4 +1,4 @@
-//! What the tests share: a chain of processes, and a client that asks one thing after the other.
+//! Support for the tests: a chain of processes, and a client with one request at a time.
 
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
@@ -17,10 +17,10 @@ pub const WRITE: u32 = 1;
 pub const FLUSH: u32 = 3;
 pub const TRIM: u32 = 4;
 pub const WRITE_ZEROES: u32 = 6;
-/// Added to a command: to be durable before it is answered.
+/// Command flag: force unit access.
 pub const FUA: u32 = 1 << 16;
 
-/// A chain in a directory of its own.
+/// A chain in its own directory.
 pub struct Chain {
     pub stack: Option<Stack>,
     pub scratch: Scratch,
@@ -63,7 +63,7 @@ impl Chain {
         self.stack = Some(Stack::start(self.options.clone()).unwrap());
     }
 
-    /// What both stores have on their disks must be the same.
+    /// Checks that the disks of both stores are equal.
     #[track_caller]
     pub fn check_copies(&self) {
         let list = |store: &str| {
@@ -85,7 +85,7 @@ impl Chain {
 }
 
 pub fn runs(id: u32) -> bool {
-    // One that has ended, and that nobody has waited for, is not there any more.
+    // A zombie counts as ended.
     let status = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
     let state = status.rsplit_once(") ").map(|(_, rest)| rest.as_bytes()[0]);
     state.is_some_and(|state| state != b'Z' && state != b'X')
@@ -103,14 +103,14 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 trait Stream: Read + Write + Send {}
 impl<S: Read + Write + Send> Stream for S {}
 
-/// A client of NBD that waits for each answer.
+/// An NBD client that waits for each reply.
 pub struct Client {
     stream: Box<dyn Stream>,
     pub size: u64,
     cookie: u64,
 }
 
-/// A connection to which nothing was said yet.
+/// A connection before the handshake.
 pub fn connect(address: &Address) -> UnixStream {
     let Address::Path(path) = address else { panic!("a path") };
     let stream = UnixStream::connect(path).unwrap();
@@ -140,7 +140,7 @@ impl Client {
         bytes
     }
 
-    /// Asks, and gives the error of the answer.
+    /// Sends a request and returns the error of its reply.
     pub fn ask(&mut self, command: u32, offset: u64, length: u32, payload: &[u8]) -> u32 {
         self.cookie += 1;
         let mut bytes = 0x2560_9513u32.to_be_bytes().to_vec();
@@ -169,7 +169,7 @@ impl Client {
         bytes
     }
 
-    /// Passes over what was read.
+    /// Skips data of a reply.
     pub fn skip(&mut self, length: usize) {
         self.stream.read_exact(&mut vec![0; length]).unwrap();
     }

@@ -1,6 +1,6 @@
-//! Requests that are complete, and requests that have to go.
+//! Completion and eviction of requests.
 
-use super::{Drawn, assemble, check_with, said};
+use super::{TreeText, assemble, check_with, report};
 use crate::{Assembler, Limits};
 use std::ops::ControlFlow;
 
@@ -17,10 +17,10 @@ const IDLE_10: Limits = Limits {
 #[test]
 fn requests_are_given_out_when_nothing_has_come_for_a_while() {
     let mut assembler = Assembler::new(IDLE_10);
-    let mut drawn = Drawn::default();
+    let mut drawn = TreeText::default();
     let mut add = |line| {
-        let said = said(line);
-        assert!(assembler.add(&said, said.time_ns as i64, &mut drawn).is_continue());
+        let report = report(line);
+        assert!(assembler.add(&report, report.time_ns as i64, &mut drawn).is_continue());
         std::mem::take(&mut drawn.0)
     };
     assert_eq!(add("100 1/1 a:x e"), "");
@@ -28,7 +28,7 @@ fn requests_are_given_out_when_nothing_has_come_for_a_while() {
     assert_eq!(add("108 1/1 a:x f"), "");
     assert_eq!(add("115 3/3 c:z e"), "");
     assert_eq!(add("116 3/3 c:z f"), "2\n  2 b:y 105 (105 e)\n");
-    // What is late says so.
+    // A late request is marked.
     assert_eq!(add("117 2/2 b:y late"), "");
     assert_eq!(add("119 3/3 c:z g"), "1\n  1 a:x 100+8 (100 e) (108 f)\n");
     assert_eq!(
@@ -41,17 +41,18 @@ fn requests_are_given_out_when_nothing_has_come_for_a_while() {
     assert_eq!((counts.late, counts.evicted, counts.left_out), (1, 0, 0));
 }
 
-/// A request whose disk took long was once given out in two halves.
+/// A request with a slow disk access was once emitted in two parts.
 #[test]
 fn spans_that_have_not_ended_are_waited_for() {
     let mut assembler = Assembler::new(Limits { idle_unended_ns: 50, ..IDLE_10 });
-    let mut drawn = Drawn::default();
+    let mut drawn = TreeText::default();
     let mut add = |line| {
-        let said = said(line);
-        assert!(assembler.add(&said, said.time_ns as i64, &mut drawn).is_continue());
+        let report = report(line);
+        assert!(assembler.add(&report, report.time_ns as i64, &mut drawn).is_continue());
         std::mem::take(&mut drawn.0)
     };
-    // Request 1 has an event of a span and the end of another one, whose parent is not told of; 2 has all ends.
+    // Request 1 has an event of a span, and the end of another span whose parent has no end.
+    // Request 2 has all ends.
     assert_eq!(add("100 1/2<1 a:x sent"), "");
     assert_eq!(add("101 1/3<2 b:y @server 100+1"), "");
     assert_eq!(add("102 2/4 c:z @server 102+1"), "");
@@ -60,7 +61,7 @@ fn spans_that_have_not_ended_are_waited_for() {
     assert_eq!(add("145 1/1 a:x @server 98+47"), "");
     let whole = "1\n  1 a:x server 98+47 self 7\n    2 a:x client 99+40 self 39 (100 sent)\n      3 b:y server 100+1\n";
     assert_eq!(add("156 8/8 d:w @server 156+1"), whole);
-    // 9 never ends.
+    // Span 9 never ends.
     assert_eq!(add("169 7/7 d:w @server 169+1"), "8\n  8 d:w server 156+1\n");
     assert_eq!(
         add("180 6/6 d:w @server 180+1"),
@@ -71,10 +72,10 @@ fn spans_that_have_not_ended_are_waited_for() {
 #[test]
 fn time_does_not_go_back() {
     let mut assembler = Assembler::new(IDLE_10);
-    let mut drawn = Drawn::default();
+    let mut drawn = TreeText::default();
     for line in ["100 1/1 a:x e", "5 2/2 a:x e", "111 3/3 a:x e"] {
-        let said = said(line);
-        assert!(assembler.add(&said, said.time_ns as i64, &mut drawn).is_continue());
+        let report = report(line);
+        assert!(assembler.add(&report, report.time_ns as i64, &mut drawn).is_continue());
     }
     assert_eq!(drawn.0, "1\n  1 a:x 100 (100 e)\n2\n  2 a:x 5 (5 e)\n");
 }
@@ -112,7 +113,7 @@ fn memory_is_bounded() {
             number,
             "x".repeat(number as usize % 50)
         );
-        assert!(assembler.add(&said(&line), 0, &mut count).is_continue());
+        assert!(assembler.add(&report(&line), 0, &mut count).is_continue());
         assert!(assembler.bytes() <= bytes, "{}", assembler.bytes());
         most = most.max(assembler.bytes());
     }
@@ -159,7 +160,7 @@ fn who_wants_no_more_gets_no_more() {
         ControlFlow::Break(())
     };
     for line in ["1 1/1 a:x e", "2 2/2 a:x e"] {
-        assert!(assembler.add(&said(line), 0, &mut one).is_continue());
+        assert!(assembler.add(&report(line), 0, &mut one).is_continue());
     }
     assert!(assembler.finish(&mut one).is_break());
     assert_eq!(seen, 1);

@@ -1,4 +1,4 @@
-//! Parts of a span become one, or one for each side.
+//! Joining of reports into spans: one, or one for each side of a call.
 
 use super::check;
 
@@ -14,7 +14,7 @@ fn a_span_goes_from_its_first_event_to_its_last() {
           1 vm:io 10+20 at [10.0.0.1]:6800 (10 start) (30 end) length=#4096 object=rbd
         ",
     );
-    // One event has no length.
+    // A single event has no duration.
     check("10 1/1 vm:io start", "\n1\n  1 vm:io 10 (10 start)\n");
     check("10 1/1 vm:io a=b", "\n1\n  1 vm:io 10 a=b\n");
 }
@@ -30,9 +30,9 @@ fn core_annotations_tell_kind_and_times() {
     check("10 1/1 a:x ms\n 30 1/1 a:x note", "\n1\n  1 a:x producer 10 (30 note)\n");
     check("10 1/1 a:x wr\n 30 1/1 a:x mr", "\n1\n  1 a:x consumer 10+20\n");
     check("10 1/1 a:x mr\n 30 1/1 a:x note", "\n1\n  1 a:x consumer 10 (30 note)\n");
-    // Neither: they are as good as any other.
+    // Wire annotations alone determine no kind, and are kept as annotations.
     check("10 1/1 a:x wr\n 30 1/1 a:x ws", "\n1\n  1 a:x 10+20 (10 wr) (30 ws)\n");
-    // Who says it is not known.
+    // Core annotations without a service are kept as annotations.
     check("10 1/1 :x cs\n 30 1/1 :x cr", "\n1\n  1 :x 10+20 (10 cs) (30 cr)\n");
 }
 
@@ -103,7 +103,7 @@ fn other_services_get_a_span_of_their_own() {
           1 client:write 20 text=hello
         ",
     );
-    // Who does not say who he is belongs to the first one.
+    // A report without a service belongs to the first draft.
     check(
         "10 1/1 :write start
          20 1/1 osd: end",
@@ -125,7 +125,7 @@ fn a_spans_own_event_counts_most() {
          30 1/1 b:x @server 15+10",
         "\n1\n  1 a:x client 10+30 self 20\n    1 b:x server shared 15+10\n",
     );
-    // Two of one side.
+    // Two spans of one side.
     check(
         "40 1/1 a:x @internal 10+30
          30 1/1 a:x @internal 15+10",
@@ -162,7 +162,7 @@ fn addresses_that_are_none_are_kept_as_text() {
     check_address("0.0.0.0", " (10 e)");
     check_address("NaN", " (10 e)");
     check_address("node7/1", " at []:1 (10 e) ip=node7");
-    // What the original library makes of 50,000, and of none.
+    // The original library's encoding of port 50,000, and of a missing port.
     check_address("NaN/-15536", " at []:50000 (10 e)");
     check_address("NaN/-1", " (10 e)");
     check_address("NaN/70000", " (10 e) port=#70000");
@@ -186,9 +186,9 @@ fn trace_ids_may_be_wide() {
         "10 1^2/1 a:x @client 5+5\n 7 1/1 a:x e",
         "\n20000000000000001\n  1 a:x client 5+5 (7 e)\n",
     );
-    // Nothing more is known of it: nothing to show.
+    // The upper half alone is no request.
     check("5 1/0 wide 2", "\n");
-    // Two requests of one lower half.
+    // Two requests with the same lower half.
     check(
         "10 1^2/1 a:x @client 5+5
          10 1^3/2 a:x @client 6+4

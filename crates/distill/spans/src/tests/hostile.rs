@@ -1,19 +1,19 @@
-//! Requests that are made to take time or memory.
+//! Requests made to consume time or memory.
 
-use super::{Drawn, said};
+use super::{TreeText, report};
 use crate::{Assembler, Limits, Oddity, Request, Said, Sink, What, Whole};
 use blkkin_model::Kind;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-/// More than the square of any of the numbers below would take.
+/// Time limit. An algorithm that is quadratic in the number of spans should exceed it.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-fn give(all: impl Iterator<Item = Said<'static>>, sink: &mut impl Sink) -> Assembler {
+fn assemble(all: impl Iterator<Item = Said<'static>>, sink: &mut impl Sink) -> Assembler {
     let start = Instant::now();
     let mut assembler = Assembler::new(Limits { spans_of_request: 1 << 20, ..Limits::default() });
-    for said in all {
-        assert!(assembler.add(&said, 0, sink).is_continue());
+    for report in all {
+        assert!(assembler.add(&report, 0, sink).is_continue());
     }
     assert!(assembler.finish(sink).is_continue());
     assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
@@ -21,19 +21,19 @@ fn give(all: impl Iterator<Item = Said<'static>>, sink: &mut impl Sink) -> Assem
 }
 
 fn base() -> Said<'static> {
-    said("5 1/1 a:x e")
+    report("5 1/1 a:x e")
 }
 
 #[test]
 fn ids_of_zero_are_left_out() {
-    let mut drawn = Drawn::default();
+    let mut drawn = TreeText::default();
     let no_trace = Said { trace_id: 0, ..base() };
     let no_span = Said { span_id: 0, ..base() };
-    let assembler = give([no_trace, no_span].into_iter(), &mut drawn);
+    let assembler = assemble([no_trace, no_span].into_iter(), &mut drawn);
     assert_eq!((drawn.0.as_str(), assembler.counts().left_out), ("", 2));
 }
 
-/// A chain, a star, one circle, many circles, all of one number, all of one time.
+/// A chain, a star, one cycle, many cycles, all spans with one id, all spans with one time.
 #[test]
 fn no_form_takes_the_square_of_its_size() {
     const SPANS: u64 = 100_000;
@@ -58,7 +58,7 @@ fn no_form_takes_the_square_of_its_size() {
             );
             ControlFlow::Continue(())
         };
-        give(
+        assemble(
             (1..=SPANS).map(|span| {
                 let (span_id, parent_id) = form(span);
                 let whole = Whole {
@@ -89,7 +89,7 @@ fn many_services_of_one_span_are_one_in_the_end() {
         assert_eq!(annotations.sum::<usize>(), 10_000);
         ControlFlow::Continue(())
     };
-    give(
+    assemble(
         (1..).zip(names).map(|(time_ns, service)| Said { service, time_ns, ..base() }),
         &mut count,
     );
@@ -97,7 +97,7 @@ fn many_services_of_one_span_are_one_in_the_end() {
 
 #[test]
 fn times_and_texts_may_be_anything() {
-    let mut drawn = Drawn::default();
+    let mut drawn = TreeText::default();
     let text: &'static str = Box::leak("x".repeat(1 << 20).into_boxed_str());
     let whole = Whole {
         start_ns: u64::MAX,
@@ -107,7 +107,7 @@ fn times_and_texts_may_be_anything() {
         target: text,
         fields: &[],
     };
-    give(
+    assemble(
         [
             Said { time_ns: 0, ..base() },
             Said { time_ns: u64::MAX, port: i32::MIN, name: text, ..base() },

@@ -1,21 +1,22 @@
-//! Spans of which one end is missing, where the tracer has lost something.
+//! Spans with a missing start or end in traces that lost events.
 
-use super::{Drawn, said};
+use super::{TreeText, report};
 use crate::{Assembler, END, LOST, Limits, Oddity, Request};
 use blkkin_model::ValueRef;
 use std::ops::ControlFlow;
 
-/// What comes of it when a source has lost something between times; the other way round, too.
+/// Checks the request for events and losses: in both orders of events, with losses noted before and
+/// after them.
 #[track_caller]
 fn check(input: &[(u32, &str)], losses: &[(u32, Option<i64>, Option<i64>)], expected: &str) {
     for is_reversed in [false, true] {
-        for is_told_first in [false, true] {
+        for losses_first in [false, true] {
             let mut assembler = Assembler::new(Limits::default());
-            let mut drawn = Drawn::default();
+            let mut drawn = TreeText::default();
             let lose = |assembler: &mut Assembler| {
                 losses.iter().for_each(|&(source, from, to)| assembler.lose(source, from, to));
             };
-            if is_told_first {
+            if losses_first {
                 lose(&mut assembler);
             }
             let mut input = input.to_vec();
@@ -23,14 +24,14 @@ fn check(input: &[(u32, &str)], losses: &[(u32, Option<i64>, Option<i64>)], expe
                 input.reverse();
             }
             for (source, line) in input {
-                let said = crate::Said { source, ..said(line) };
-                assert!(assembler.add(&said, 0, &mut drawn).is_continue());
+                let report = crate::Said { source, ..report(line) };
+                assert!(assembler.add(&report, 0, &mut drawn).is_continue());
             }
-            if !is_told_first {
+            if !losses_first {
                 lose(&mut assembler);
             }
             assert!(assembler.finish(&mut drawn).is_continue());
-            assert_eq!(drawn.0, expected, "reversed: {is_reversed}, first: {is_told_first}");
+            assert_eq!(drawn.0, expected, "reversed: {is_reversed}, first: {losses_first}");
         }
     }
 }
@@ -46,7 +47,7 @@ fn an_end_may_be_lost_behind_the_start_alone() {
     check(CALL, &[(8, Some(90), Some(200))], unfinished);
     check(CALL, &[(7, Some(90), Some(100))], lost);
     check(CALL, &[(7, Some(110), Some(115))], lost);
-    // Whatever it has noted besides, what is lost later may be its end.
+    // A loss after later events may include the end, too.
     check(CALL, &[(7, Some(1_000_000), Some(2_000_000))], lost);
     check(CALL, &[(7, Some(10), Some(20)), (7, Some(130), Some(140)), (7, Some(30), None)], lost);
     check(CALL, &[(7, None, Some(99))], unfinished);
@@ -69,7 +70,7 @@ fn a_start_may_be_lost_before_the_end_alone() {
 fn what_is_whole_is_so_whatever_is_lost() {
     let all = &[(7, None, None)];
     check(&[(7, "100 1/1 a:x cs"), (7, "130 1/1 a:x cr")], all, "1\n  1 a:x client 100+30\n");
-    // The event of the end says all of the span, and needs no other.
+    // A complete span needs no other event.
     check(&[(7, "130 1/1 a:x @server 100+30")], all, "1\n  1 a:x server 100+30\n");
     check(&[(7, "130 1/1 a:x noted")], all, "1\n  1 a:x 130 (130 noted)\n");
 }
@@ -88,7 +89,7 @@ fn each_side_is_of_the_trace_that_has_it() {
         "1\n  1 a:x client 100 !unfinished\n    1 b:x server shared 110 blkkin.end=lost !end_lost\n      \
          2 b:y client 110+10\n",
     );
-    // The same event of two traces is one; the order in which they come does not matter.
+    // The same event in two traces is a duplicate, in either order.
     check(
         &[(7, "100 1/1 a:x cs"), (8, "100 1/1 a:x cs")],
         &[(7, Some(100), Some(110))],
@@ -107,7 +108,7 @@ fn requests_count_what_may_be_lost() {
         ControlFlow::Continue(())
     };
     for line in ["100 1/1 a:x cs", "100 1/2<1 a:x sr", "105 1/3<1 a:x cr", "90 1/4<1 b:x cs"] {
-        assert!(assembler.add(&said(line), 0, &mut sink).is_continue());
+        assert!(assembler.add(&report(line), 0, &mut sink).is_continue());
     }
     assembler.lose(0, Some(95), Some(101));
     assert!(assembler.finish(&mut sink).is_continue());

@@ -1,10 +1,10 @@
-//! What comes of events does not depend on their order: on random requests from a small generator
-//! with fixed seeds.
+//! Requests do not depend on the order of events: random requests from a small generator with fixed
+//! seeds.
 
 use super::assemble;
 use crate::Limits;
 
-/// xorshift64*: enough to vary tests.
+/// xorshift64*, which is sufficient for tests.
 struct Random(u64);
 
 impl Random {
@@ -30,7 +30,7 @@ impl Random {
     }
 }
 
-/// Events of few requests and spans at few times, so that much meets.
+/// Events of few requests and spans at few times, so that many coincide.
 fn event(random: &mut Random) -> String {
     let (time, trace) = (random.below(40), random.below(3) + 1);
     let (span, parent) = (random.below(6) + 1, random.below(8));
@@ -70,7 +70,7 @@ fn any_order_gives_the_same_requests() {
     }
 }
 
-/// Whatever comes between, and whether it comes in the room that another request has left.
+/// Requests are independent of other events in between, and of reused slots.
 #[test]
 fn requests_do_not_depend_on_others() {
     let mut random = Random(7);
@@ -88,7 +88,7 @@ fn requests_do_not_depend_on_others() {
     }
 }
 
-/// Also at the ends of what numbers can be, where sums and differences do not fit.
+/// Extreme numbers, whose sums and differences overflow.
 #[test]
 fn extremes_do_no_harm() {
     let numbers = [0, 1, 1 << 62, i64::MAX as u64, 1 << 63, u64::MAX - 1, u64::MAX];

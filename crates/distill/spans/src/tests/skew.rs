@@ -1,4 +1,4 @@
-//! Clocks that disagree: shown as they are, or put right.
+//! Clock skew, shown and corrected.
 
 use super::{check, check_with};
 use crate::Limits;
@@ -59,7 +59,7 @@ fn a_server_that_takes_longer_than_its_call_starts_after_it() {
             .replace(" self 100", "")
             .as_str(),
     );
-    // Nobody knows how long the call took.
+    // The duration of the call is unknown.
     check_with(
         CORRECTED,
         "4100 1/1 a:x cs
@@ -77,7 +77,7 @@ fn what_is_right_stays() {
         right,
         "\n1\n  1 a:x client 4000+100 self 40\n    1 b:x server shared 4000+60\n",
     );
-    // One host has one clock, and what is no call proves nothing.
+    // One host has one clock, and only a call gives evidence of skew.
     let same_host = "4100 1/1 a:x ~10.0.0.1 @client 4000+100
                      3060 1/1 b:x ~10.0.0.1 @server 3000+60";
     check_with(

@@ -1,4 +1,4 @@
-//! Who caused whom, and what if nobody knows.
+//! Parents of spans, also missing ones.
 
 use super::check;
 

@@ -1,14 +1,14 @@
-//! Numbered spans, and what has become of them.
+//! Numbered spans, and checks that each is accounted for.
 
 use blkkin_deliver::{Cause, Counters, Destination, Exporter, Options};
 use blkkin_model::{Kind, Span, SpanId, SpanRef, TagRef, TraceId};
 use blkkin_wire::{Decoder, Format, Limits};
 use std::time::Duration;
 
-/// How long anything may take.
+/// Time limit of any wait.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Options for tests, where nobody wants to wait.
+/// Options for tests, with short delays.
 pub(crate) fn options(url: &str) -> Options {
     of_format(url, None)
 }
@@ -22,7 +22,7 @@ pub(crate) fn of_format(url: &str, format: Option<Format>) -> Options {
     }
 }
 
-/// Pushes the span with a number, which all of it says.
+/// Pushes a span whose contents are derived from its number.
 pub(crate) fn push(exporter: &Exporter, number: u64) {
     with_span(number, |span| exporter.push(span).expect("room"));
 }
@@ -39,7 +39,7 @@ pub(crate) fn with_span<T>(number: u64, then: impl FnOnce(&SpanRef<'_>) -> T) ->
     then(&span)
 }
 
-/// The numbers of the spans of a batch.
+/// Numbers of the spans in a batch.
 #[track_caller]
 pub(crate) fn numbers(format: Format, batch: &[u8]) -> Vec<u64> {
     let mut spans: Vec<Span> = Vec::new();
@@ -63,7 +63,7 @@ fn number(span: &Span) -> u64 {
     number
 }
 
-/// Each span is accounted for, once.
+/// Checks that each span is counted exactly once.
 #[track_caller]
 pub(crate) fn balanced(counters: &Counters) {
     let Counters { found, pushed, delivered, waiting, .. } = *counters;
@@ -72,7 +72,7 @@ pub(crate) fn balanced(counters: &Counters) {
     assert_eq!(found + pushed, delivered + dropped + waiting, "{counters:?}");
 }
 
-/// Waits until all is settled, and closes.
+/// Waits until the queue is empty, and closes the exporter.
 #[track_caller]
 pub(crate) fn finish(exporter: Exporter) -> Counters {
     assert!(

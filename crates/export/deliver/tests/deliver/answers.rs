@@ -1,4 +1,4 @@
-//! What destinations answer by HTTP, and what is done about it.
+//! Answers of HTTP destinations and the exporter's reaction.
 
 use crate::accounts::{PATIENCE, finish, of_format, options, push};
 use crate::server::{Reply, Server};
@@ -6,7 +6,7 @@ use blkkin_deliver::{Cause, Exporter, Headers, Options};
 use blkkin_wire::Format;
 use std::time::{Duration, Instant};
 
-/// Sends three batches of ten spans, with these answers to the first requests, and 202 to all others.
+/// Sends three batches of ten spans. The first requests get these answers, all others 202.
 fn send(
     options: impl FnOnce(&Server) -> Options,
     replies: &[Reply],
@@ -54,7 +54,7 @@ fn each_format_arrives() {
     }
 }
 
-/// The second batch is answered so, and what then arrives at the end.
+/// Sends batches, the second of which gets this answer, and returns the batches that arrive.
 #[track_caller]
 fn check_later(reply: Reply) {
     let replies = [Reply::status(202), reply.clone(), reply.clone()];
@@ -63,7 +63,7 @@ fn check_later(reply: Reply) {
     let arrived: Vec<Vec<u64>> =
         server.asked().iter().map(|asked| asked.numbers(Format::ZipkinJson)).collect();
     let batch = |number: u64| (number * 10..number * 10 + 10).collect::<Vec<_>>();
-    // The same batch again, and in order.
+    // The same batch is sent again, in order.
     assert_eq!(arrived, [batch(0), batch(1), batch(1), batch(1), batch(2)], "{reply:?}");
     assert_eq!((counters.delivered, counters.dropped_in_all()), (30, 0), "{reply:?}");
     assert_eq!(trouble, None);
@@ -80,7 +80,7 @@ fn what_fails_for_now_is_sent_again() {
     retry_after("0");
     retry_after("nonsense");
     retry_after("Sun, 06 Nov 1994 08:49:37 GMT");
-    // By HTTP/1 a reset of a connection that was kept is tried again at once, which shows as the same.
+    // Over HTTP/1, a reset of an idle connection is retried at once, with the same result.
     check_later(Reply::Reset);
 }
 
@@ -91,7 +91,7 @@ fn the_destination_says_when_to_try_again() {
     let (_, counters, _) = send(|server| options(&server.url("/api/v2/spans")), &replies);
     assert!(start.elapsed() >= Duration::from_secs(1));
     assert_eq!((counters.delivered, counters.retries), (30, 1));
-    // But not for how long nobody can wait.
+    // An unreasonable delay is limited.
     let replies = [Reply::Answer(503, vec![("retry-after", u64::MAX.to_string())], Vec::new())];
     let pause_asked_max = Duration::from_millis(5);
     let (_, counters, _) = send(
@@ -154,7 +154,7 @@ fn partial_success_is_counted() {
     let (_, counters, trouble) = send(to, &[odd, ok.clone(), partial("3")]);
     assert_eq!((counters.delivered, counters.dropped(Cause::Rejected)), (27, 3));
     assert_eq!((counters.answers_odd, trouble.as_deref()), (1, Some("3 spans were rejected: old")));
-    // Nobody can reject more than there were.
+    // The number of rejected spans is limited to the size of the batch.
     let (_, counters, _) = send(to, &[ok.clone(), ok, partial("9223372036854775807")]);
     assert_eq!((counters.delivered, counters.dropped(Cause::Rejected)), (20, 10));
 }
@@ -230,7 +230,7 @@ fn batches_go_by_themselves_when_they_are_old_enough() {
             assert!(start.elapsed() < PATIENCE);
             std::thread::sleep(Duration::from_millis(1));
         }
-        // The thread that sends has time to find that there is nothing to do.
+        // Time for the sender to become idle.
         std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -1,4 +1,5 @@
-//! Clocks that jump between two exporters of one queue: what waits is neither given up nor kept for it.
+//! Clock jumps between two exporters with one queue: waiting batches are neither dropped nor kept
+//! longer because of them.
 
 use crate::accounts::{PATIENCE, finish, options, push};
 use crate::server::{Reply, Server};
@@ -11,10 +12,10 @@ use std::time::{Duration, Instant};
 
 const YEAR_MS: i64 = 365 * 24 * 60 * 60 * 1000;
 
-/// Where a batch in the queue says when it was queued.
+/// Position of the queueing time in a record.
 const TIME: std::ops::Range<usize> = 13..21;
 
-/// Three batches of ten spans wait in a folder.
+/// Leaves three batches of ten spans in a queue folder.
 fn queued(folder: &Path) {
     let server = Server::new(|_, _| Reply::status(503));
     let exporter = Exporter::open(with_queue(&server, folder)).expect("an exporter");
@@ -30,8 +31,8 @@ fn with_queue(server: &Server, folder: &Path) -> Options {
     Options { queue: Some(folder.to_owned()), ..options(&url) }
 }
 
-/// Makes the batches that wait ones of so much later or earlier, as if the clock had been set since; gives when the
-/// last one is of.
+/// Shifts the queueing times of the waiting batches, as if the clock had been set since. Returns
+/// the time of the last one.
 fn shift(folder: &Path, milliseconds: i64) -> u64 {
     let folder = folder.join("batches");
     let mut batches = Vec::new();
@@ -94,7 +95,7 @@ fn the_next_one_goes_on_where_the_last_batch_was_queued() {
     queued(scratch.path());
     let last = shift(scratch.path(), -YEAR_MS);
     queued_behind(scratch.path());
-    // Those before are of a year ago; so is what was queued by the next one, a little later.
+    // The earlier batches are a year old; the new batch is queued a little later than they were.
     let folder = scratch.path().join("batches");
     let mut reader = Reader::open(&folder, 0).expect("a journal");
     let mut times = Vec::new();
@@ -107,7 +108,7 @@ fn the_next_one_goes_on_where_the_last_batch_was_queued() {
     assert!((last..last + PATIENCE.as_millis() as u64).contains(&times[3]), "{times:?}");
 }
 
-/// One more batch.
+/// Adds another batch.
 fn queued_behind(folder: &Path) {
     let server = Server::new(|_, _| Reply::status(503));
     let exporter = Exporter::open(with_queue(&server, folder)).expect("an exporter");

@@ -1,8 +1,8 @@
-//! The connection is cut after each number of bytes, on the way there and back: all spans arrive all the same, and
-//! each is accounted for.
+//! The connection is cut after each number of bytes in either direction: all spans arrive
+//! nevertheless, and each is accounted for.
 
 use crate::accounts::{finish, options, push};
-use crate::server::{How, Reply, Server};
+use crate::server::{Reply, Server, ServerOptions};
 use blkkin_deliver::Exporter;
 use blkkin_wire::Format;
 use std::io::{Read, Write};
@@ -10,10 +10,10 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Passes on what comes, and cuts the first connection after so many bytes of either direction.
+/// A proxy that cuts the first connection after a number of bytes in either direction.
 struct Cutter {
     address: SocketAddr,
-    /// Bytes that the first connection carried there and back.
+    /// Bytes that the first connection transferred in each direction.
     there: Arc<AtomicU64>,
     back: Arc<AtomicU64>,
 }
@@ -40,7 +40,7 @@ impl Cutter {
     }
 }
 
-/// Passes on so many bytes, then ends both.
+/// Forwards up to `bytes_max` bytes, then closes both connections.
 fn pass(from: &TcpStream, to: &TcpStream, bytes_max: u64, count: Option<Arc<AtomicU64>>) {
     let (mut from, mut to) =
         (from.try_clone().expect("a socket"), to.try_clone().expect("a socket"));
@@ -61,11 +61,12 @@ fn pass(from: &TcpStream, to: &TcpStream, bytes_max: u64, count: Option<Arc<Atom
     });
 }
 
-/// Sends two batches through a cutter. Returns how many bytes went there and back by the first connection.
+/// Sends two batches through a cutter. Returns the bytes transferred by the first connection in
+/// each direction.
 #[track_caller]
 fn check(scheme: &str, there_max: u64, back_max: u64) -> (u64, u64) {
     let is_http2 = scheme == "otlp";
-    let server = Server::start(How { is_http2, tls: None }, move |_, _| match is_http2 {
+    let server = Server::start(ServerOptions { is_http2, tls: None }, move |_, _| match is_http2 {
         true => Reply::Trailers(vec![0; 5], vec![("grpc-status", "0".to_owned())]),
         false => Reply::status(202),
     });
@@ -81,7 +82,7 @@ fn check(scheme: &str, there_max: u64, back_max: u64) -> (u64, u64) {
     assert_eq!((counters.delivered, counters.dropped_in_all()), (2, 0), "{there_max} {back_max}");
     let format = if is_http2 { Format::OtlpProto } else { Format::ZipkinJson };
     let mut numbers = server.numbers(format);
-    // Twice, if the answer was lost; and in order.
+    // Sorted, and with duplicates if an answer was lost.
     assert!(numbers.is_sorted(), "{numbers:?}");
     numbers.dedup();
     assert_eq!(numbers, [0, 1], "{there_max} {back_max}");

@@ -1,4 +1,4 @@
-//! The queue on disk and in memory: what waits is there for the next one, is bounded, and damage is counted.
+//! The queue on disk and in memory: waiting batches survive, are bounded, and damage is counted.
 
 use crate::accounts::{PATIENCE, balanced, finish, of_format, options, push, with_span};
 use crate::server::{Reply, Server};
@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// A port that nobody listens at.
+/// The URL of a closed port.
 fn nobody() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -29,7 +29,7 @@ fn what_waits_is_sent_by_the_next_one() {
         (0..10).for_each(|number| push(&dead, batch * 10 + number));
         dead.flush().expect("room");
     }
-    // What was not flushed is put there at the end.
+    // Spans that were not flushed are queued on close.
     push(&dead, 30);
     let counters = dead.close();
     balanced(&counters);
@@ -135,7 +135,7 @@ fn the_oldest_go_if_that_is_wanted() {
             queue_bytes_max: 10 << 20,
             when_full: WhenFull::DropOldest,
             batch_bytes: 256 << 10,
-            // The sender waits, and is to be woken.
+            // The sender is in a long delay and must be woken.
             pause_first: PATIENCE,
             pause_max: PATIENCE,
             ..options(&nobody())
@@ -155,14 +155,14 @@ fn the_oldest_go_if_that_is_wanted() {
         balanced(&counters);
         let (dropped, waiting) = (counters.dropped(Cause::QueueFull), counters.waiting);
         assert_eq!(dropped + waiting, 3000, "{counters:?}");
-        // Not more than has to: a part of the queue is as large as half of it.
+        // No more than necessary is dropped: a segment is as large as half of the queue.
         assert!((450..1030).contains(&waiting), "{waiting}");
         let bytes = if is_on_disk { size(scratch.path()) } else { 0 };
         assert!(bytes <= (10 << 20) + (64 << 10), "{bytes}");
     }
 }
 
-/// Bytes of all files.
+/// Total size of all files.
 fn size(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry"));
     entries
@@ -193,7 +193,7 @@ fn what_is_too_large_is_counted() {
     push(&exporter, 2);
     let counters = finish(exporter);
     assert_eq!((counters.pushed, counters.delivered), (4, 3));
-    // Alone, it holds up nobody.
+    // It is sent alone and delays no other span.
     assert_eq!(server.asked().len(), 3);
 }
 
@@ -212,7 +212,7 @@ fn damage_costs_what_it_hits_and_is_counted() {
     let mut hit = 0;
     for file in files.filter(|file| file.is_file()) {
         let mut bytes = fs::read(&file).expect("a file");
-        // A name of the third batch.
+        // A name in the third batch.
         if let Some(at) = bytes.windows(7).position(|window| window == b"span 25") {
             bytes[at] ^= 1;
             fs::write(&file, bytes).expect("a file");

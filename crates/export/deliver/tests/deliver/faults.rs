@@ -1,14 +1,14 @@
-//! D4, D5: a disk that refuses, a few times or for good: nothing that was flushed is lost, who pushes is told, and it
-//! goes on by itself when the disk is well.
+//! D4, D5: a disk that fails, temporarily or permanently: no flushed span is lost, the pushing
+//! program gets an error, and the exporter recovers by itself with the disk.
 
-use crate::life::{Destination, How, Life, RESUMES};
+use crate::life::{Destination, ProgramRun, RESUMES, RunOptions};
 use crate::sweep::{counts, flushed_behind_syncs, how};
 use blkkin_sys::testing::{Fault, Scratch, amount, by_two, figure, is_installed, skip, some_of};
 use std::time::Duration;
 
-/// What became of some faults.
+/// Totals of the injected faults.
 #[derive(Clone, Copy, Debug, Default)]
-struct Told {
+struct FaultTotals {
     faults: u64,
     flushed: u64,
     did_not_start: u64,
@@ -17,17 +17,17 @@ struct Told {
     slowest: Duration,
 }
 
-/// A life with a fault, then one without.
-fn live(fault: Fault, told: &mut Told) -> Result<(), String> {
+/// Runs the program with a fault, then without.
+fn live(fault: Fault, totals: &mut FaultTotals) -> Result<(), String> {
     let scratch = Scratch::new("deliver-faults");
     let destination = Destination::new(&scratch.0.join("queue"));
     let patience = if fault.stays { Duration::from_millis(200) } else { RESUMES };
-    let life = Life::run(&fault.starter(), &destination, How { patience, ..how(0) });
-    told.faults += 1;
+    let life = ProgramRun::run(&fault.starter(), &destination, RunOptions { patience, ..how(0) });
+    totals.faults += 1;
     let has = |what: &str| life.said.iter().any(|said| said.starts_with(what));
     let did_not_start = has("cannot start: ") || life.closed.is_none() && fault.call == "openat";
-    told.did_not_start += u64::from(did_not_start);
-    told.refused += u64::from(has("refused"));
+    totals.did_not_start += u64::from(did_not_start);
+    totals.refused += u64::from(has("refused"));
     if !did_not_start {
         if !life.status.success() || life.closed.is_none() {
             return Err(format!("it does not live: {life:?}"));
@@ -36,42 +36,42 @@ fn live(fault: Fault, told: &mut Told) -> Result<(), String> {
         if !fault.stays && !life.is_good() {
             return Err(format!("it does not go on in time: {life:?}"));
         }
-        told.slowest = told.slowest.max(life.slowest);
+        totals.slowest = totals.slowest.max(life.slowest);
     }
-    let again = Life::run(&[], &destination, How { batches: 2, ..how(life.flushed) });
+    let again = ProgramRun::run(&[], &destination, RunOptions { batches: 2, ..how(life.flushed) });
     if !again.is_good() {
         return Err(format!("does not start again: {again:?}, after {life:?}"));
     }
-    told.flushed += again.flushed;
+    totals.flushed += again.flushed;
     let not_kept = life.closed.unwrap_or_default();
-    told.not_kept += not_kept;
+    totals.not_kept += not_kept;
     destination.check(again.flushed, not_kept, 2 + Fault::TIMES)
 }
 
-fn sweep(faults: &[Fault]) -> Told {
-    let mut told = Told::default();
+fn sweep(faults: &[Fault]) -> FaultTotals {
+    let mut totals = FaultTotals::default();
     for &fault in faults {
-        live(fault, &mut told).unwrap_or_else(|why| panic!("{fault:?}: {why}"));
+        live(fault, &mut totals).unwrap_or_else(|why| panic!("{fault:?}: {why}"));
     }
-    told
+    totals
 }
 
 fn check(promise: &str, error: &'static str, what: &str) {
     let faults = some_of(Fault::all(&counts(), error), amount("TEST_FAULTS", 16));
     let results = by_two(&faults, sweep);
-    let sum = |of: fn(&Told) -> u64| results.iter().map(of).sum::<u64>();
-    let refused = sum(|told| told.refused);
+    let sum = |of: fn(&FaultTotals) -> u64| results.iter().map(of).sum::<u64>();
+    let refused = sum(|totals| totals.refused);
     assert!(refused > 0, "nothing was refused");
-    let slowest = results.iter().map(|told| told.slowest).max().unwrap_or_default();
+    let slowest = results.iter().map(|totals| totals.slowest).max().unwrap_or_default();
     figure(
         promise,
         &format!(
             "{} exporters with {what}: {} batches flushed, 0 lost; {refused} were told that nothing is taken, {} did not \
              start, and did the next time; {} refused batches could not be put aside, and were counted; they go on after {} ms at most",
-            sum(|told| told.faults),
-            sum(|told| told.flushed),
-            sum(|told| told.did_not_start),
-            sum(|told| told.not_kept),
+            sum(|totals| totals.faults),
+            sum(|totals| totals.flushed),
+            sum(|totals| totals.did_not_start),
+            sum(|totals| totals.not_kept),
             slowest.as_millis(),
         ),
     );

@@ -1,5 +1,5 @@
-//! D4, D7: a file system that fills up is a state: who pushes is told, what is put aside for want of room is counted, and
-//! all goes on by itself when there is room.
+//! D4, D7: a full file system is a temporary state: the pushing program gets an error, refused
+//! batches without room are counted, and the exporter continues by itself once there is room.
 
 use crate::accounts::{finish, options};
 use crate::life::{RESUMES, push};
@@ -10,11 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
-/// Of the first file system. A queue of this size reserves 5 MiB at a time.
+/// Size of the first file system. A queue of this size reserves 5 MiB at a time.
 const KIB: u64 = 5 << 10;
 const QUEUE_BYTES: u64 = 40 << 20;
 
-/// Pushes until something is refused, and tells how many were not; the one that was is not pushed.
+/// Pushes spans until one is refused, and returns the number of accepted ones.
 fn fill(exporter: &Exporter, from: u64) -> (u64, Refusal) {
     for number in from.. {
         if let Err(refusal) = push(exporter, number) {
@@ -23,14 +23,15 @@ fn fill(exporter: &Exporter, from: u64) -> (u64, Refusal) {
         if number % 10 == 9
             && let Err(refusal) = exporter.flush()
         {
-            // It was taken, and waits for room.
+            // The span was accepted and waits for room.
             return (number + 1, refusal);
         }
     }
     unreachable!("there is an end to everything")
 }
 
-/// How many spans were taken, and how soon it went on.
+/// Fills the file system twice. Returns the counters, and the longest time until the exporter
+/// continued.
 fn fill_and_resume(mounted: &Mounted, kib: u64) -> (Counters, Duration) {
     let status = Arc::new(AtomicU16::new(503));
     let answers = Arc::clone(&status);
@@ -65,7 +66,7 @@ fn fill_and_resume(mounted: &Mounted, kib: u64) -> (Counters, Duration) {
         slowest = slowest.max(begun.elapsed());
         next = pushed + 1;
     }
-    // What the destination does not want finds no room to be put aside, and holds up nobody.
+    // Batches that the destination refuses have no room in the folder, and do not block the queue.
     let (pushed, _) = fill(&exporter, next);
     let rest = mounted.path().join("the rest");
     let filled = std::fs::write(&rest, vec![0; (kib as usize + (12 << 10)) << 10]);
@@ -81,7 +82,7 @@ fn fill_and_resume(mounted: &Mounted, kib: u64) -> (Counters, Duration) {
     let counters = finish(exporter);
     assert_eq!(counters.pushed, pushed);
     assert_eq!(counters.delivered + counters.dropped(Cause::Refused), pushed, "{counters:?}");
-    // The next one finds all of it settled.
+    // The next exporter finds an empty queue.
     let again = finish(Exporter::open(options).expect("an exporter"));
     assert_eq!(again.found, 0, "{again:?}");
     (counters, slowest)

@@ -1,12 +1,12 @@
-//! What destinations answer by gRPC.
+//! Answers of gRPC destinations.
 
 use crate::accounts::{finish, options, push};
-use crate::server::{How, Reply, Server};
+use crate::server::{Reply, Server, ServerOptions};
 use blkkin_deliver::{Cause, Counters, Exporter, Options};
 use blkkin_wire::Format;
 use std::time::{Duration, Instant};
 
-/// `google.rpc.Status`: 14, with a `RetryInfo` of one second.
+/// `google.rpc.Status`: code 14, with a `RetryInfo` of one second.
 const RETRY_INFO: &str = "CA4aMAoodHlwZS5nb29nbGVhcGlzLmNvbS9nb29nbGUucnBjLlJldHJ5SW5mbxIECgIIAQ";
 
 fn trailers(list: &[(&'static str, &str)]) -> Reply {
@@ -22,9 +22,9 @@ fn ok(body: &[u8]) -> Reply {
     Reply::Trailers(framed, vec![("grpc-status", "0".to_owned())])
 }
 
-/// Sends two batches of ten spans, with these answers to the first requests.
+/// Sends two batches of ten spans. The first requests get these answers.
 fn send(gzip: bool, replies: Vec<Reply>) -> (Server, Counters) {
-    let how = How { is_http2: true, tls: None };
+    let how = ServerOptions { is_http2: true, tls: None };
     let server =
         Server::start(how, move |count, _| replies.get(count).cloned().unwrap_or_else(|| ok(b"")));
     let url = format!("otlp://{}", server.address);
@@ -80,7 +80,7 @@ fn the_destination_says_when_to_try_again() {
 
 #[test]
 fn a_batch_that_nobody_wants_is_not_sent_again() {
-    // What is too much comes without a time to try again.
+    // RESOURCE_EXHAUSTED without a delay means that the batch is too large.
     for status in ["3", "8", "13"] {
         let (server, counters) = send(false, vec![trailers(&[("grpc-status", status)])]);
         assert_eq!(server.asked().len(), 2, "{status}");

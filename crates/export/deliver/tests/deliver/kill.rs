@@ -1,5 +1,5 @@
-//! A program that pushes spans and says what it has flushed is killed at random moments, and started again: all that
-//! it has said arrives.
+//! A program that pushes spans and reports flushed ones is killed at random moments and restarted:
+//! all spans reported as flushed arrive.
 
 use crate::accounts::{PATIENCE, balanced, options, push};
 use crate::server::{Reply, Server};
@@ -11,10 +11,10 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 use std::time::Duration;
 
-/// Before what the program says, as the test harness speaks too.
+/// Prefix of the program's output, which distinguishes it from the test harness's.
 const MARK: &str = "says: ";
 
-/// The program: pushes spans from a number on, ten at a time. Says up to which they are flushed.
+/// The program: pushes spans from a number on, ten at a time, and reports the flushed ones.
 #[test]
 #[ignore = "a program of other tests"]
 fn exports() {
@@ -27,7 +27,7 @@ fn exports() {
     for number in first..first + count {
         push(&exporter, number);
         if number % 10 == 9 {
-            // What the test is to find.
+            // The fault that the test must detect.
             if std::env::var_os("TEST_EARLY").is_none() {
                 exporter.flush().expect("room");
             }
@@ -39,7 +39,8 @@ fn exports() {
     balanced(&exporter.close());
 }
 
-/// Runs it from a number on, and kills it when it has said so many things. Returns up to where it has flushed.
+/// Runs the program from a number on, and kills it after this many reports. Returns the end of the
+/// flushed spans.
 fn run(
     url: &str,
     queue: &std::path::Path,
@@ -71,10 +72,10 @@ fn run(
     flushed
 }
 
-/// Numbers that were flushed by one of some programs that were killed, and did not arrive.
+/// Number of spans that were reported as flushed by the killed programs and did not arrive.
 fn missing(early: bool) -> usize {
     let scratch = tempfile::tempdir().expect("a folder");
-    // Every third answer is a failure of some kind.
+    // Every third answer is some kind of failure.
     let server = Server::new(|count, _| match count % 9 {
         2 => Reply::status(503),
         5 => Reply::Reset,

@@ -1,5 +1,6 @@
-//! A life of a program with a queue on disk: what it has said of numbered spans, and what a destination and the folder
-//! of refused batches have of them. Start at [`Life`] and [`Destination`].
+//! Runs of a program with a queue on disk: its reports about numbered spans, and the spans that
+//! arrive at a destination or in the folder of refused batches. Start at [`ProgramRun`] and
+//! [`Destination`].
 
 use crate::accounts::{PATIENCE, balanced, options};
 use crate::server::{Reply, Server};
@@ -14,19 +15,19 @@ use std::process::{Child, ChildStdout, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Before what the program says, as the test harness speaks too.
+/// Prefix of the program's output, which distinguishes it from the test harness's.
 const MARK: &str = "says: ";
 
-/// How soon it goes on when the disk is well again.
+/// Maximum time until the exporter continues after a disk failure.
 pub(crate) const RESUMES: Duration = Duration::from_secs(5);
 
-/// Spans of a batch.
+/// Spans in a batch.
 pub(crate) const SPANS: u64 = 10;
 
-/// Each span has so many bytes, so that a life fills more than a segment of the queue.
+/// Size of a span, so that a run fills more than one segment of the queue.
 const TEXT_BYTES: usize = 30_000;
 
-/// Of so many batches, the destination wants one under no circumstances.
+/// The destination refuses one in this many batches.
 const REFUSED_OF: u64 = 7;
 
 fn is_refused(number: u64) -> bool {
@@ -46,7 +47,7 @@ pub(crate) fn push(exporter: &Exporter, number: u64) -> Result<(), blkkin_delive
     with_span(number, |span| exporter.push(span))
 }
 
-/// The numbers of the spans of a body, each as it was pushed.
+/// Numbers of the spans in a body, after a check that they are unchanged.
 fn numbers(body: &[u8]) -> Result<Vec<u64>, String> {
     let mut spans: Vec<Span> = Vec::new();
     let outcome = Decoder::new(Limits::default()).decode(Format::ZipkinJson, body, &mut spans);
@@ -64,8 +65,8 @@ fn numbers(body: &[u8]) -> Result<Vec<u64>, String> {
     spans.iter().map(number).collect()
 }
 
-/// The program: pushes batches from one on, and says up to which they are flushed. If the disk refuses for too long it
-/// says so, and ends in order.
+/// The program: pushes batches from a number on, and reports the flushed ones. If the disk fails
+/// for too long, it reports that and exits normally.
 #[test]
 #[ignore = "a program of other tests"]
 fn exports_for_long() {
@@ -82,7 +83,7 @@ fn exports_for_long() {
     for batch in first..first + number("TEST_BATCHES") {
         let mut spans = batch * SPANS..(batch + 1) * SPANS;
         let pushed = spans.try_for_each(|number| until(patience, || push(&exporter, number)));
-        // What the tests are to find.
+        // The fault that the tests must detect.
         let is_early = std::env::var_os("TEST_EARLY").is_some();
         let flushed = pushed.and_then(|()| match is_early {
             true => Ok(()),
@@ -102,11 +103,11 @@ fn exports_for_long() {
     let counters = exporter.close();
     balanced(&counters);
     say(&format!("closed {}", counters.refused_not_kept));
-    // What the test harness would say now might be refused.
+    // The test harness's own output might be made to fail.
     std::process::exit(0);
 }
 
-/// Tries again for so long.
+/// Retries for this long.
 fn until(
     patience: Duration,
     does: impl Fn() -> Result<(), blkkin_deliver::Refusal>,
@@ -123,48 +124,49 @@ fn until(
 
 fn say(what: &str) {
     let line = format!("\n{MARK}{what}\n");
-    // One write, so that nothing is said by halves; it may fail by design.
+    // A single write, so that a report is never incomplete; it may fail on purpose.
     let _ = (0..100).any(|_| std::io::stdout().lock().write_all(line.as_bytes()).is_ok());
 }
 
-/// What has come to a destination, in its order: to be taken, or refused.
+/// Batches that arrived at a destination in order, each accepted or refused.
 #[derive(Default)]
-struct Came {
+struct Arrivals {
     batches: Vec<(bool, Result<Vec<u64>, String>)>,
 }
 
-/// Where spans go, and the folder in which they wait.
+/// A destination, and the queue folder of the program.
 pub(crate) struct Destination {
     server: Server,
-    came: Arc<Mutex<Came>>,
+    arrivals: Arc<Mutex<Arrivals>>,
     pub(crate) queue: PathBuf,
 }
 
 impl Destination {
     pub(crate) fn new(queue: &Path) -> Destination {
-        let came = Arc::<Mutex<Came>>::default();
-        let kept = Arc::clone(&came);
+        let arrivals = Arc::<Mutex<Arrivals>>::default();
+        let kept = Arc::clone(&arrivals);
         let server = Server::new(move |_, asked| {
             let numbers = numbers(&asked.body);
             let is_taken = !numbers.iter().flatten().any(|number| is_refused(*number));
             kept.lock().expect("no panic").batches.push((is_taken, numbers));
             Reply::status(if is_taken { 202 } else { 400 })
         });
-        Destination { server, came, queue: queue.to_owned() }
+        Destination { server, arrivals, queue: queue.to_owned() }
     }
 
-    /// How many batches have come.
+    /// Number of batches that arrived.
     pub(crate) fn count(&self) -> usize {
-        self.came.lock().expect("no panic").batches.len()
+        self.arrivals.lock().expect("no panic").batches.len()
     }
 
-    /// That all batches before one have come or were put aside, but for so many that were refused; as they were pushed and
-    /// in order, but that it went back so often at most, as something was sent again.
+    /// Checks that all batches before `batches` arrived or were stored as refused, except for
+    /// `not_kept` refused ones; unchanged and in order, with at most `back_max` steps back where
+    /// batches were sent again.
     pub(crate) fn check(&self, batches: u64, not_kept: u64, back_max: u64) -> Result<(), String> {
-        let came = self.came.lock().expect("no panic");
+        let arrivals = self.arrivals.lock().expect("no panic");
         let mut there: BTreeSet<u64> = BTreeSet::new();
         let mut order: Vec<u64> = Vec::new();
-        for (is_taken, numbers) in &came.batches {
+        for (is_taken, numbers) in &arrivals.batches {
             let numbers = numbers.as_ref().map_err(String::clone)?;
             order.extend(numbers);
             there.extend(numbers.iter().filter(|_| *is_taken));
@@ -190,7 +192,7 @@ impl Destination {
         }
     }
 
-    /// Spans of batches in the folder of those that were refused.
+    /// Numbers of the spans in the folder of refused batches.
     fn put_aside(&self) -> Result<BTreeSet<u64>, String> {
         let mut found = BTreeSet::new();
         for entry in std::fs::read_dir(self.queue.join("refused")).into_iter().flatten() {
@@ -199,45 +201,49 @@ impl Destination {
                 continue;
             }
             let body = std::fs::read(&path).map_err(|error| error.to_string())?;
-            // One is torn if its program was killed then; it is written again.
+            // A batch is incomplete if its program was killed; it is written again.
             found.extend(numbers(&body).unwrap_or_default());
         }
         Ok(found)
     }
 }
 
-/// How a life is to be.
+/// Parameters of a run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct How {
+pub(crate) struct RunOptions {
     pub(crate) first: u64,
     pub(crate) batches: u64,
     pub(crate) patience: Duration,
     pub(crate) is_early: bool,
 }
 
-/// What has come of a life.
+/// Result of a run.
 #[derive(Debug)]
-pub(crate) struct Life {
+pub(crate) struct ProgramRun {
     pub(crate) status: ExitStatus,
     pub(crate) said: Vec<String>,
-    /// Of a program that has closed: how many refused batches could not be put aside.
+    /// Number of refused batches that could not be stored, if the exporter was closed.
     pub(crate) closed: Option<u64>,
-    /// All batches before this one are flushed.
+    /// End of the flushed batches.
     pub(crate) flushed: u64,
-    /// How long it took until the first was.
+    /// Time until the first flush.
     pub(crate) took: Duration,
-    /// The longest time between two.
+    /// Longest time between two flushes.
     pub(crate) slowest: Duration,
 }
 
-impl Life {
-    /// Whether it ended as it should, and nothing was refused to it.
+impl ProgramRun {
+    /// True if the run ended normally without any refusal.
     pub(crate) fn is_good(&self) -> bool {
         self.status.success() && self.said.is_empty() && self.closed.is_some()
     }
 
-    /// Runs the program, by the words before it, to its end.
-    pub(crate) fn run(starter: &[String], destination: &Destination, how: How) -> Life {
+    /// Runs the program with the prefix `starter` until it ends.
+    pub(crate) fn run(
+        starter: &[String],
+        destination: &Destination,
+        how: RunOptions,
+    ) -> ProgramRun {
         let mut command = own_test(starter, "life::exports_for_long");
         command.env("TEST_URL", destination.server.url("/api/v2/spans"));
         command.env("TEST_QUEUE", &destination.queue).env("TEST_FIRST", how.first.to_string());
@@ -249,12 +255,12 @@ impl Life {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let begun = Instant::now();
         let mut child = command.spawn().expect("a program");
-        let mut life = Life::listen(&mut child, begun, how.first);
+        let mut life = ProgramRun::listen(&mut child, begun, how.first);
         life.status = child.wait().expect("its end");
         life
     }
 
-    fn listen(child: &mut Child, begun: Instant, first: u64) -> Life {
+    fn listen(child: &mut Child, begun: Instant, first: u64) -> ProgramRun {
         let output: ChildStdout = child.stdout.take().expect("a pipe");
         let (mut flushed, mut closed, mut said) = (first, None, Vec::new());
         let mut times = vec![begun];
@@ -271,7 +277,7 @@ impl Life {
             }
         }
         let between = times.windows(2).map(|two| two[1] - two[0]);
-        Life {
+        ProgramRun {
             status: ExitStatus::default(),
             said,
             closed,

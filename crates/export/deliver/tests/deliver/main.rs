@@ -1,6 +1,6 @@
-//! The exporter against servers that fail in all documented ways: what arrives is decoded, and each span that was
-//! pushed is accounted for. Tests whose names begin with a promise, such as `d1_`, do more if environment variables say so,
-//! as `cargo xtask torture` does.
+//! Tests of the exporter against servers that fail in all documented ways: arriving batches are
+//! decoded, and each pushed span is accounted for. Tests whose names begin with a promise, such as
+//! `d1_`, are more thorough if environment variables ask for it, as `cargo xtask torture` does.
 
 mod accounts;
 mod answers;

@@ -1,5 +1,4 @@
-//! D7: a batch that the destination wants under no circumstances is put aside, into a folder that has a limit, and the
-//! next one arrives within a second.
+//! D7: a refused batch is stored in a bounded folder, and the next batch arrives within a second.
 
 use crate::accounts::{PATIENCE, finish, push};
 use crate::server::{Reply, Server};
@@ -10,7 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// How soon the queue moves on.
+/// Maximum time until the next batch.
 const MOVES_ON: Duration = Duration::from_secs(1);
 
 const SPANS: u64 = 10;
@@ -20,7 +19,7 @@ fn push_batch(exporter: &Exporter, batch: u64) {
     exporter.flush().expect("room");
 }
 
-/// As a program has them, which takes its time.
+/// Options as in a real program, with the usual delays.
 fn usual(server: &Server, path: &str, queue: &Path) -> Options {
     let destination = Destination::parse(&server.url(path), None).expect("a destination");
     Options { queue: Some(queue.to_owned()), batch_age: PATIENCE, ..Options::new(destination) }
@@ -34,7 +33,7 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// A batch at the head of a queue that lives is refused; how long the next one is waited for then.
+/// Time between a refused batch and the next one, in a queue in use.
 fn next_comes_after(path: &str, format: Format, refusal: Reply) -> Duration {
     let scratch = tempfile::tempdir().expect("a folder");
     let times: Arc<Mutex<Vec<Instant>>> = Arc::default();
@@ -88,7 +87,7 @@ fn d7_the_queue_moves_on_behind_a_batch_that_nobody_wants() {
     );
 }
 
-/// Bytes of all files of a folder, and how many files.
+/// Total size and number of the files in a folder.
 fn size(folder: &Path) -> (u64, usize) {
     let entries = std::fs::read_dir(folder).expect("a folder");
     let sizes = entries.map(|entry| entry.expect("an entry").metadata().expect("data").len());
@@ -96,7 +95,8 @@ fn size(folder: &Path) -> (u64, usize) {
     (sizes.iter().sum(), sizes.len())
 }
 
-/// All that comes is refused, in two lives: what has no room is counted, and the folder keeps to its limit.
+/// Two runs in which all batches are refused: those without room are counted, and the folder stays
+/// within its limit.
 #[test]
 fn d7_the_folder_of_what_nobody_wants_has_a_limit() {
     const BYTES_MAX: u64 = 10_000;

@@ -1,4 +1,4 @@
-//! By Scribe: each span is a message of the category, and what is not taken is sent again.
+//! Export over Scribe: each span is a message of the category, and refused batches are sent again.
 
 use crate::accounts::{finish, numbers, options, push};
 use blkkin_deliver::{Error, Exporter, Options};
@@ -7,7 +7,7 @@ use blkkin_wire::Format;
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// Takes every second batch.
+/// A handler that accepts every second batch.
 #[derive(Default)]
 struct Half {
     calls: Mutex<Vec<Vec<u64>>>,

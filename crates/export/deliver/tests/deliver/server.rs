@@ -1,4 +1,4 @@
-//! A server that does what the test tells it, and keeps what it was asked. By HTTP/1 or HTTP/2, with TLS if wanted.
+//! A scripted server that records its requests, over HTTP/1 or HTTP/2, with or without TLS.
 
 use crate::accounts::numbers;
 use blkkin_wire::Format;
@@ -18,23 +18,23 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
 use tokio_rustls::TlsAcceptor;
 
-/// What was asked.
+/// A received request.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct ReceivedRequest {
     pub(crate) uri: Uri,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Vec<u8>,
 }
 
-/// What to do about it.
+/// The reaction to a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
     Answer(u16, Vec<(&'static str, String)>, Vec<u8>),
-    /// 200, a body, and these behind it.
+    /// Status 200, a body and trailers.
     Trailers(Vec<u8>, Vec<(&'static str, String)>),
-    /// The connection ends.
+    /// The connection is reset.
     Reset,
-    /// Nothing, for so long.
+    /// No answer for this long.
     Silence(Duration),
 }
 
@@ -44,43 +44,45 @@ impl Reply {
     }
 }
 
-/// Decides by how often it was asked before.
-type Script = Box<dyn Fn(usize, &Asked) -> Reply + Send + Sync>;
+/// Chooses the reaction by the number of earlier requests.
+type Script = Box<dyn Fn(usize, &ReceivedRequest) -> Reply + Send + Sync>;
 
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
-    heard: Arc<Heard>,
+    shared: Arc<SharedState>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
-struct Heard {
-    asked: Mutex<Vec<Asked>>,
+struct SharedState {
+    asked: Mutex<Vec<ReceivedRequest>>,
     script: Script,
 }
 
-/// How to listen.
+/// Options of the server.
 #[derive(Clone, Default)]
-pub(crate) struct How {
+pub(crate) struct ServerOptions {
     pub(crate) is_http2: bool,
     pub(crate) tls: Option<TlsAcceptor>,
 }
 
 impl Server {
-    pub(crate) fn new(script: impl Fn(usize, &Asked) -> Reply + Send + Sync + 'static) -> Server {
-        Server::start(How::default(), script)
+    pub(crate) fn new(
+        script: impl Fn(usize, &ReceivedRequest) -> Reply + Send + Sync + 'static,
+    ) -> Server {
+        Server::start(ServerOptions::default(), script)
     }
 
     pub(crate) fn start(
-        how: How,
-        script: impl Fn(usize, &Asked) -> Reply + Send + Sync + 'static,
+        how: ServerOptions,
+        script: impl Fn(usize, &ReceivedRequest) -> Reply + Send + Sync + 'static,
     ) -> Server {
-        let heard = Arc::new(Heard { asked: Mutex::default(), script: Box::new(script) });
+        let shared = Arc::new(SharedState { asked: Mutex::default(), script: Box::new(script) });
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         listener.set_nonblocking(true).expect("a socket");
         let address = listener.local_addr().expect("an address");
         let (stop, stopped) = oneshot::channel();
-        let kept = Arc::clone(&heard);
+        let kept = Arc::clone(&shared);
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = runtime.expect("a runtime");
@@ -95,18 +97,18 @@ impl Server {
             });
             runtime.shutdown_background();
         });
-        Server { address, heard, stop: Some(stop), thread: Some(thread) }
+        Server { address, shared, stop: Some(stop), thread: Some(thread) }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
-    pub(crate) fn asked(&self) -> Vec<Asked> {
-        self.heard.asked.lock().expect("no panic").clone()
+    pub(crate) fn asked(&self) -> Vec<ReceivedRequest> {
+        self.shared.asked.lock().expect("no panic").clone()
     }
 
-    /// The numbers of all spans that have come, in order.
+    /// Numbers of all received spans, in order.
     #[track_caller]
     pub(crate) fn numbers(&self, format: Format) -> Vec<u64> {
         self.asked().iter().flat_map(|asked| asked.numbers(format)).collect()
@@ -122,7 +124,7 @@ impl Drop for Server {
     }
 }
 
-impl Asked {
+impl ReceivedRequest {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(|value| value.to_str().expect("text"))
     }
@@ -148,12 +150,12 @@ impl Asked {
     }
 }
 
-async fn serve(stream: tokio::net::TcpStream, how: How, heard: Arc<Heard>) {
+async fn serve(stream: tokio::net::TcpStream, how: ServerOptions, shared: Arc<SharedState>) {
     match how.tls {
-        None => converse(stream, how.is_http2, heard).await,
+        None => converse(stream, how.is_http2, shared).await,
         Some(acceptor) => {
             if let Ok(stream) = acceptor.accept(stream).await {
-                converse(stream, how.is_http2, heard).await;
+                converse(stream, how.is_http2, shared).await;
             }
         }
     }
@@ -162,11 +164,11 @@ async fn serve(stream: tokio::net::TcpStream, how: How, heard: Arc<Heard>) {
 async fn converse(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     is_http2: bool,
-    heard: Arc<Heard>,
+    shared: Arc<SharedState>,
 ) {
-    let service = service_fn(move |request| answer(request, Arc::clone(&heard)));
+    let service = service_fn(move |request| answer(request, Arc::clone(&shared)));
     let stream = TokioIo::new(stream);
-    // What ends a connection is part of the tests.
+    // Connection errors are part of the tests.
     if is_http2 {
         let _ = http2::Builder::new(TokioExecutor::new()).serve_connection(stream, service).await;
     } else {
@@ -174,16 +176,19 @@ async fn converse(
     }
 }
 
-/// A body, and perhaps trailers.
+/// A body, optionally with trailers.
 type Body = http_body_util::combinators::BoxBody<Bytes, Infallible>;
 
-async fn answer(request: Request<Incoming>, heard: Arc<Heard>) -> io::Result<Response<Body>> {
+async fn answer(
+    request: Request<Incoming>,
+    shared: Arc<SharedState>,
+) -> io::Result<Response<Body>> {
     let (head, body) = request.into_parts();
     let body = body.collect().await.map_err(io::Error::other)?.to_bytes().to_vec();
-    let asked = Asked { uri: head.uri, headers: head.headers, body };
+    let asked = ReceivedRequest { uri: head.uri, headers: head.headers, body };
     let reply = {
-        let mut list = heard.asked.lock().expect("no panic");
-        let reply = (heard.script)(list.len(), &asked);
+        let mut list = shared.asked.lock().expect("no panic");
+        let reply = (shared.script)(list.len(), &asked);
         list.push(asked);
         reply
     };

@@ -1,7 +1,7 @@
-//! D1: what was flushed arrives, in whichever of its system calls the program is killed, and what the destination wants
-//! under no circumstances is put aside.
+//! D1: flushed spans arrive, whichever system call the program is killed in, and refused batches
+//! are stored.
 
-use crate::life::{Destination, How, Life, RESUMES};
+use crate::life::{Destination, ProgramRun, RESUMES, RunOptions};
 use blkkin_sys::testing::{
     Scratch, amount, answers_behind_syncs, by_two, deadline, figure, is_installed, most_calls,
     points, skip, some_of, traced,
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-/// All by which the program changes something on disk, or says something.
+/// All system calls by which the program changes files or produces output.
 pub(crate) const CALLS: [&str; 18] = [
     "openat",
     "mkdir",
@@ -32,34 +32,35 @@ pub(crate) const CALLS: [&str; 18] = [
     "writev",
 ];
 
-/// So many lives have one directory.
+/// Number of runs that share a directory.
 const LIVES: usize = 4;
 
-/// How soon it flushes again after it was killed.
+/// Maximum time until the first flush after a kill.
 const SERVES_AGAIN: Duration = Duration::from_secs(2);
 
-/// Batches of a life: enough for more than one segment of the queue.
+/// Batches in a run, enough for more than one segment of the queue.
 pub(crate) fn batches() -> u64 {
     amount("TEST_BATCHES", 20)
 }
 
-/// From a batch on.
-pub(crate) fn how(first: u64) -> How {
-    How { first, batches: batches(), patience: RESUMES, is_early: false }
+/// Parameters of a run from a batch on.
+pub(crate) fn how(first: u64) -> RunOptions {
+    RunOptions { first, batches: batches(), patience: RESUMES, is_early: false }
 }
 
-/// How many of each call a thread makes, at most.
+/// Maximum number of times that a thread makes each call.
 pub(crate) fn counts() -> BTreeMap<&'static str, u64> {
     let scratch = Scratch::new("deliver-sweep");
     let destination = Destination::new(&scratch.0.join("queue"));
     let log = scratch.0.join("log");
-    let life = Life::run(&traced(&CALLS, None, &log), &destination, how(0));
+    let life = ProgramRun::run(&traced(&CALLS, None, &log), &destination, how(0));
     assert!(life.is_good() && life.flushed == batches(), "{life:?}");
     destination.check(life.flushed, 0, 0).expect("all has come");
     most_calls(&log, &CALLS)
 }
 
-/// Whether it was killed. What was not flushed then is pushed again.
+/// Runs the program and kills it in a call; returns whether it was killed. Batches that were not
+/// flushed are pushed again by the next run.
 fn kill_in(
     (call, number): (&str, u64),
     destination: &Destination,
@@ -68,7 +69,7 @@ fn kill_in(
 ) -> Result<bool, String> {
     let inject = format!("signal=SIGKILL:when={number}");
     let words = traced(&[call], Some(&inject), Path::new("/dev/null"));
-    let life = Life::run(&words, destination, How { is_early, ..how(*flushed) });
+    let life = ProgramRun::run(&words, destination, RunOptions { is_early, ..how(*flushed) });
     *flushed = life.flushed;
     match life.status.success() {
         true if life.is_good() => Ok(false),
@@ -77,15 +78,15 @@ fn kill_in(
     }
 }
 
-/// Starts it undisturbed after so many kills: how long it takes until it has flushed something. And nothing comes again
-/// when nothing is sent again.
+/// Runs the program undisturbed after a number of kills, and returns the time until its first
+/// flush. A further run checks that nothing is sent again without reason.
 fn check_at_rest(
     destination: &Destination,
     flushed: &mut u64,
     kills: u64,
 ) -> Result<Duration, String> {
     let mut run = || {
-        let life = Life::run(&[], destination, How { batches: 1, ..how(*flushed) });
+        let life = ProgramRun::run(&[], destination, RunOptions { batches: 1, ..how(*flushed) });
         *flushed = life.flushed;
         match life.is_good() {
             true => Ok(life.took),
@@ -96,7 +97,8 @@ fn check_at_rest(
     let before = destination.count();
     run()?;
     let after = destination.count();
-    // What waited comes again, and what was flushed and not said to be; and that again at a later kill.
+    // Waiting batches are sent again, and so are flushed ones whose flush was not reported; and
+    // again after each later kill.
     destination.check(*flushed, 0, kills * (kills + 2))?;
     if after != before + 1 {
         return Err(format!("{before} batches came, then {after}"));
@@ -134,7 +136,7 @@ fn d1_what_was_flushed_outlives_any_system_call() {
     let sum = |of: fn(&(u64, u64, Duration)) -> u64| results.iter().map(of).sum::<u64>();
     let (killed, flushed) = (sum(|it| it.0), sum(|it| it.1));
     let slowest = results.iter().map(|it| it.2).max().unwrap_or_default();
-    // Threads differ from life to life; a call that was not made kills nobody.
+    // Threads differ between runs; a call that is not made kills no program.
     assert!(killed >= points.len() as u64 / 2, "{killed} of {} were killed", points.len());
     figure(
         "D1",
@@ -162,8 +164,8 @@ fn d1_an_exporter_that_flushes_early_is_found_out() {
     assert!(found);
 }
 
-/// Kills do not show that what was written is durable, as the system keeps it; the order of the calls does. How often a
-/// program whose n-th fdatasync fails has flushed something.
+/// Kills cannot show that data is durable, because the system keeps written data; the order of the
+/// calls can. Returns how often a program whose n-th fdatasync fails reported a flush.
 pub(crate) fn flushed_behind_syncs(fails: Option<u64>) -> Result<u64, String> {
     let scratch = Scratch::new("deliver-order");
     let destination = Destination::new(&scratch.0.join("queue"));
@@ -173,10 +175,10 @@ pub(crate) fn flushed_behind_syncs(fails: Option<u64>) -> Result<u64, String> {
     if let Some(number) = fails {
         words.extend(["-e".to_owned(), format!("inject=fdatasync:error=EIO:when={number}")]);
     }
-    let life = Life::run(&words, &destination, how(0));
+    let life = ProgramRun::run(&words, &destination, how(0));
     let log = std::fs::read_to_string(log).map_err(|error| error.to_string())?;
     let seen = answers_behind_syncs(&log, ".segment", "says: flushed")?;
-    // What this looks for must be there to be seen.
+    // The calls to be checked must have been traced.
     match life.is_good() && seen == life.flushed {
         true => Ok(seen),
         false => Err(format!("{seen} were seen: {life:?}")),

@@ -1,7 +1,7 @@
-//! By TLS, with a certificate that only who names its file trusts.
+//! TLS with a certificate that only programs with its file trust.
 
 use crate::accounts::{finish, options, push};
-use crate::server::{How, Reply, Server};
+use crate::server::{Reply, Server, ServerOptions};
 use blkkin_deliver::{Exporter, Options};
 use blkkin_wire::Format;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ fn server(is_http2: bool) -> Server {
     let mut config = config.expect("a configuration");
     config.alpn_protocols = vec![if is_http2 { b"h2".to_vec() } else { b"http/1.1".to_vec() }];
     let tls = Some(TlsAcceptor::from(Arc::new(config)));
-    Server::start(How { is_http2, tls }, move |_, _| match is_http2 {
+    Server::start(ServerOptions { is_http2, tls }, move |_, _| match is_http2 {
         true => Reply::Trailers(Vec::new(), vec![("grpc-status", "0".to_owned())]),
         false => Reply::status(202),
     })
@@ -67,7 +67,7 @@ fn nobody_else_is_told_anything() {
     assert!(trouble.contains("TLS") && trouble.contains("certificate"), "{trouble}");
     assert_eq!(exporter.close().delivered, 0);
     assert!(server.asked().is_empty());
-    // Files that are none.
+    // Files without certificates.
     let none = [
         ("/nowhere/ca.pem", "/nowhere/ca.pem: "),
         ("/dev/null", "/dev/null: there is no certificate"),

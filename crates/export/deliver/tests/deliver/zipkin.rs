@@ -1,4 +1,4 @@
-//! The real server of Zipkin's takes what is sent in each of its formats, and finds it again as it was.
+//! Zipkin's real server accepts batches in each of its formats, and returns the spans unchanged.
 
 use crate::accounts::{PATIENCE, finish, numbers, of_format, options, push};
 use blkkin_deliver::{Exporter, Options};
@@ -13,17 +13,17 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a machine that has other things to do takes to start it.
+/// Time limit for the server's start on a busy machine.
 const START: Duration = Duration::from_secs(120);
 
-/// Where Maven keeps it; `cargo xtask peers` has Maven fetch it.
+/// The server's file in Maven's directory; `cargo xtask peers` has Maven download it.
 fn jar() -> Option<PathBuf> {
     let home = PathBuf::from(std::env::var_os("HOME")?);
     let jar = ".m2/repository/io/zipkin/zipkin-server/3.6.1/zipkin-server-3.6.1-exec.jar";
     Some(home.join(jar)).filter(|jar| jar.is_file())
 }
 
-/// The server, as long as it is wanted.
+/// A running server.
 struct Zipkin {
     child: Child,
     http: u16,
@@ -64,7 +64,8 @@ impl Zipkin {
         })
     }
 
-    /// Waits until a span is found, which is some time after it was taken; and is what was pushed.
+    /// Waits until a span is searchable, some time after it was accepted, and checks that it is
+    /// unchanged.
     #[track_caller]
     fn find(&self, number: u64) {
         let start = Instant::now();
@@ -120,6 +121,6 @@ fn spans_are_found_again() {
         }
     }
     send(options(&format!("scribe://127.0.0.1:{}", zipkin.scribe)));
-    // It knows nothing of the spans that were never sent.
+    // The server does not know spans that were never sent.
     assert_eq!(zipkin.get(&format!("/api/v2/trace/{:016x}", next + 1)).expect("an answer").0, 404);
 }

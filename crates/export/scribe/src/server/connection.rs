@@ -1,7 +1,9 @@
-//! One connection of a server: reads frames, has them answered in their order, and writes the replies.
+//! One connection of a server: reads frames, passes them to the service in order, and writes the
+//! replies.
 
-use super::{Closed, Peer, Shared};
+use super::state::{Peer, ServerState};
 use crate::client::write_all;
+use crate::close_reason::Closed;
 use crate::frame::{Frames, HEADER_BYTES};
 use crate::service::{Handler, Next};
 use std::io::{self, Read};
@@ -9,29 +11,29 @@ use std::net::TcpStream;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// What each connection may have without asking.
+/// Memory of a connection that is not counted against the limit.
 const OWN_BYTES: usize = 64 << 10;
 
-/// What it begins with.
+/// Initial size of the receive buffer.
 const FIRST_BYTES: usize = 8 << 10;
 
-/// Replies wait for each other up to this size, as long as there are requests to answer.
+/// Size of buffered replies at which they are written, even if more requests are pending.
 const REPLIES_BYTES: usize = 16 << 10;
 
-/// Memory for a reply that is kept for the next one.
+/// Capacity of the reply buffer that is kept.
 const REPLIES_BYTES_KEPT: usize = 64 << 10;
 
 pub(super) struct Connection<'s, H: Handler> {
-    shared: &'s Shared<H>,
+    state: &'s ServerState<H>,
     peer: &'s Peer,
     stream: TcpStream,
     frames: Frames,
     memory: Vec<u8>,
-    /// What of the memory has come and is not answered.
+    /// Range of the received bytes that have not been answered.
     start: usize,
     end: usize,
-    /// When the frame began that is not whole.
-    began: Option<Instant>,
+    /// Time when the incomplete frame began.
+    frame_start: Option<Instant>,
     quiet_since: Instant,
     replies: Vec<u8>,
 }
@@ -39,24 +41,24 @@ pub(super) struct Connection<'s, H: Handler> {
 type Result<T> = std::result::Result<T, Closed>;
 
 impl<'s, H: Handler> Connection<'s, H> {
-    pub(super) fn new(shared: &'s Shared<H>, stream: TcpStream, peer: &'s Peer) -> Self {
+    pub(super) fn new(state: &'s ServerState<H>, stream: TcpStream, peer: &'s Peer) -> Self {
         Connection {
-            shared,
+            state,
             peer,
             stream,
-            frames: Frames { frame_bytes_max: shared.options.limits.frame_bytes_max },
+            frames: Frames { frame_bytes_max: state.options.limits.frame_bytes_max },
             memory: vec![0; FIRST_BYTES],
             start: 0,
             end: 0,
-            began: None,
+            frame_start: None,
             quiet_since: Instant::now(),
             replies: Vec::new(),
         }
     }
 
-    /// Until the other side closes the connection, or there is a reason to do it here.
+    /// Serves the connection until the peer closes it, or there is a reason to close it.
     pub(super) fn run(mut self) -> Result<()> {
-        let options = &self.shared.options;
+        let options = &self.state.options;
         let tick = options.idle_max.min(options.frame_time_max) / 2;
         let tick = tick.clamp(Duration::from_millis(1), Duration::from_secs(5));
         self.stream.set_read_timeout(Some(tick)).map_err(Closed::Io)?;
@@ -65,31 +67,31 @@ impl<'s, H: Handler> Connection<'s, H> {
             let written = self.write_replies();
             answered?;
             written?;
-            // Who goes on sending would otherwise be read for ever.
-            if self.shared.is_stopping.load(Ordering::SeqCst) {
+            // A peer that keeps sending would otherwise be read for ever.
+            if self.state.is_stopping.load(Ordering::SeqCst) {
                 return Ok(());
             }
-            match self.room()? {
-                Room::Here => {
+            match self.make_read_space()? {
+                ReadSpace::Ready => {
                     if !self.read()? {
                         return Ok(());
                     }
                 }
-                Room::None { size } => self.refuse(size)?,
+                ReadSpace::None { size } => self.refuse(size)?,
             }
         }
     }
 
-    /// Answers all frames that are whole.
+    /// Answers all complete frames.
     fn answer_all(&mut self) -> Result<()> {
         loop {
-            let come = self.memory.get(self.start..self.end).unwrap_or_default();
-            let Some((body, size)) = self.frames.next(come).map_err(Closed::Misfit)? else {
+            let received = self.memory.get(self.start..self.end).unwrap_or_default();
+            let Some((body, size)) = self.frames.next(received).map_err(Closed::Misfit)? else {
                 return Ok(());
             };
             self.peer.quiet_since_ms.store(u64::MAX, Ordering::Relaxed);
-            let next = self.shared.service.answer(body, self.peer.address, &mut self.replies);
-            self.answered(size);
+            let next = self.state.service.answer(body, self.peer.address, &mut self.replies);
+            self.finish_frame(size);
             match next {
                 Next::Continue if self.replies.len() >= REPLIES_BYTES => self.write_replies()?,
                 Next::Continue => {}
@@ -98,19 +100,19 @@ impl<'s, H: Handler> Connection<'s, H> {
         }
     }
 
-    fn answered(&mut self, size: usize) {
+    fn finish_frame(&mut self, size: usize) {
         self.start += size;
-        self.began = None;
+        self.frame_start = None;
         self.quiet_since = Instant::now();
-        self.peer.quiet_since_ms.store(self.shared.now_ms(), Ordering::Relaxed);
-        self.shared.counts.frames.fetch_add(1, Ordering::Relaxed);
+        self.peer.quiet_since_ms.store(self.state.now_ms(), Ordering::Relaxed);
+        self.state.counts.frames.fetch_add(1, Ordering::Relaxed);
     }
 
     fn write_replies(&mut self) -> Result<()> {
         if self.replies.is_empty() {
             return Ok(());
         }
-        let deadline = Instant::now() + self.shared.options.frame_time_max;
+        let deadline = Instant::now() + self.state.options.frame_time_max;
         let written = write_all(&mut self.stream, &self.replies, deadline);
         self.replies.clear();
         self.replies.shrink_to(REPLIES_BYTES_KEPT);
@@ -120,8 +122,8 @@ impl<'s, H: Handler> Connection<'s, H> {
         })
     }
 
-    /// Makes room to read into.
-    fn room(&mut self) -> Result<Room> {
+    /// Makes space for reading.
+    fn make_read_space(&mut self) -> Result<ReadSpace> {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
             if self.is_scarce() {
@@ -129,28 +131,28 @@ impl<'s, H: Handler> Connection<'s, H> {
             }
         }
         if self.end < self.memory.len() {
-            return Ok(Room::Here);
+            return Ok(ReadSpace::Ready);
         }
         if self.start > 0 {
             self.memory.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
-            return Ok(Room::Here);
+            return Ok(ReadSpace::Ready);
         }
-        // No more than what has come once more is reserved, whatever the length says.
+        // The buffer at most doubles at a time, whatever the frame's length says.
         let size = self.frames.size(&self.memory).map_err(Closed::Misfit)?;
         let size = size.unwrap_or(0).max(FIRST_BYTES);
         let wanted = (self.memory.len() * 2).min(size.max(self.memory.len() + 1));
         let extra = beyond_own(wanted) - beyond_own(self.memory.len());
         if !self.reserve(extra) {
-            return Ok(Room::None { size });
+            return Ok(ReadSpace::None { size });
         }
         self.memory.resize(wanted, 0);
-        Ok(Room::Here)
+        Ok(ReadSpace::Ready)
     }
 
     fn reserve(&self, extra: usize) -> bool {
-        let bytes_max = self.shared.options.memory_bytes_max;
-        let taken = &self.shared.memory_bytes;
+        let bytes_max = self.state.options.memory_bytes_max;
+        let taken = &self.state.memory_bytes;
         extra == 0
             || taken
                 .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
@@ -159,13 +161,13 @@ impl<'s, H: Handler> Connection<'s, H> {
                 .is_ok()
     }
 
-    /// Whether others may need what this connection keeps for its next frame.
+    /// True if other connections may need this connection's spare memory.
     fn is_scarce(&self) -> bool {
-        let taken = self.shared.memory_bytes.load(Ordering::Relaxed);
-        taken > self.shared.options.memory_bytes_max / 2
+        let taken = self.state.memory_bytes.load(Ordering::Relaxed);
+        taken > self.state.options.memory_bytes_max / 2
     }
 
-    /// Gives back what large frames have taken.
+    /// Frees the memory of large frames.
     fn shrink(&mut self) {
         if self.start == self.end && self.memory.len() > OWN_BYTES {
             self.release();
@@ -176,13 +178,13 @@ impl<'s, H: Handler> Connection<'s, H> {
 
     fn release(&self) {
         let extra = beyond_own(self.memory.len());
-        self.shared.memory_bytes.fetch_sub(extra, Ordering::Relaxed);
+        self.state.memory_bytes.fetch_sub(extra, Ordering::Relaxed);
     }
 
-    /// Reads what there is; false if no more will come.
+    /// Reads available bytes; returns false at the end of the stream.
     fn read(&mut self) -> Result<bool> {
-        let place = self.memory.get_mut(self.end..).unwrap_or_default();
-        match self.stream.read(place) {
+        let space = self.memory.get_mut(self.end..).unwrap_or_default();
+        match self.stream.read(space) {
             Ok(0) => return Ok(false),
             Ok(size) => self.end += size,
             Err(error) if is_timeout(&error) => self.shrink(),
@@ -194,10 +196,10 @@ impl<'s, H: Handler> Connection<'s, H> {
     }
 
     fn check_time(&mut self) -> Result<()> {
-        let options = &self.shared.options;
+        let options = &self.state.options;
         if self.start < self.end {
-            let began = *self.began.get_or_insert_with(Instant::now);
-            if began.elapsed() >= options.frame_time_max {
+            let frame_start = *self.frame_start.get_or_insert_with(Instant::now);
+            if frame_start.elapsed() >= options.frame_time_max {
                 return Err(Closed::Slow);
             }
         } else if self.quiet_since.elapsed() >= options.idle_max {
@@ -206,20 +208,20 @@ impl<'s, H: Handler> Connection<'s, H> {
         Ok(())
     }
 
-    /// Passes over a frame that begins where what has come begins, and says so.
+    /// Refuses the frame at the start of the buffer and discards its remaining bytes.
     fn refuse(&mut self, size: usize) -> Result<()> {
-        let come = self.end - self.start;
+        let received = self.end - self.start;
         let beginning = self.memory.get(self.start + HEADER_BYTES..self.end).unwrap_or_default();
-        if !self.shared.service.refuse(beginning, &mut self.replies) {
+        if !self.state.service.refuse(beginning, &mut self.replies) {
             return Err(Closed::NoMemory);
         }
-        self.shared.counts.refused_memory.fetch_add(1, Ordering::Relaxed);
-        let mut left = size.saturating_sub(come);
+        self.state.counts.refused_memory.fetch_add(1, Ordering::Relaxed);
+        let mut left = size.saturating_sub(received);
         while left > 0 {
             (self.start, self.end) = (0, self.memory.len().min(1));
             let wanted = left.min(self.memory.len());
-            let place = self.memory.get_mut(..wanted).unwrap_or_default();
-            match self.stream.read(place) {
+            let space = self.memory.get_mut(..wanted).unwrap_or_default();
+            match self.stream.read(space) {
                 Ok(0) => return Err(Closed::Io(io::ErrorKind::UnexpectedEof.into())),
                 Ok(size) => left = left.saturating_sub(size),
                 Err(error) if is_timeout(&error) => {}
@@ -229,7 +231,7 @@ impl<'s, H: Handler> Connection<'s, H> {
             self.check_time()?;
         }
         (self.start, self.end) = (0, 0);
-        self.answered(0);
+        self.finish_frame(0);
         Ok(())
     }
 }
@@ -240,9 +242,9 @@ impl<H: Handler> Drop for Connection<'_, H> {
     }
 }
 
-enum Room {
-    Here,
-    /// Not for the frame, which is so large with its length.
+enum ReadSpace {
+    Ready,
+    /// Not enough memory for the frame, which has this size.
     None {
         size: usize,
     },

@@ -1,10 +1,10 @@
-//! Numbers, and what is one though it is in quotes.
+//! Numbers, also quoted ones.
 
 use super::Reader;
-use crate::fault::{Reason, Result};
+use crate::error::{Reason, Result};
 
 impl<'t> Reader<'t> {
-    /// A whole number: `12`, `"12"`, `12.0` or `1e3`. One of more than 64 bits is the largest.
+    /// Reads an integer: `12`, `"12"`, `12.0` or `1e3`. Values beyond 64 bits saturate.
     #[inline]
     pub(crate) fn integer(&mut self) -> Result<i64> {
         self.peek()?;
@@ -32,7 +32,7 @@ impl<'t> Reader<'t> {
         Ok(number as i64)
     }
 
-    /// A whole number that is not negative, mostly a time in quotes.
+    /// Reads an unsigned integer, usually a quoted time.
     #[inline]
     pub(crate) fn unsigned(&mut self) -> Result<u64> {
         let is_quoted = self.peek()? == b'"';
@@ -69,7 +69,7 @@ impl<'t> Reader<'t> {
         number.ok_or_else(|| Reason::Expected("a whole number of at least 0").at(start))
     }
 
-    /// A number, or in quotes what is none.
+    /// Reads a number, which may be quoted, or a quoted NaN or infinity.
     pub(crate) fn double(&mut self) -> Result<f64> {
         let start = self.at;
         let text = match self.peek()? {
@@ -95,7 +95,7 @@ impl<'t> Reader<'t> {
         whole(text).ok_or_else(|| Reason::Expected("a whole number").at(start))
     }
 
-    /// A number as it is written.
+    /// Reads the text of a number.
     pub(crate) fn number(&mut self) -> Result<&'t str> {
         let start = self.at;
         let rest = self.bytes.get(start..).unwrap_or_default();
@@ -108,7 +108,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// Eight digits as a number.
+/// Parses eight digits.
 #[inline]
 fn eight(digits: &[u8; 8]) -> Option<u64> {
     let word = u64::from_le_bytes(*digits);
@@ -118,13 +118,13 @@ fn eight(digits: &[u8; 8]) -> Option<u64> {
     if high != all(0x30) || carried != all(0x30) {
         return None;
     }
-    // Pairs, then fours, then all.
+    // Combine pairs, then fours, then all eight.
     let word = (word & all(0x0f)).wrapping_mul(10 << 8 | 1) >> 8 & 0x00ff_00ff_00ff_00ff;
     let word = word.wrapping_mul(100 << 16 | 1) >> 16 & 0x0000_ffff_0000_ffff;
     Some(word.wrapping_mul(10_000 << 32 | 1) >> 32)
 }
 
-/// How long the number is that is at the begin, if it is one of JSON's.
+/// Length of the JSON number at the start of `bytes`, if there is one.
 fn number_size(bytes: &[u8]) -> Option<usize> {
     let digits = |from: usize| {
         let rest = bytes.get(from..).unwrap_or_default();
@@ -147,7 +147,7 @@ fn number_size(bytes: &[u8]) -> Option<usize> {
     Some(size)
 }
 
-/// The whole number that is written, if it is one.
+/// Parses an integer.
 pub(crate) fn whole(text: &str) -> Option<i64> {
     let (is_negative, digits) = match text.strip_prefix('-') {
         Some(digits) => (true, digits),

@@ -1,32 +1,32 @@
-//! Strings: where they end, and what their escapes stand for.
+//! Strings: search for their end, and decoding of escapes.
 
 use super::Reader;
-use crate::fault::{Fault, Reason, Result};
+use crate::error::{Fault, Reason, Result};
 
-/// Bytes that are looked at at once.
+/// Number of bytes examined at once.
 const WORD: usize = 8;
 const ONES: u64 = u64::from_le_bytes([1; WORD]);
 const TOPS: u64 = ONES << 7;
 
-/// In a word, the top bit of each byte that is this one; above the first such byte also of others.
+/// Marks the bytes equal to `byte` by their top bit. Marks above the first one may be false.
 #[inline]
 fn has(word: u64, byte: u8) -> u64 {
     let differs = word ^ (ONES * byte as u64);
     differs.wrapping_sub(ONES) & !differs & TOPS
 }
 
-/// In a word, the top bit of each quote and backslash; above the first one also of others.
+/// Marks quotes and backslashes by their top bit. Marks above the first one may be false.
 #[inline]
 fn odd(bytes: [u8; WORD]) -> u64 {
     let word = u64::from_le_bytes(bytes);
     has(word, b'"') | has(word, b'\\')
 }
 
-/// How many bytes there are before the next quote or backslash.
+/// Number of bytes before the next quote or backslash.
 #[inline]
 fn plain_size(bytes: &[u8]) -> Option<usize> {
     let mut size = 0;
-    // Two words at once: most strings end in one of the first two, and a branch decides for both.
+    // Two words at once: most strings end in one of them, and one branch covers both.
     while let Some(chunk) = bytes.get(size..).and_then(<[u8]>::first_chunk::<{ 2 * WORD }>) {
         let (first, second) = chunk.split_at(WORD);
         let words = [first, second].map(|word| word.try_into().map_or(0, odd));
@@ -41,7 +41,7 @@ fn plain_size(bytes: &[u8]) -> Option<usize> {
 }
 
 impl<'t> Reader<'t> {
-    /// A string, which must be next.
+    /// Reads a string.
     #[inline]
     pub(crate) fn string(&mut self) -> Result<&'t str> {
         let start = self.open_string()?;
@@ -55,9 +55,9 @@ impl<'t> Reader<'t> {
         }
         self.at = end + 1;
         Ok(match self.text {
-            // Quotes are never within a character.
+            // A quote is never part of a multi-byte character.
             Some(text) => text.get(start..end).unwrap_or_default(),
-            None => self.texts.text(self.bytes.get(start..end).unwrap_or_default()),
+            None => self.arena.text(self.bytes.get(start..end).unwrap_or_default()),
         })
     }
 
@@ -81,7 +81,7 @@ impl<'t> Reader<'t> {
         Reason::TooMany { what: "bytes", count_max }.at(offset)
     }
 
-    /// A string with escapes.
+    /// Decodes a string with escapes.
     #[cold]
     fn escaped(&mut self, start: usize) -> Result<&'t str> {
         let (mut text, mut at) = (Vec::new(), start);
@@ -100,10 +100,10 @@ impl<'t> Reader<'t> {
         self.at = at + 1;
         let text = String::from_utf8(text);
         let text = text.unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned());
-        Ok(self.texts.keep(text))
+        Ok(self.arena.store(text))
     }
 
-    /// Adds what an escape stands for, whose backslash is before `at`. Gives where it ends.
+    /// Decodes the escape whose backslash is before `at`. Returns the offset of its end.
     fn escape(&self, at: usize, text: &mut Vec<u8>) -> Result<usize> {
         let byte = match self.bytes.get(at) {
             Some(byte @ (b'"' | b'\\' | b'/')) => *byte,
@@ -120,7 +120,7 @@ impl<'t> Reader<'t> {
         Ok(at + 1)
     }
 
-    /// A character by its number, or by two of UTF-16. Half of one is replaced.
+    /// Decodes a `\u` escape or a surrogate pair. A lone surrogate is replaced.
     fn unicode(&self, at: usize, text: &mut Vec<u8>) -> Result<usize> {
         let unit = self.unit(at)?;
         let low = match unit {
@@ -153,7 +153,7 @@ impl<'t> Reader<'t> {
         })
     }
 
-    /// Passes over a string.
+    /// Skips a string.
     pub(super) fn skip_string(&mut self) -> Result<()> {
         let mut at = self.open_string()?;
         loop {
@@ -166,7 +166,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// The digits of an id, if that is what it looks like: 16 or 32 bytes in quotes.
+    /// The digits of an id, if the next string has exactly 16 or 32 bytes.
     #[inline]
     pub(crate) fn quoted_digits(&mut self) -> Option<&'t [u8]> {
         let rest = self.bytes.get(self.at..)?;
@@ -176,7 +176,7 @@ impl<'t> Reader<'t> {
             _ => return None,
         };
         let digits = rest.get(1..=size).filter(|_| rest.first() == Some(&b'"'))?;
-        // A quote before would be no digit, and nor would an escape.
+        // An earlier quote or an escape fails the check of the digits.
         self.at += size + 2;
         Some(digits)
     }

@@ -1,12 +1,12 @@
-//! Passing over a value that nobody asked for, however deep it is nested: without recursion.
+//! Skipping of a value without recursion, whatever its depth.
 
 use super::Reader;
-use crate::fault::{Reason, Result};
+use crate::error::{Reason, Result};
 
 impl Reader<'_> {
-    /// Passes over the next value.
+    /// Skips the next value.
     pub(crate) fn skip(&mut self) -> Result<()> {
-        // What is open: a bit for each, 1 is an object. Above them is a 1 that ends them.
+        // Open lists and objects, one bit each; 1 is an object. The highest 1 marks the end.
         let mut open: u128 = 1;
         loop {
             if self.opens(&mut open)? {
@@ -19,7 +19,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Passes over a value, or the begin of one that others are in. Whether there are.
+    /// Skips a scalar or enters a list or object. Returns true if it has contents.
     fn opens(&mut self, open: &mut u128) -> Result<bool> {
         let byte = self.peek()?;
         if !matches!(byte, b'{' | b'[') {
@@ -33,7 +33,7 @@ impl Reader<'_> {
             return Ok(false);
         }
         let depth = 127 - open.leading_zeros() as usize;
-        // There are 120 at most, for which there are bits.
+        // At most 120 levels are open, so 128 bits are enough.
         if depth >= self.limits.depth {
             return Err(Reason::TooDeep.at(self.at));
         }
@@ -44,8 +44,7 @@ impl Reader<'_> {
         Ok(true)
     }
 
-    /// Passes over what is behind a value: an end, after which there may be more of them, or a
-    /// comma.
+    /// Skips the ends and comma after a value. Returns true if more values follow.
     fn closes(&mut self, open: &mut u128) -> Result<bool> {
         if *open == 1 {
             return Ok(false);

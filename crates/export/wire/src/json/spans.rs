@@ -1,22 +1,22 @@
-//! A list of spans, of which a bad one costs itself only where its end can be found.
+//! List of spans. A fault affects only one span if the end of the span can be found.
 
 use super::Reader;
-use crate::decoder::{Batch, Stop};
-use crate::fault::{Fault, Result};
+use crate::batch::{Batch, Stop};
+use crate::error::{Fault, Result};
 
-/// Why a span is not taken.
-pub(crate) enum Refused {
-    /// It is bad.
+/// Reason for refusing a span.
+pub(crate) enum ItemError {
+    /// The span has a fault.
     Fault(Box<Fault>),
-    /// No more are wanted.
+    /// Decoding of the batch stops.
     Stop(Stop),
 }
 
-/// Reads the items of a list, of which there is one, by `one`, which gives back where the span ends.
+/// Reads the items of a non-empty list. `one` decodes a span and returns the offset of its end.
 pub(crate) fn spans(
     reader: &mut Reader<'_>,
     batch: &mut Batch<'_>,
-    mut one: impl FnMut(Reader<'_>, &mut Batch<'_>) -> Result<usize, Refused>,
+    mut one: impl FnMut(Reader<'_>, &mut Batch<'_>) -> Result<usize, ItemError>,
 ) -> Result<(), Stop> {
     loop {
         reader.peek()?;
@@ -24,8 +24,8 @@ pub(crate) fn spans(
         batch.open(start)?;
         match one(*reader, batch) {
             Ok(end) => reader.go_to(end),
-            Err(Refused::Stop(stop)) => return Err(stop),
-            Err(Refused::Fault(fault)) => {
+            Err(ItemError::Stop(stop)) => return Err(stop),
+            Err(ItemError::Fault(fault)) => {
                 reader.go_to(start);
                 reader.skip()?;
                 batch.refuse(*fault);
@@ -37,14 +37,14 @@ pub(crate) fn spans(
     }
 }
 
-impl From<Box<Fault>> for Refused {
-    fn from(fault: Box<Fault>) -> Refused {
-        Refused::Fault(fault)
+impl From<Box<Fault>> for ItemError {
+    fn from(fault: Box<Fault>) -> ItemError {
+        ItemError::Fault(fault)
     }
 }
 
-impl From<Stop> for Refused {
-    fn from(stop: Stop) -> Refused {
-        Refused::Stop(stop)
+impl From<Stop> for ItemError {
+    fn from(stop: Stop) -> ItemError {
+        ItemError::Stop(stop)
     }
 }

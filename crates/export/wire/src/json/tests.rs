@@ -1,4 +1,4 @@
-//! The reader beside serde_json, on values of all kinds.
+//! Comparison of the JSON reader with serde_json on all kinds of values.
 
 use super::*;
 
@@ -62,8 +62,8 @@ fn values_are_passed_over_as_serde_json_reads_them() {
         "/",
     ];
     for text in good.iter().chain(&bad) {
-        let texts = Texts::default();
-        let mut reader = Reader::new(text.as_bytes(), &texts, &limits);
+        let arena = Arena::default();
+        let mut reader = Reader::new(text.as_bytes(), &arena, &limits);
         let ours = reader.skip().is_ok() && reader.is_at_end();
         let theirs = serde_json::from_str::<serde_json::Value>(text).is_ok();
         assert_eq!((ours, theirs), (good.contains(text), good.contains(text)), "{text}");
@@ -74,8 +74,8 @@ fn values_are_passed_over_as_serde_json_reads_them() {
 fn depth_is_limited() {
     let limits = Limits { depth: 3, ..limits() };
     let check = |text: &str, expected: &str| {
-        let texts = Texts::default();
-        let fault = Reader::new(text.as_bytes(), &texts, &limits).skip().err();
+        let arena = Arena::default();
+        let fault = Reader::new(text.as_bytes(), &arena, &limits).skip().err();
         assert_eq!(fault.map_or("fine".to_owned(), |it| it.to_string()), expected, "{text}");
     };
     check("[[[1]]]", "fine");
@@ -97,19 +97,19 @@ fn strings_are_what_serde_json_reads() {
         "\"日本語 und ü\"",
         r#""日\n本""#,
     ] {
-        let texts = Texts::default();
-        let mut reader = Reader::new(text.as_bytes(), &texts, &limits);
+        let arena = Arena::default();
+        let mut reader = Reader::new(text.as_bytes(), &arena, &limits);
         let theirs: String = serde_json::from_str(text).expect("good");
         assert_eq!(reader.string().expect("good"), theirs);
         assert!(reader.is_at_end());
     }
     let check = |text: &[u8], expected: &str| {
-        let texts = Texts::default();
-        let mut reader = Reader::new(text, &texts, &limits);
+        let arena = Arena::default();
+        let mut reader = Reader::new(text, &arena, &limits);
         let found = reader.string().map_or_else(|fault| fault.to_string(), str::to_owned);
         assert_eq!(found, expected);
     };
-    // What serde_json refuses, and Zipkin does not.
+    // Invalid for serde_json, but accepted by Zipkin.
     check(b"\"\n\x01\"", "\n\x01");
     check(br#""\ud83ex""#, "\u{fffd}x");
     check(br#""\ud83e\u0041""#, "\u{fffd}A");
@@ -128,8 +128,8 @@ fn strings_are_what_serde_json_reads() {
 fn integers_are_read() {
     let limits = limits();
     let check = |text: &str, expected: &str| {
-        let texts = Texts::default();
-        let mut reader = Reader::new(text.as_bytes(), &texts, &limits);
+        let arena = Arena::default();
+        let mut reader = Reader::new(text.as_bytes(), &arena, &limits);
         let found = reader.integer().map_or_else(|fault| fault.to_string(), |it| it.to_string());
         assert_eq!(found, expected, "{text}");
     };
@@ -153,7 +153,7 @@ fn integers_are_read() {
 }
 
 keys! {
-    /// For the tests.
+    /// Keys for the tests.
     table { A = "a", LONG = "a key that has more than sixteen bytes", B = "b", }
 }
 
@@ -162,8 +162,8 @@ fn keys_are_known_in_any_order_and_form() {
     let limits = limits();
     let mut order = table::Keys::default();
     let mut check = |text: &str, expected: &str| {
-        let texts = Texts::default();
-        let mut reader = Reader::new(text.as_bytes(), &texts, &limits);
+        let arena = Arena::default();
+        let mut reader = Reader::new(text.as_bytes(), &arena, &limits);
         let mut found = Vec::new();
         let read = reader.object(&table::NAMES, &mut order, |reader, key| {
             found.push(format!("{}{}", ["a", "L", "b"][key], reader.integer()?));

@@ -1,62 +1,62 @@
-//! What receivers of OpenTelemetry's protocol answer: [`PartialSuccess`] if they took a batch,
-//! [`Failure`] if they did not. Answers are as hostile as batches; of their texts only so much is
-//! kept as somebody would read.
+//! Answers of OpenTelemetry receivers: [`PartialSuccess`] for an accepted batch, [`Failure`] for a
+//! refused one. Answers are untrusted too; messages are truncated to a readable size.
 
-use crate::fault::{Fault, Result};
+use crate::arena::Arena;
+use crate::error::{Fault, Result};
 use crate::json::{Reader, keys};
-use crate::protobuf::{Walk, sized, varint};
-use crate::texts::Texts;
-use crate::{Limits, render};
+use crate::limits::Limits;
+use crate::protobuf::{Input, sized, varint};
+use crate::render;
 use std::time::Duration;
 
-/// Bytes of a message that are kept.
+/// Maximum size of a stored message, in bytes.
 const MESSAGE_BYTES_MAX: usize = 1024;
 
-/// Details of a failure that are looked at.
+/// Maximum number of inspected details of a failure.
 const DETAILS_MAX: usize = 16;
 
-/// How a detail is marked that says when to try again.
+/// End of the type URL of a detail with a retry delay.
 const RETRY_INFO: &[u8] = b"/google.rpc.RetryInfo";
 
 keys! {
-    /// Keys of an answer.
+    /// Keys of a response.
     response { PARTIAL_SUCCESS = "partialSuccess", }
-    /// Keys of what was not taken.
+    /// Keys of a partial success.
     partial_success { REJECTED_SPANS = "rejectedSpans", ERROR_MESSAGE = "errorMessage", }
     /// Keys of a failure.
     failure { CODE = "code", MESSAGE = "message", }
 }
 
-/// A batch was taken, but for some of its spans: `ExportTraceServiceResponse`.
+/// Answer for an accepted batch, possibly without some of its spans: `ExportTraceServiceResponse`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PartialSuccess {
-    /// How many were not. The receiver may say any number.
+    /// Number of refused spans, as claimed by the receiver; it may exceed the batch.
     pub rejected_spans: u64,
-    /// Why; or a warning, if all were taken.
+    /// The reason, or a warning if all spans were accepted.
     pub message: String,
 }
 
-/// A batch was not taken: `google.rpc.Status`.
+/// Answer for a refused batch: `google.rpc.Status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Failure {
-    /// A number of gRPC's.
+    /// gRPC status code.
     pub code: u32,
-    /// Why.
+    /// The reason.
     pub message: String,
-    /// When to try again, if that is said (`RetryInfo`).
+    /// Delay before a retry, if the receiver states one (`RetryInfo`).
     pub retry_after: Option<Duration>,
 }
 
 impl PartialSuccess {
-    /// Reads it from protobuf.
+    /// Decodes protobuf.
     pub fn from_proto(answer: &[u8]) -> std::result::Result<PartialSuccess, Fault> {
         let mut partial = PartialSuccess::default();
         let mut read = || -> Result<()> {
-            let mut walk = Walk::new(answer);
-            while let Some(key) = walk.key()? {
+            let mut input = Input::new(answer);
+            while let Some(key) = input.key()? {
                 match key {
-                    key if key == sized(1) => partial.merge(walk.message()?)?,
-                    key => walk.skip(key)?,
+                    key if key == sized(1) => partial.merge(input.message()?)?,
+                    key => input.skip(key)?,
                 }
             }
             Ok(())
@@ -65,22 +65,22 @@ impl PartialSuccess {
         Ok(partial)
     }
 
-    fn merge(&mut self, mut walk: Walk<'_>) -> Result<()> {
-        while let Some(key) = walk.key()? {
+    fn merge(&mut self, mut input: Input<'_>) -> Result<()> {
+        while let Some(key) = input.key()? {
             match key {
-                key if key == varint(1) => self.rejected_spans = count(walk.varint()? as i64),
-                key if key == sized(2) => self.message = message(walk.sized()?),
-                key => walk.skip(key)?,
+                key if key == varint(1) => self.rejected_spans = count(input.varint()? as i64),
+                key if key == sized(2) => self.message = message(input.sized()?),
+                key => input.skip(key)?,
             }
         }
         Ok(())
     }
 
-    /// Reads it from JSON.
+    /// Decodes JSON.
     pub fn from_json(answer: &[u8]) -> std::result::Result<PartialSuccess, Fault> {
         let mut partial = PartialSuccess::default();
-        let (texts, limits) = (Texts::default(), Limits::default());
-        let mut reader = Reader::new(answer, &texts, &limits);
+        let (arena, limits) = (Arena::default(), Limits::default());
+        let mut reader = Reader::new(answer, &arena, &limits);
         let mut inner = partial_success::Keys::default();
         let mut value = |reader: &mut Reader<'_>, key: usize| match key {
             partial_success::REJECTED_SPANS => {
@@ -109,22 +109,22 @@ impl PartialSuccess {
 }
 
 impl Failure {
-    /// Reads it from protobuf.
+    /// Decodes protobuf.
     pub fn from_proto(answer: &[u8]) -> std::result::Result<Failure, Fault> {
         let mut failure = Failure::default();
         let mut read = || -> Result<()> {
-            let mut walk = Walk::new(answer);
+            let mut input = Input::new(answer);
             let mut details = 0;
-            while let Some(key) = walk.key()? {
+            while let Some(key) = input.key()? {
                 match key {
-                    key if key == varint(1) => failure.code = walk.varint()? as u32,
-                    key if key == sized(2) => failure.message = message(walk.sized()?),
+                    key if key == varint(1) => failure.code = input.varint()? as u32,
+                    key if key == sized(2) => failure.message = message(input.sized()?),
                     key if key == sized(3) && details < DETAILS_MAX => {
                         details += 1;
-                        let found = retry_after(walk.message()?)?;
+                        let found = retry_after(input.message()?)?;
                         failure.retry_after = failure.retry_after.or(found);
                     }
-                    key => walk.skip(key)?,
+                    key => input.skip(key)?,
                 }
             }
             Ok(())
@@ -133,16 +133,16 @@ impl Failure {
         Ok(failure)
     }
 
-    /// Reads it from a header of gRPC's (`grpc-status-details-bin`); `None` if it cannot be read.
+    /// Decodes the gRPC header `grpc-status-details-bin`; `None` if it is malformed.
     pub fn from_base64(header: &[u8]) -> Option<Failure> {
         Failure::from_proto(&render::from_base64(header)?).ok()
     }
 
-    /// Reads it from JSON, where its details are not looked at: HTTP has a header for them.
+    /// Decodes JSON. Details are ignored: over HTTP, a header contains the retry delay.
     pub fn from_json(answer: &[u8]) -> std::result::Result<Failure, Fault> {
         let mut found = Failure::default();
-        let (texts, limits) = (Texts::default(), Limits::default());
-        let mut reader = Reader::new(answer, &texts, &limits);
+        let (arena, limits) = (Arena::default(), Limits::default());
+        let mut reader = Reader::new(answer, &arena, &limits);
         let mut order = failure::Keys::default();
         let read = reader.object(&failure::NAMES, &mut order, |reader, key| {
             if reader.null()? {
@@ -159,18 +159,18 @@ impl Failure {
     }
 }
 
-/// What a detail, an `Any`, says of when to try again.
-fn retry_after(mut walk: Walk<'_>) -> Result<Option<Duration>> {
+/// Reads the retry delay from a detail (`Any`).
+fn retry_after(mut input: Input<'_>) -> Result<Option<Duration>> {
     let (mut is_retry_info, mut value) = (false, None);
-    while let Some(key) = walk.key()? {
+    while let Some(key) = input.key()? {
         match key {
-            key if key == sized(1) => is_retry_info = walk.sized()?.ends_with(RETRY_INFO),
-            key if key == sized(2) => value = Some(walk.message()?),
-            key => walk.skip(key)?,
+            key if key == sized(1) => is_retry_info = input.sized()?.ends_with(RETRY_INFO),
+            key if key == sized(2) => value = Some(input.message()?),
+            key => input.skip(key)?,
         }
     }
     let Some(mut info) = value.filter(|_| is_retry_info) else { return Ok(None) };
-    // Without a delay, now will do.
+    // A missing delay means zero.
     let mut delay = Duration::ZERO;
     while let Some(key) = info.key()? {
         match key {
@@ -181,14 +181,14 @@ fn retry_after(mut walk: Walk<'_>) -> Result<Option<Duration>> {
     Ok(Some(delay))
 }
 
-/// Seconds and nanoseconds; less than nothing is nothing.
-fn duration(mut walk: Walk<'_>) -> Result<Duration> {
+/// Reads seconds and nanoseconds; negative durations become zero.
+fn duration(mut input: Input<'_>) -> Result<Duration> {
     let (mut seconds, mut nanoseconds) = (0, 0);
-    while let Some(key) = walk.key()? {
+    while let Some(key) = input.key()? {
         match key {
-            key if key == varint(1) => seconds = count(walk.varint()? as i64),
-            key if key == varint(2) => nanoseconds = count(walk.varint()? as i64),
-            key => walk.skip(key)?,
+            key if key == varint(1) => seconds = count(input.varint()? as i64),
+            key if key == varint(2) => nanoseconds = count(input.varint()? as i64),
+            key => input.skip(key)?,
         }
     }
     let nanoseconds = Duration::from_nanos(nanoseconds.min(999_999_999));
@@ -199,7 +199,7 @@ fn count(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }
 
-/// The begin of a message.
+/// Truncates a message.
 fn message(bytes: &[u8]) -> String {
     let bytes = bytes.get(..MESSAGE_BYTES_MAX).unwrap_or(bytes);
     String::from_utf8_lossy(bytes).into_owned()
@@ -226,7 +226,7 @@ mod tests {
             });
             assert_eq!(PartialSuccess::from_proto(&answer), Ok(expected));
             for end in 1..answer.len() {
-                // What is cut is refused, or says less: nothing panics.
+                // Truncated answers are refused or lose fields; none may panic.
                 let _ = PartialSuccess::from_proto(&answer[..end]);
             }
         };

@@ -1,9 +1,9 @@
-//! Which attributes of a span tell its endpoints.
+//! Mapping from attributes of a span to its endpoints.
 
 use crate::values::address_of_text;
 use blkkin_model::{EndpointRef, Kind, Origin, TagRef, ValueRef};
 
-/// How much the attributes are worth that name who is at the other end; 0 is the best.
+/// Precedence of attributes that name the remote service; 0 is the highest.
 fn rank(key: &str) -> Option<u8> {
     Some(match key {
         "peer.service" => 0,
@@ -21,29 +21,29 @@ fn rank(key: &str) -> Option<u8> {
     })
 }
 
-/// What an attribute that has no rank says of an endpoint.
+/// Endpoint property of an attribute without precedence.
 #[derive(Clone, Copy, PartialEq)]
-enum Part {
+enum EndpointField {
     LocalAddress,
     LocalPort,
     RemoteAddress,
     RemotePort,
 }
 
-fn part(key: &str) -> Option<Part> {
+fn endpoint_field(key: &str) -> Option<EndpointField> {
     Some(match key {
-        "network.local.address" | "net.host.ip" => Part::LocalAddress,
-        "network.local.port" | "net.host.port" => Part::LocalPort,
-        "net.peer.ip" => Part::RemoteAddress,
+        "network.local.address" | "net.host.ip" => EndpointField::LocalAddress,
+        "network.local.port" | "net.host.port" => EndpointField::LocalPort,
+        "net.peer.ip" => EndpointField::RemoteAddress,
         "network.peer.port" | "server.socket.port" | "net.sock.peer.port" | "net.peer.port" => {
-            Part::RemotePort
+            EndpointField::RemotePort
         }
         _ => return None,
     })
 }
 
-/// Takes from a span's own tags what they say of its endpoints: of the other one only where the
-/// span is who calls.
+/// Extracts endpoints from a span's own tags; the remote endpoint only if the span is a client or
+/// producer.
 pub(crate) fn find<'t>(
     tags: &[TagRef<'t>],
     kind: Kind,
@@ -53,13 +53,13 @@ pub(crate) fn find<'t>(
     let calls = matches!(kind, Kind::Client | Kind::Producer);
     let mut best = u8::MAX;
     for tag in tags.iter().filter(|tag| tag.origin == Origin::Span) {
-        if let Some(part) = part(tag.key) {
-            match part {
-                Part::LocalAddress => address(tag, local),
-                Part::LocalPort => port(tag, local),
-                Part::RemoteAddress if calls => address(tag, remote),
-                Part::RemotePort if calls => port(tag, remote),
-                Part::RemoteAddress | Part::RemotePort => {}
+        if let Some(field) = endpoint_field(tag.key) {
+            match field {
+                EndpointField::LocalAddress => address(tag, local),
+                EndpointField::LocalPort => port(tag, local),
+                EndpointField::RemoteAddress if calls => address(tag, remote),
+                EndpointField::RemotePort if calls => port(tag, remote),
+                EndpointField::RemoteAddress | EndpointField::RemotePort => {}
             }
         } else if let (true, Some(rank)) = (calls, rank(tag.key)) {
             name(tag, rank, &mut best, remote);
@@ -67,7 +67,7 @@ pub(crate) fn find<'t>(
     }
 }
 
-/// An address that is known as the name of who is called is not the service's name.
+/// Sets the remote service, or the remote address if the text is an IP address.
 fn name<'t>(tag: &TagRef<'t>, rank: u8, best: &mut u8, remote: &mut EndpointRef<'t>) {
     let ValueRef::Str(name) = tag.value else { return };
     let mut found = EndpointRef::NONE;

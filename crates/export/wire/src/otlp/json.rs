@@ -1,20 +1,20 @@
-//! OpenTelemetry's traces as JSON: the names are in camel case, ids are hexadecimal digits, whole
-//! numbers may be in quotes, and what is null is not there. Of a resource and a scope, what holds for
-//! their spans is looked for first, if it is not written first anyway.
+//! Decoder of OpenTelemetry's traces as JSON: names are in camel case, ids are hexadecimal,
+//! integers may be quoted, and null means absent. Resource and scope are located before their spans
+//! are decoded, unless the sender writes them first anyway.
 
 mod render;
 mod scalars;
 
 use super::proto::kind;
 use super::{
-    DROPPED_ATTRIBUTES, DROPPED_EVENTS, DROPPED_LINKS, Extra, Group, SCOPE_NAME, SCOPE_VERSION,
-    TRACE_STATE, link_key,
+    DROPPED_ATTRIBUTES, DROPPED_EVENTS, DROPPED_LINKS, Group, GroupBuffers, SCOPE_NAME,
+    SCOPE_VERSION, SpanExtras, TRACE_STATE, link_key,
 };
-use crate::decoder::{Batch, Scratch, Stop};
-use crate::draft::{Draft, Lists};
-use crate::fault::{Reason, Result, Within};
-use crate::json::{Name, Reader, Refused, keys, spans};
-use crate::texts::Texts;
+use crate::arena::Arena;
+use crate::batch::{Batch, Stop};
+use crate::error::{FieldContext, Reason, Result};
+use crate::json::{EncodedKey, ItemError, Reader, keys, spans};
+use crate::span_draft::{Lists, SpanDraft};
 use blkkin_model::{AnnotationRef, Origin, Status, TagRef, ValueRef};
 
 keys! {
@@ -74,9 +74,18 @@ keys! {
     list { VALUES = "values", }
 }
 
-/// In what order a sender writes keys.
+/// Memory that is reused from span to span, and from group to group.
 #[derive(Debug, Default)]
-pub(crate) struct Orders {
+pub(crate) struct Scratch {
+    lists: Lists<'static>,
+    arena: Arena,
+    group: GroupBuffers,
+    orders: KeyOrders,
+}
+
+/// The order in which a sender writes keys.
+#[derive(Debug, Default)]
+struct KeyOrders {
     span: span::Keys,
     event: event::Keys,
     status: status::Keys,
@@ -89,8 +98,8 @@ pub(crate) fn decode(
     scratch: &mut Scratch,
     batch: &mut Batch<'_>,
 ) -> Result<(), Stop> {
-    let texts = Texts::default();
-    let mut reader = Reader::new(bytes, &texts, batch.limits);
+    let arena = Arena::default();
+    let mut reader = Reader::new(bytes, &arena, batch.limits);
     if reader.is_at_end() || !reader.open_object()? {
         return Ok(());
     }
@@ -113,22 +122,22 @@ fn resources(
 ) -> Result<(), Stop> {
     let mut has_more = reader.open_list()?;
     while has_more {
-        of_resource(reader, scratch, batch)?;
+        decode_resource(reader, scratch, batch)?;
         has_more = reader.more_items()?;
     }
     Ok(())
 }
 
-fn of_resource(
+fn decode_resource(
     reader: &mut Reader<'_>,
     scratch: &mut Scratch,
     batch: &mut Batch<'_>,
 ) -> Result<(), Stop> {
-    let texts = Texts::default();
-    let mut inner = reader.with(&texts);
+    let arena = Arena::default();
+    let mut inner = reader.with(&arena);
     let mut group = Group::new(&mut scratch.group);
     if let Some(mut resource) = inner.find(&resource_spans::NAMES, resource_spans::RESOURCE)? {
-        resource.resource(&mut group, &mut scratch.orders.otlp).within("resource")?;
+        resource.resource(&mut group, &mut scratch.orders).in_field("resource")?;
     }
     group.close_resource();
     inner.scopes(&mut group, scratch, batch)?;
@@ -139,10 +148,10 @@ fn of_resource(
 }
 
 impl<'g> Reader<'g> {
-    /// What is behind a key of the next object, the first time that it is there.
+    /// Returns a reader at the value of the key `wanted` in the next object.
     fn find<const COUNT: usize>(
         mut self,
-        names: &'static [Name; COUNT],
+        names: &'static [EncodedKey; COUNT],
         wanted: usize,
     ) -> Result<Option<Reader<'g>>> {
         let mut has_more = self.open_object()?;
@@ -156,7 +165,7 @@ impl<'g> Reader<'g> {
         Ok(None)
     }
 
-    fn resource(&mut self, group: &mut Group<'g>, orders: &mut Orders) -> Result<()> {
+    fn resource(&mut self, group: &mut Group<'g>, orders: &mut KeyOrders) -> Result<()> {
         if self.null()? {
             return Ok(());
         }
@@ -167,7 +176,7 @@ impl<'g> Reader<'g> {
         })
     }
 
-    /// The spans of a resource, of which all else is known.
+    /// Decodes the spans of a resource whose own fields are known.
     fn scopes(
         &mut self,
         group: &mut Group<'g>,
@@ -182,7 +191,7 @@ impl<'g> Reader<'g> {
             } else if !self.null()? {
                 let mut has_more = self.open_list()?;
                 while has_more {
-                    self.of_scope(group, scratch, batch)?;
+                    self.decode_scope(group, scratch, batch)?;
                     has_more = self.more_items()?;
                 }
             }
@@ -191,7 +200,7 @@ impl<'g> Reader<'g> {
         Ok(())
     }
 
-    fn of_scope(
+    fn decode_scope(
         &mut self,
         group: &mut Group<'g>,
         scratch: &mut Scratch,
@@ -199,7 +208,7 @@ impl<'g> Reader<'g> {
     ) -> Result<(), Stop> {
         group.open_scope();
         if let Some(mut scope) = self.find(&scope_spans::NAMES, scope_spans::SCOPE)? {
-            scope.scope(group, &mut scratch.orders.otlp).within("scope")?;
+            scope.scope(group, &mut scratch.orders).in_field("scope")?;
         }
         group.close_scope();
         let mut has_more = self.open_object()?;
@@ -208,14 +217,14 @@ impl<'g> Reader<'g> {
             if key != Some(scope_spans::SPANS) {
                 self.skip()?;
             } else if !self.null()? && self.open_list()? {
-                spans(self, batch, |reader, batch| one_span(reader, group, scratch, batch))?;
+                spans(self, batch, |reader, batch| decode_span(reader, group, scratch, batch))?;
             }
             has_more = self.more_keys()?;
         }
         Ok(())
     }
 
-    fn scope(&mut self, group: &mut Group<'g>, orders: &mut Orders) -> Result<()> {
+    fn scope(&mut self, group: &mut Group<'g>, orders: &mut KeyOrders) -> Result<()> {
         if self.null()? {
             return Ok(());
         }
@@ -238,30 +247,30 @@ impl<'g> Reader<'g> {
     }
 }
 
-fn one_span(
+fn decode_span(
     reader: Reader<'_>,
     group: &Group<'_>,
     scratch: &mut Scratch,
     batch: &mut Batch<'_>,
-) -> Result<usize, Refused> {
+) -> Result<usize, ItemError> {
     let start = reader.at();
-    let mut inner = reader.with(&scratch.texts);
-    let mut draft = Draft::of_group(group, Lists::lend(&mut scratch.lists));
-    let read = inner.otlp_span(&mut draft, &mut scratch.orders.otlp);
+    let mut inner = reader.with(&scratch.arena);
+    let mut draft = SpanDraft::for_group(group, Lists::lend(&mut scratch.lists));
+    let read = inner.otlp_span(&mut draft, &mut scratch.orders);
     let end = inner.at();
     let closed = match read {
-        Ok(()) => batch.close(&mut draft, start).map_err(Refused::from),
+        Ok(()) => batch.close(&mut draft, start).map_err(ItemError::from),
         Err(fault) => Err(fault.into()),
     };
     scratch.lists = draft.lists.give_back();
-    scratch.texts.clear();
+    scratch.arena.clear();
     closed.map(|()| end)
 }
 
 impl<'t> Reader<'t> {
-    fn otlp_span(&mut self, draft: &mut Draft<'t>, orders: &mut Orders) -> Result<()> {
+    fn otlp_span(&mut self, draft: &mut SpanDraft<'t>, orders: &mut KeyOrders) -> Result<()> {
         let own_tags = draft.lists.tags.len();
-        let mut extra = Extra::default();
+        let mut extra = SpanExtras::default();
         let mut order = orders.span;
         let read = self.object(&span::NAMES, &mut order, |reader, key| {
             reader.field(key, draft, &mut extra, orders)
@@ -276,39 +285,43 @@ impl<'t> Reader<'t> {
     fn field(
         &mut self,
         key: usize,
-        draft: &mut Draft<'t>,
-        extra: &mut Extra<'t>,
-        orders: &mut Orders,
+        draft: &mut SpanDraft<'t>,
+        extra: &mut SpanExtras<'t>,
+        orders: &mut KeyOrders,
     ) -> Result<()> {
         if self.null()? {
             return Ok(());
         }
         match key {
-            span::TRACE_ID => draft.trace_id = self.otlp_trace_id().within("traceId")?,
-            span::SPAN_ID => draft.id = Some(self.otlp_own_id().within("spanId")?),
-            span::PARENT_SPAN_ID => draft.parent_id = self.otlp_span_id().within("parentSpanId")?,
-            span::NAME => draft.name = self.text_or_null().within("name")?,
-            span::KIND => draft.kind = kind(self.unsigned().within("kind")?),
-            span::START_TIME => draft.start_ns = Some(self.unsigned().within("startTimeUnixNano")?),
-            span::END_TIME => extra.end_ns = self.unsigned().within("endTimeUnixNano")?,
+            span::TRACE_ID => draft.trace_id = self.otlp_trace_id().in_field("traceId")?,
+            span::SPAN_ID => draft.id = Some(self.otlp_own_id().in_field("spanId")?),
+            span::PARENT_SPAN_ID => {
+                draft.parent_id = self.otlp_span_id().in_field("parentSpanId")?
+            }
+            span::NAME => draft.name = self.text_or_null().in_field("name")?,
+            span::KIND => draft.kind = kind(self.unsigned().in_field("kind")?),
+            span::START_TIME => {
+                draft.start_ns = Some(self.unsigned().in_field("startTimeUnixNano")?)
+            }
+            span::END_TIME => extra.end_ns = self.unsigned().in_field("endTimeUnixNano")?,
             span::ATTRIBUTES => {
                 let lists = &mut draft.lists;
                 let read = self.attributes(orders, |reader, (key, value), offset| {
                     let tag = TagRef { key, value, origin: Origin::Span };
                     lists.tag(tag, reader.limits(), offset)
                 });
-                read.within("attributes")?;
+                read.in_field("attributes")?;
             }
-            span::EVENTS => self.events(&mut draft.lists, orders).within("events")?,
-            span::STATUS => self.status(draft, extra, orders).within("status")?,
+            span::EVENTS => self.events(&mut draft.lists, orders).in_field("events")?,
+            span::STATUS => self.status(draft, extra, orders).in_field("status")?,
             span::TRACE_STATE => {
-                let (start, state) = (self.at(), self.text_or_null().within("traceState")?);
+                let (start, state) = (self.at(), self.text_or_null().in_field("traceState")?);
                 if !state.is_empty() {
                     draft.lists.tag(TagRef::text(TRACE_STATE, state), self.limits(), start)?;
                 }
             }
             span::LINKS => {
-                self.list(|reader| reader.link(&mut draft.lists, extra)).within("links")?;
+                self.list(|reader| reader.link(&mut draft.lists, extra)).in_field("links")?;
             }
             span::DROPPED_ATTRIBUTES => self.dropped(DROPPED_ATTRIBUTES, draft)?,
             span::DROPPED_EVENTS => self.dropped(DROPPED_EVENTS, draft)?,
@@ -317,9 +330,9 @@ impl<'t> Reader<'t> {
         Ok(())
     }
 
-    fn dropped(&mut self, key: &'static str, draft: &mut Draft<'t>) -> Result<()> {
+    fn dropped(&mut self, key: &'static str, draft: &mut SpanDraft<'t>) -> Result<()> {
         let start = self.at();
-        let count = self.unsigned().within(key)?;
+        let count = self.unsigned().in_field(key)?;
         if count == 0 {
             return Ok(());
         }
@@ -330,9 +343,9 @@ impl<'t> Reader<'t> {
 
     fn status(
         &mut self,
-        draft: &mut Draft<'t>,
-        extra: &mut Extra<'t>,
-        orders: &mut Orders,
+        draft: &mut SpanDraft<'t>,
+        extra: &mut SpanExtras<'t>,
+        orders: &mut KeyOrders,
     ) -> Result<()> {
         self.object(&status::NAMES, &mut orders.status, |reader, key| {
             if reader.null()? {
@@ -353,7 +366,7 @@ impl<'t> Reader<'t> {
     }
 
     #[inline]
-    fn events(&mut self, lists: &mut Lists<'t>, orders: &mut Orders) -> Result<()> {
+    fn events(&mut self, lists: &mut Lists<'t>, orders: &mut KeyOrders) -> Result<()> {
         self.list(|reader| {
             reader.peek()?;
             let start = reader.at();
@@ -373,14 +386,14 @@ impl<'t> Reader<'t> {
                 Ok(())
             })?;
             let value = match attributes {
-                Some(attributes) => attributes.described(name)?,
+                Some(attributes) => attributes.event_text(name)?,
                 None => name,
             };
             lists.annotate(AnnotationRef { time_ns, value }, reader.limits(), start)
         })
     }
 
-    fn link(&mut self, lists: &mut Lists<'t>, extra: &mut Extra<'t>) -> Result<()> {
+    fn link(&mut self, lists: &mut Lists<'t>, extra: &mut SpanExtras<'t>) -> Result<()> {
         self.peek()?;
         let start = self.at();
         let (mut ids, mut state, mut attributes, mut dropped) = ((None, None), "", None, 0);
@@ -408,16 +421,16 @@ impl<'t> Reader<'t> {
         }
         out.extend_from_slice(format!("|{dropped}").as_bytes());
         let value = self.rendered(out, start)?;
-        let key = self.texts().keep(link_key(extra.links));
+        let key = self.arena().store(link_key(extra.links));
         extra.links += 1;
         lists.tag(TagRef::text(key, value), self.limits(), start)
     }
 
-    /// Calls `take` with each attribute of a list, and where it is.
+    /// Calls `take` with each attribute of a list and its offset.
     #[inline]
     fn attributes(
         &mut self,
-        orders: &mut Orders,
+        orders: &mut KeyOrders,
         mut take: impl FnMut(&mut Self, (&'t str, ValueRef<'t>), usize) -> Result<()>,
     ) -> Result<()> {
         if self.null()? {
@@ -427,7 +440,7 @@ impl<'t> Reader<'t> {
             reader.peek()?;
             let start = reader.at();
             let (mut name, mut value) = ("", ValueRef::Str(""));
-            let Orders { pair, any, .. } = &mut *orders;
+            let KeyOrders { pair, any, .. } = &mut *orders;
             reader.object(&pair::NAMES, pair, |reader, key| {
                 match key {
                     pair::KEY => name = reader.text_or_null()?,
@@ -439,7 +452,7 @@ impl<'t> Reader<'t> {
         })
     }
 
-    /// An attribute's value. One that is not there is empty text.
+    /// Reads an attribute's value; an absent one is an empty string.
     #[inline]
     fn any(&mut self, order: &mut any::Keys) -> Result<ValueRef<'t>> {
         let mut found = Some(ValueRef::Str(""));
@@ -464,11 +477,11 @@ impl<'t> Reader<'t> {
             });
             Ok(())
         })?;
-        // Once, at the end: there may be many, of which the last one counts.
+        // Rendered once, at the end: of several values, the last one wins.
         found.map_or_else(|| whole.composite(), Ok)
     }
 
-    /// Text, or nothing.
+    /// Reads a string or null.
     #[inline]
     fn text_or_null(&mut self) -> Result<&'t str> {
         if self.null()? { Ok("") } else { self.string() }

@@ -1,44 +1,44 @@
-//! What values that are lists or maps become: JSON text.
+//! Rendering of lists and maps in protobuf as JSON text.
 
-use crate::Limits;
-use crate::fault::{Reason, Result};
-use crate::protobuf::Walk;
+use crate::error::{Fault, Reason, Result};
+use crate::limits::Limits;
+use crate::protobuf::Input;
 use crate::render::{base64, double, signed, string};
 
 use super::proto::keys::{any, list, map, pair};
 
-/// Writes a value of protobuf's as JSON. `depth` is how many lists and maps it is in.
+/// Writes a protobuf value as JSON. `depth` is its nesting depth.
 pub(super) fn value(
     out: &mut Vec<u8>,
-    mut walk: Walk<'_>,
+    mut input: Input<'_>,
     limits: &Limits,
     depth: usize,
 ) -> Result<()> {
     if depth > limits.depth {
-        return Err(Reason::TooDeep.at(walk.at()));
+        return Err(Reason::TooDeep.at(input.at()));
     }
     let start = out.len();
-    while let Some(key) = walk.key()? {
-        // Of several the last one counts.
+    while let Some(key) = input.key()? {
+        // Of several values, the last one wins.
         out.truncate(start);
         match key {
-            any::STRING => string(out, &String::from_utf8_lossy(walk.text(limits.text_bytes)?)),
+            any::STRING => string(out, &String::from_utf8_lossy(input.text(limits.text_bytes)?)),
             any::BOOL => {
-                out.extend_from_slice(if walk.varint()? == 0 { b"false" } else { b"true" })
+                out.extend_from_slice(if input.varint()? == 0 { b"false" } else { b"true" })
             }
-            any::INT => signed(out, walk.varint()? as i64),
-            any::DOUBLE => double(out, f64::from_bits(walk.fixed64()?)),
-            any::ARRAY => array(out, walk.message()?, limits, depth + 1)?,
-            any::MAP => pairs(out, walk.message()?, map::VALUES, limits, depth + 1)?,
+            any::INT => signed(out, input.varint()? as i64),
+            any::DOUBLE => double(out, f64::from_bits(input.fixed64()?)),
+            any::ARRAY => array(out, input.message()?, limits, depth + 1)?,
+            any::MAP => pairs(out, input.message()?, map::VALUES, limits, depth + 1)?,
             any::BYTES => {
                 out.push(b'"');
-                base64(out, walk.text(limits.text_bytes)?);
+                base64(out, input.text(limits.text_bytes)?);
                 out.push(b'"');
             }
-            _ => walk.skip(key)?,
+            _ => input.skip(key)?,
         }
         if out.len() > limits.text_bytes {
-            return Err(too_long(limits, walk.at()));
+            return Err(too_long(limits, input.at()));
         }
     }
     if out.len() == start {
@@ -47,50 +47,50 @@ pub(super) fn value(
     Ok(())
 }
 
-fn array(out: &mut Vec<u8>, mut walk: Walk<'_>, limits: &Limits, depth: usize) -> Result<()> {
+fn array(out: &mut Vec<u8>, mut input: Input<'_>, limits: &Limits, depth: usize) -> Result<()> {
     out.push(b'[');
     let mut is_first = true;
-    while let Some(key) = walk.key()? {
+    while let Some(key) = input.key()? {
         if key == list::VALUES {
             separate(out, &mut is_first);
-            value(out, walk.message()?, limits, depth)?;
+            value(out, input.message()?, limits, depth)?;
         } else {
-            walk.skip(key)?;
+            input.skip(key)?;
         }
     }
     out.push(b']');
     Ok(())
 }
 
-/// Writes as a map all pairs that are fields of a message, by this key.
+/// Writes all key-value fields of a message with the key `key` as a map.
 pub(super) fn pairs(
     out: &mut Vec<u8>,
-    mut walk: Walk<'_>,
+    mut input: Input<'_>,
     field: u32,
     limits: &Limits,
     depth: usize,
 ) -> Result<()> {
     out.push(b'{');
     let mut is_first = true;
-    while let Some(key) = walk.key()? {
+    while let Some(key) = input.key()? {
         if key == field {
             separate(out, &mut is_first);
-            one_pair(out, walk.message()?, limits, depth)?;
+            one_pair(out, input.message()?, limits, depth)?;
         } else {
-            walk.skip(key)?;
+            input.skip(key)?;
         }
     }
     out.push(b'}');
     Ok(())
 }
 
-fn one_pair(out: &mut Vec<u8>, mut walk: Walk<'_>, limits: &Limits, depth: usize) -> Result<()> {
+fn one_pair(out: &mut Vec<u8>, mut input: Input<'_>, limits: &Limits, depth: usize) -> Result<()> {
     let (mut name, mut what) = (&b""[..], None);
-    while let Some(key) = walk.key()? {
+    while let Some(key) = input.key()? {
         match key {
-            pair::KEY => name = walk.text(limits.text_bytes)?,
-            pair::VALUE => what = Some(walk.message()?),
-            _ => walk.skip(key)?,
+            pair::KEY => name = input.text(limits.text_bytes)?,
+            pair::VALUE => what = Some(input.message()?),
+            _ => input.skip(key)?,
         }
     }
     string(out, &String::from_utf8_lossy(name));
@@ -110,7 +110,7 @@ fn separate(out: &mut Vec<u8>, is_first: &mut bool) {
     }
 }
 
-/// What was rendered, as text.
+/// Checks rendered JSON and converts it to text.
 pub(super) fn text(out: Vec<u8>, limits: &Limits, offset: usize) -> Result<String> {
     if out.len() > limits.text_bytes {
         return Err(too_long(limits, offset));
@@ -118,7 +118,7 @@ pub(super) fn text(out: Vec<u8>, limits: &Limits, offset: usize) -> Result<Strin
     Ok(String::from_utf8(out).unwrap_or_default())
 }
 
-fn too_long(limits: &Limits, offset: usize) -> Box<crate::Fault> {
+fn too_long(limits: &Limits, offset: usize) -> Box<Fault> {
     let count_max = limits.text_bytes as u64;
     Reason::TooMany { what: "bytes", count_max }.at(offset)
 }

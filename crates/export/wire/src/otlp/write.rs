@@ -1,6 +1,6 @@
-//! Writes OpenTelemetry's traces. Spans that follow each other and have their resource and scope in
-//! common are one group; each format says how a group is written ([`Form`]). Tags that were made of
-//! fields when such spans were read become these fields again.
+//! Encoder of OpenTelemetry's traces. Consecutive spans with the same resource and scope form a
+//! group; each format implements [`GroupFormat`] to write groups. Tags that the decoder creates
+//! from fields are converted back to these fields.
 
 mod json;
 mod proto;
@@ -16,25 +16,25 @@ use blkkin_model::{EndpointRef, Origin, SpanRef, Status, TagRef, ValueRef};
 use std::fmt::Debug;
 use std::marker::PhantomData;
 
-/// One of the formats.
-pub(crate) trait Form: Debug + Default {
+/// An encoding of OpenTelemetry's traces.
+pub(crate) trait GroupFormat: Debug + Default {
     /// Writes a resource.
     fn resource(out: &mut Vec<u8>, tags: &mut dyn Iterator<Item = TagRef<'_>>);
 
     /// Writes a scope.
     fn scope(out: &mut Vec<u8>, name: &str, version: &str, tags: &[TagRef<'_>]);
 
-    /// Writes a span; there may be others before it.
-    fn span(out: &mut Vec<u8>, span: &Outgoing<'_>);
+    /// Appends a span to the spans of its group.
+    fn span(out: &mut Vec<u8>, span: &SpanFields<'_>);
 
-    /// Writes a group; it is the first one or not.
+    /// Writes a group.
     fn group(out: &mut Vec<u8>, group: Group<'_>, is_first: bool);
 
-    /// Writes what is behind all groups; there may have been none.
+    /// Writes the end of the batch; `is_empty` if it has no groups.
     fn end(out: &mut Vec<u8>, is_empty: bool);
 }
 
-/// Bytes of a resource, a scope and its spans.
+/// Encoded parts of a group.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Group<'g> {
     resource: &'g [u8],
@@ -42,19 +42,19 @@ pub(crate) struct Group<'g> {
     spans: &'g [u8],
 }
 
-/// Spans that wait until the group's end.
+/// A group that collects spans until its resource or scope changes.
 #[derive(Debug, Default)]
-pub(crate) struct Grouped<F> {
+pub(crate) struct GroupWriter<F> {
     resource: Vec<u8>,
     scope: Vec<u8>,
     spans: Vec<u8>,
-    /// Of the next span.
+    /// Encoded resource and scope of the next span.
     next: [Vec<u8>; 2],
     groups: usize,
     form: PhantomData<F>,
 }
 
-impl<F: Form> Grouped<F> {
+impl<F: GroupFormat> GroupWriter<F> {
     /// Adds a span.
     pub(crate) fn span(&mut self, out: &mut Vec<u8>, span: &SpanRef<'_>) {
         let [resource, scope] = &mut self.next;
@@ -68,10 +68,10 @@ impl<F: Form> Grouped<F> {
             std::mem::swap(resource, &mut self.resource);
             std::mem::swap(scope, &mut self.scope);
         }
-        F::span(&mut self.spans, &Outgoing::of(span));
+        F::span(&mut self.spans, &SpanFields::of(span));
     }
 
-    /// How many bytes wait.
+    /// Size of the unwritten group, in bytes.
     pub(crate) fn waiting(&self) -> usize {
         self.resource.len() + self.scope.len() + self.spans.len()
     }
@@ -86,14 +86,14 @@ impl<F: Form> Grouped<F> {
         self.spans.clear();
     }
 
-    /// Writes what waits, and the end.
+    /// Writes the unwritten group and the end of the batch.
     pub(crate) fn finish(mut self, out: &mut Vec<u8>) {
         self.flush(out);
         F::end(out, self.groups == 0);
     }
 }
 
-/// What is said of a resource, with its service.
+/// Attributes of the resource, with the service name.
 fn resource_tags<'s>(span: &SpanRef<'s>) -> impl Iterator<Item = TagRef<'s>> {
     let service = Some(span.local.service).filter(|service| !service.is_empty());
     let service = service
@@ -105,7 +105,7 @@ fn resource_tags<'s>(span: &SpanRef<'s>) -> impl Iterator<Item = TagRef<'s>> {
         .chain(of_resource.filter(move |tag| !named || tag.key != SERVICES[0]).copied())
 }
 
-fn put_scope<F: Form>(out: &mut Vec<u8>, span: &SpanRef<'_>) {
+fn put_scope<F: GroupFormat>(out: &mut Vec<u8>, span: &SpanRef<'_>) {
     let (mut name, mut version) = ("", "");
     let mut tags = Vec::new();
     for tag in span.tags.iter().filter(|tag| tag.origin == Origin::Scope) {
@@ -118,12 +118,12 @@ fn put_scope<F: Form>(out: &mut Vec<u8>, span: &SpanRef<'_>) {
     F::scope(out, name, version, &tags);
 }
 
-/// A span with what is a field of its own here.
+/// A span, with the tags that are fields in OpenTelemetry's formats.
 #[derive(Debug)]
-pub(crate) struct Outgoing<'s> {
+pub(crate) struct SpanFields<'s> {
     span: &'s SpanRef<'s>,
     start_ns: u64,
-    /// 0 if the span has no length.
+    /// End of the span; 0 if the duration is unknown.
     end_ns: u64,
     trace_state: &'s str,
     dropped_attributes: u32,
@@ -131,40 +131,40 @@ pub(crate) struct Outgoing<'s> {
     dropped_links: u32,
     status: Status,
     message: &'s str,
-    /// What endpoints say that tags do not.
-    added: Vec<Added<'s>>,
+    /// Attributes for properties of the endpoints that no tag contains.
+    endpoint_attributes: Vec<EndpointAttribute<'s>>,
 }
 
-/// An attribute that no tag is.
+/// An attribute that is not a tag of the span.
 #[derive(Clone, Debug, PartialEq)]
-struct Added<'s> {
+struct EndpointAttribute<'s> {
     key: &'static str,
-    value: AddedValue<'s>,
+    value: EndpointValue<'s>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum AddedValue<'s> {
+enum EndpointValue<'s> {
     Str(&'s str),
     Text(String),
     Int(i64),
 }
 
-impl Added<'_> {
+impl EndpointAttribute<'_> {
     fn tag(&self) -> TagRef<'_> {
         let value = match &self.value {
-            AddedValue::Str(text) => ValueRef::Str(text),
-            AddedValue::Text(text) => ValueRef::Str(text),
-            AddedValue::Int(number) => ValueRef::Int(*number),
+            EndpointValue::Str(text) => ValueRef::Str(text),
+            EndpointValue::Text(text) => ValueRef::Str(text),
+            EndpointValue::Int(number) => ValueRef::Int(*number),
         };
         TagRef { key: self.key, value, origin: Origin::Span }
     }
 }
 
-impl<'s> Outgoing<'s> {
-    fn of(span: &'s SpanRef<'s>) -> Outgoing<'s> {
+impl<'s> SpanFields<'s> {
+    fn of(span: &'s SpanRef<'s>) -> SpanFields<'s> {
         let start_ns = span.start_ns.unwrap_or(0);
         let end_ns = span.duration_ns.map_or(0, |duration_ns| start_ns.saturating_add(duration_ns));
-        let mut outgoing = Outgoing {
+        let mut fields = SpanFields {
             span,
             start_ns,
             end_ns,
@@ -174,14 +174,14 @@ impl<'s> Outgoing<'s> {
             dropped_links: 0,
             status: if span.is_error() { Status::Error } else { span.status },
             message: "",
-            added: added(span),
+            endpoint_attributes: endpoint_attributes(span),
         };
-        span.tags.iter().filter(|tag| is_field(span, tag)).for_each(|tag| outgoing.note(tag));
-        outgoing
+        span.tags.iter().filter(|tag| is_field(span, tag)).for_each(|tag| fields.set_field(tag));
+        fields
     }
 
-    /// Notes what is a field of its own.
-    fn note(&mut self, tag: &TagRef<'s>) {
+    /// Stores a tag in its field.
+    fn set_field(&mut self, tag: &TagRef<'s>) {
         match (tag.key, tag.value) {
             ("error", ValueRef::Str(message)) => self.message = message,
             (TRACE_STATE, ValueRef::Str(state)) => self.trace_state = state,
@@ -196,11 +196,13 @@ impl<'s> Outgoing<'s> {
     fn attributes(&self, mut take: impl FnMut(&TagRef<'_>)) {
         for tag in self.span.tags {
             let is_attribute = tag.origin == Origin::Span && !is_field(self.span, tag);
-            if is_attribute && !self.added.iter().any(|added| added.key == tag.key) {
+            if is_attribute
+                && !self.endpoint_attributes.iter().any(|attribute| attribute.key == tag.key)
+            {
                 take(tag);
             }
         }
-        self.added.iter().for_each(|added| take(&added.tag()));
+        self.endpoint_attributes.iter().for_each(|attribute| take(&attribute.tag()));
     }
 
     fn has_attributes(&self) -> bool {
@@ -210,14 +212,14 @@ impl<'s> Outgoing<'s> {
     }
 }
 
-/// Whether a span's own tag is a field here.
+/// True if a span's own tag is written as a field.
 fn is_field(span: &SpanRef<'_>, tag: &TagRef<'_>) -> bool {
     if tag.origin != Origin::Span {
         return false;
     }
     match (tag.key, tag.value) {
         (TRACE_STATE, ValueRef::Str(_)) => true,
-        // Where only the tag says that there was an error, it stays a tag.
+        // If only this tag marks the span as failed, it stays a tag.
         ("error", ValueRef::Str(_)) => span.status == Status::Error,
         (DROPPED_ATTRIBUTES | DROPPED_EVENTS | DROPPED_LINKS, ValueRef::Int(count)) => {
             u32::try_from(count).is_ok()
@@ -226,35 +228,38 @@ fn is_field(span: &SpanRef<'_>, tag: &TagRef<'_>) -> bool {
     }
 }
 
-/// What a span's endpoints say that its tags do not.
-fn added<'s>(span: &SpanRef<'s>) -> Vec<Added<'s>> {
+/// Attributes for properties of the endpoints that the tags do not contain.
+fn endpoint_attributes<'s>(span: &SpanRef<'s>) -> Vec<EndpointAttribute<'s>> {
     let (mut local, mut remote) = (EndpointRef::NONE, EndpointRef::NONE);
     endpoints::find(span.tags, span.kind, &mut local, &mut remote);
-    let mut added = Vec::new();
+    let mut attributes = Vec::new();
     if !span.remote.service.is_empty() && span.remote.service != remote.service {
-        let value = AddedValue::Str(span.remote.service);
-        added.push(Added { key: "peer.service", value });
+        let value = EndpointValue::Str(span.remote.service);
+        attributes.push(EndpointAttribute { key: "peer.service", value });
     }
     let ends = [
         (&span.local, local, "network.local.address", "network.local.port"),
         (&span.remote, remote, "network.peer.address", "network.peer.port"),
     ];
-    for (said, found, address, port) in ends {
-        if let Some(text) = address_unlike(said, &found) {
-            added.push(Added { key: address, value: AddedValue::Text(text) });
+    for (expected, found, address, port) in ends {
+        if let Some(text) = address_difference(expected, &found) {
+            attributes.push(EndpointAttribute { key: address, value: EndpointValue::Text(text) });
         }
-        if said.port > 0 && said.port != found.port {
-            added.push(Added { key: port, value: AddedValue::Int(said.port.into()) });
+        if expected.port > 0 && expected.port != found.port {
+            attributes.push(EndpointAttribute {
+                key: port,
+                value: EndpointValue::Int(expected.port.into()),
+            });
         }
     }
-    added
+    attributes
 }
 
-/// The address that is said and not found. There is room for one.
-fn address_unlike(said: &EndpointRef<'_>, found: &EndpointRef<'_>) -> Option<String> {
-    if let Some(address) = said.ipv4 {
-        return (found.ipv4 != said.ipv4).then(|| address.to_string());
+/// The address, if it differs from the one in the tags. OpenTelemetry has room for one address.
+fn address_difference(expected: &EndpointRef<'_>, found: &EndpointRef<'_>) -> Option<String> {
+    if let Some(address) = expected.ipv4 {
+        return (found.ipv4 != expected.ipv4).then(|| address.to_string());
     }
-    let address = said.ipv6.filter(|_| found.ipv6 != said.ipv6)?;
+    let address = expected.ipv6.filter(|_| found.ipv6 != expected.ipv6)?;
     Some(address.to_string())
 }

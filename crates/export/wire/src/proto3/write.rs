@@ -1,11 +1,11 @@
-//! Writes Zipkin's second format as protobuf, in the order of the fields' numbers.
+//! Encoder of Zipkin v2 as protobuf, with fields in the order of their numbers.
 
 use super::{annotation, endpoint, list, span as keys, tag};
 use crate::protobuf::{put_fixed64, put_message, put_number, put_sized};
-use crate::zipkin::{duration_us, known, lower, start_us, tags};
+use crate::zipkin::{duration_us, lower, non_empty, start_us, tags};
 use blkkin_model::{EndpointRef, Kind, SpanRef};
 
-/// Adds a span to a list.
+/// Appends a span to a list.
 pub(crate) fn span(out: &mut Vec<u8>, span: &SpanRef<'_>) {
     put_message(out, list::SPANS, |out| fields(out, span));
 }
@@ -26,7 +26,7 @@ fn fields(out: &mut Vec<u8>, span: &SpanRef<'_>) {
     }
     put_unless_0(out, keys::DURATION, duration_us(span));
     for (key, end) in [(keys::LOCAL_ENDPOINT, &span.local), (keys::REMOTE_ENDPOINT, &span.remote)] {
-        if let Some(end) = known(end) {
+        if let Some(end) = non_empty(end) {
             put_message(out, key, |out| endpoint(out, &end));
         }
     }

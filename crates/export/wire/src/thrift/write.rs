@@ -1,32 +1,32 @@
-//! Writes Zipkin's first format as thrift, in the order of Zipkin's own writer.
+//! Encoder of Zipkin v1 as thrift, in the order of Zipkin's own writer.
 
-use super::walk::{BOOL, Field, I32, STRUCT};
+use super::input::{BOOL, Field, I32, STRUCT};
 use super::{annotation, binary, endpoint, span as keys};
-use crate::zipkin::{FirstFormat, known, lower, tags};
+use crate::zipkin::{V1Fields, lower, non_empty, tags};
 use blkkin_model::{EndpointRef, SpanRef};
 
-/// Begins a list, whose count is not known yet.
+/// Starts a list; its count is a placeholder.
 pub(crate) fn open_list(out: &mut Vec<u8>) {
     out.extend_from_slice(&[STRUCT, 0, 0, 0, 0]);
 }
 
-/// Says how many spans there are in the list that begins at `start`.
+/// Sets the count of the list that begins at `start`.
 pub(crate) fn close_list(out: &mut [u8], start: usize, count: usize) {
     if let Some(place) = out.get_mut(start + 1..start + 5) {
         place.copy_from_slice(&(count as u32).to_be_bytes());
     }
 }
 
-/// Adds a span.
+/// Appends a span.
 pub(crate) fn span(out: &mut Vec<u8>, span: &SpanRef<'_>) {
-    let first = FirstFormat::of(span);
+    let first = V1Fields::of(span);
     number(out, keys::TRACE_ID, span.trace_id.low());
     text(out, keys::NAME, &lower(span.name));
     number(out, keys::ID, span.id.number());
     if let Some(parent_id) = span.parent_id {
         number(out, keys::PARENT_ID, parent_id.number());
     }
-    let host = known(&span.local);
+    let host = non_empty(&span.local);
     list(out, keys::ANNOTATIONS, |out| {
         let mut count = 0;
         first.annotations(span, |us, value| {
@@ -54,12 +54,12 @@ pub(crate) fn span(out: &mut Vec<u8>, span: &SpanRef<'_>) {
     stop(out);
 }
 
-/// Types of values.
+/// Types of values in binary annotations.
 const OF_BOOL: u32 = 0;
 const OF_STRING: u32 = 6;
 
-fn binary_annotations(out: &mut Vec<u8>, span: &SpanRef<'_>, first: &FirstFormat) -> u32 {
-    let (host, mut count) = (known(&span.local), 0);
+fn binary_annotations(out: &mut Vec<u8>, span: &SpanRef<'_>, first: &V1Fields) -> u32 {
+    let (host, mut count) = (non_empty(&span.local), 0);
     let mut one = |key: &str, value: &[u8], kind: u32, host: Option<EndpointRef<'_>>| {
         count += 1;
         text(out, binary::KEY, key);
@@ -73,7 +73,7 @@ fn binary_annotations(out: &mut Vec<u8>, span: &SpanRef<'_>, first: &FirstFormat
     if first.needs_marker {
         one("lc", b"", OF_STRING, host);
     }
-    if let Some(remote) = known(&span.remote) {
+    if let Some(remote) = non_empty(&span.remote) {
         one(first.address, &[1], OF_BOOL, Some(remote));
     }
     count
@@ -93,7 +93,7 @@ fn structure(out: &mut Vec<u8>, key: Field, host: Option<EndpointRef<'_>>) {
     stop(out);
 }
 
-/// Adds a list of structures: `write` adds them, and says how many there are.
+/// Writes a list of structures. `write` appends them and returns their count.
 fn list(out: &mut Vec<u8>, key: Field, write: impl FnOnce(&mut Vec<u8>) -> u32) {
     field(out, key);
     out.push(STRUCT);
@@ -129,5 +129,5 @@ fn sized(out: &mut Vec<u8>, key: Field, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-// The types that are written as they are, without a helper.
+// These types are written inline, without a helper.
 const _: () = assert!(keys::DEBUG.kind == BOOL && binary::TYPE.kind == I32);

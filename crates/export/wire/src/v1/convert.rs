@@ -1,19 +1,19 @@
-//! What a span of Zipkin's first format is in the second one, by Zipkin's rules. Each annotation is
-//! sorted to the part of its host; those that mark begins and ends become times, addresses
-//! become endpoints. Start at [`V1::convert`].
+//! Conversion of a span from Zipkin's v1 format to v2, by Zipkin's rules. Each annotation is
+//! assigned to the span of its host; core annotations (`cs`, `sr`, …) become times, address
+//! annotations become remote endpoints. Start at [`V1Span::convert`].
 //!
-//! Where Zipkin drops what its second format has no type for (numbers, flags and bytes as values),
-//! it is kept; and where client and server are of one service, what is said of the server goes to
-//! the server.
+//! There are two differences from Zipkin. Values without a type in the v2 format (numbers, flags,
+//! bytes) are kept; and if client and server are the same service, the client's address goes to
+//! the server's span.
 
-use super::V1;
-use crate::Limits;
-use crate::fault::{Reason, Result, Within};
+use super::V1Span;
+use crate::error::{FieldContext, Reason, Result};
+use crate::limits::Limits;
 use blkkin_model::{EndpointRef, Kind, ValueRef};
 
-/// What one host has of a span.
+/// The span of one host.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Part<'b> {
+pub(crate) struct HostSpan<'b> {
     pub(super) kind: Kind,
     pub(super) shared: bool,
     pub(super) start_ns: Option<u64>,
@@ -22,30 +22,30 @@ pub(crate) struct Part<'b> {
     pub(super) remote: EndpointRef<'b>,
 }
 
-/// A begin or end, and whose it is.
+/// A core annotation, and the host that recorded it.
 #[derive(Clone, Copy, Debug)]
-struct Mark<'b> {
+struct CoreAnnotation<'b> {
     time_ns: u64,
     host: EndpointRef<'b>,
-    part: usize,
-    /// Which annotation it is.
-    moment: usize,
+    host_span: usize,
+    /// Index of the annotation.
+    annotation: usize,
 }
 
-/// The begins and ends of a call and of a message: where it is sent, and received.
+/// Core annotations of a call and of a message.
 #[derive(Clone, Copy, Debug, Default)]
-struct Marks<'b> {
-    client_send: Option<Mark<'b>>,
-    client_receive: Option<Mark<'b>>,
-    server_receive: Option<Mark<'b>>,
-    server_send: Option<Mark<'b>>,
-    message_send: Option<Mark<'b>>,
-    message_receive: Option<Mark<'b>>,
-    wire_send: Option<Mark<'b>>,
-    wire_receive: Option<Mark<'b>>,
+struct CoreAnnotations<'b> {
+    client_send: Option<CoreAnnotation<'b>>,
+    client_receive: Option<CoreAnnotation<'b>>,
+    server_receive: Option<CoreAnnotation<'b>>,
+    server_send: Option<CoreAnnotation<'b>>,
+    message_send: Option<CoreAnnotation<'b>>,
+    message_receive: Option<CoreAnnotation<'b>>,
+    wire_send: Option<CoreAnnotation<'b>>,
+    wire_receive: Option<CoreAnnotation<'b>>,
 }
 
-/// The addresses of client, server and broker.
+/// Remote addresses recorded by address annotations.
 #[derive(Clone, Copy, Debug, Default)]
 struct Addresses<'b> {
     client: Option<EndpointRef<'b>>,
@@ -53,221 +53,238 @@ struct Addresses<'b> {
     message: Option<EndpointRef<'b>>,
 }
 
-/// The part of what is of none: it has become a time or an endpoint.
-const NOWHERE: usize = usize::MAX;
+/// Value of `host_span` for an annotation that has become a time or an endpoint.
+const CONSUMED: usize = usize::MAX;
 
-impl<'b> V1<'b> {
-    /// Finds the parts, and of which each annotation is. `offset` is where the span starts.
+impl<'b> V1Span<'b> {
+    /// Creates the spans of hosts and assigns each annotation to one. `offset` is the start of the
+    /// span.
     pub(super) fn convert(&mut self, limits: &Limits, offset: usize) -> Result<()> {
         self.hosts_max = limits.hosts;
         let lists = &mut self.lists;
-        if !lists.moments.is_sorted_by_key(|it| it.note) {
-            lists.moments.sort_by_key(|it| it.note);
+        if !lists.annotations.is_sorted_by_key(|it| it.annotation) {
+            lists.annotations.sort_by_key(|it| it.annotation);
         }
-        if !lists.facts.is_sorted_by_key(|it| it.tag.key) {
-            lists.facts.sort_by_key(|it| it.tag.key);
+        if !lists.binary_annotations.is_sorted_by_key(|it| it.tag.key) {
+            lists.binary_annotations.sort_by_key(|it| it.tag.key);
         }
-        lists.parts.clear();
-        lists.parts.push(Part::default());
-        let mut marks = self.sort_moments();
-        self.call(&mut marks);
-        self.message(&mut marks);
-        let addresses = self.sort_facts();
-        self.address(&marks, addresses);
-        if self.lists.parts.len() > self.hosts_max {
+        lists.host_spans.clear();
+        lists.host_spans.push(HostSpan::default());
+        let mut core = self.assign_annotations();
+        self.convert_call(&mut core);
+        self.convert_message(&mut core);
+        let addresses = self.assign_binary_annotations();
+        self.set_remotes(&core, addresses);
+        if self.lists.host_spans.len() > self.hosts_max {
             let reason = Reason::TooMany { what: "hosts", count_max: limits.hosts as u64 };
-            return Err(reason.at(offset)).within("annotations");
+            return Err(reason.at(offset)).in_field("annotations");
         }
         Ok(())
     }
 
-    /// The part of a host: that of its service, or the first one that is of nobody yet.
-    fn part_of(&mut self, host: EndpointRef<'b>) -> usize {
+    /// Returns the span of a host: the one with its service name, or the first without a host.
+    fn host_span_of(&mut self, host: EndpointRef<'b>) -> usize {
         if host.is_none() {
             return 0;
         }
-        let parts = &mut self.lists.parts;
-        // Too many to be looked through again and again; it is refused in the end.
-        if parts.len() > self.hosts_max {
+        let host_spans = &mut self.lists.host_spans;
+        // The span will be refused; do not search an unbounded list.
+        if host_spans.len() > self.hosts_max {
             return 0;
         }
-        let found = parts
-            .iter()
-            .position(|part| part.local.is_none() || part.local.service == host.service);
-        let index = found.unwrap_or_else(|| {
-            parts.push(Part::default());
-            parts.len() - 1
+        let found = host_spans.iter().position(|host_span| {
+            host_span.local.is_none() || host_span.local.service == host.service
         });
-        let local = &mut parts[index].local;
+        let index = found.unwrap_or_else(|| {
+            host_spans.push(HostSpan::default());
+            host_spans.len() - 1
+        });
+        let local = &mut host_spans[index].local;
         if local.is_none() {
             *local = host;
         }
         index
     }
 
-    fn sort_moments(&mut self) -> Marks<'b> {
-        let mut marks = Marks::default();
-        for index in 0..self.lists.moments.len() {
-            let moment = self.lists.moments[index];
-            let part = self.part_of(moment.host);
-            self.lists.moments[index].part = part;
-            let Some((mark, kind)) = marks.of(moment.note.value, moment.host) else { continue };
-            let time_ns = moment.note.time_ns;
-            *mark = Some(Mark { time_ns, host: moment.host, part, moment: index });
-            self.lists.moments[index].part = NOWHERE;
+    fn assign_annotations(&mut self) -> CoreAnnotations<'b> {
+        let mut core = CoreAnnotations::default();
+        for index in 0..self.lists.annotations.len() {
+            let annotation = self.lists.annotations[index];
+            let host_span = self.host_span_of(annotation.host);
+            self.lists.annotations[index].host_span = host_span;
+            let Some((mark, kind)) = core.slot(annotation.annotation.value, annotation.host) else {
+                continue;
+            };
+            let time_ns = annotation.annotation.time_ns;
+            *mark = Some(CoreAnnotation {
+                time_ns,
+                host: annotation.host,
+                host_span,
+                annotation: index,
+            });
+            self.lists.annotations[index].host_span = CONSUMED;
             if kind != Kind::Unspecified {
-                self.lists.parts[part].kind = kind;
+                self.lists.host_spans[host_span].kind = kind;
             }
         }
-        marks
+        core
     }
 
-    /// A call: times of its client and server.
-    fn call(&mut self, marks: &mut Marks<'b>) {
+    /// Sets the times of the client and server of a call.
+    fn convert_call(&mut self, core: &mut CoreAnnotations<'b>) {
         let end_ns = self.start_ns.zip(self.duration_ns).and_then(|(a, b)| a.checked_add(b));
-        let begin = |end: Option<Mark<'b>>| {
+        let begin = |end: Option<CoreAnnotation<'b>>| {
             let end = end.filter(|end| Some(end.time_ns) == end_ns)?;
-            Some(Mark { time_ns: self.start_ns?, ..end })
+            Some(CoreAnnotation { time_ns: self.start_ns?, ..end })
         };
-        marks.client_send = marks.client_send.or_else(|| begin(marks.client_receive));
-        marks.server_receive = marks.server_receive.or_else(|| begin(marks.server_send));
-        match (marks.client_send, marks.server_receive) {
-            (Some(client), Some(server)) => self.both(client, server, marks),
-            (Some(client), None) if marks.client_receive.is_some() => {
-                self.time(client, marks.client_receive);
+        core.client_send = core.client_send.or_else(|| begin(core.client_receive));
+        core.server_receive = core.server_receive.or_else(|| begin(core.server_send));
+        match (core.client_send, core.server_receive) {
+            (Some(client), Some(server)) => self.set_call_times(client, server, core),
+            (Some(client), None) if core.client_receive.is_some() => {
+                self.set_times(client, core.client_receive);
             }
-            (None, Some(server)) if marks.server_send.is_some() => {
-                self.time(server, marks.server_send);
+            (None, Some(server)) if core.server_send.is_some() => {
+                self.set_times(server, core.server_send);
             }
-            _ => self.incomplete(marks),
+            _ => self.set_partial_times(core),
         }
         let is_shared =
-            self.start_ns.is_none() || (marks.server_send.is_some() && self.duration_ns.is_none());
-        if let (None, Some(server), true) = (marks.client_send, marks.server_receive, is_shared) {
-            self.lists.parts[server.part].shared = true;
+            self.start_ns.is_none() || (core.server_send.is_some() && self.duration_ns.is_none());
+        if let (None, Some(server), true) = (core.client_send, core.server_receive, is_shared) {
+            self.lists.host_spans[server.host_span].shared = true;
         }
     }
 
-    /// Client and server are in one span. The span's own times are the client's.
-    fn both(&mut self, client: Mark<'b>, mut server: Mark<'b>, marks: &mut Marks<'b>) {
-        self.time(client, marks.client_receive);
+    /// Handles a call with client and server in one span. The span's own times are the client's.
+    fn set_call_times(
+        &mut self,
+        client: CoreAnnotation<'b>,
+        mut server: CoreAnnotation<'b>,
+        core: &mut CoreAnnotations<'b>,
+    ) {
+        self.set_times(client, core.client_receive);
         if client.host.service == server.host.service {
-            self.lists.parts[client.part].kind = Kind::Client;
-            server.part = self.fork(server.host, Kind::Server);
-            marks.server_receive = Some(server);
+            self.lists.host_spans[client.host_span].kind = Kind::Client;
+            server.host_span = self.split_off(server.host, Kind::Server);
+            core.server_receive = Some(server);
         }
-        let part = &mut self.lists.parts[server.part];
-        part.shared = true;
-        part.start_ns = Some(server.time_ns);
-        part.duration_ns = marks.server_send.and_then(|end| between(server, end));
-        if marks.client_receive.is_none() && self.duration_ns.is_none() {
-            self.lists.parts[client.part].duration_ns = None;
+        let host_span = &mut self.lists.host_spans[server.host_span];
+        host_span.shared = true;
+        host_span.start_ns = Some(server.time_ns);
+        host_span.duration_ns = core.server_send.and_then(|end| between(server, end));
+        if core.client_receive.is_none() && self.duration_ns.is_none() {
+            self.lists.host_spans[client.host_span].duration_ns = None;
         }
     }
 
-    /// A part of its own for the other end within one service.
-    fn fork(&mut self, local: EndpointRef<'b>, kind: Kind) -> usize {
-        self.lists.parts.push(Part { kind, local, ..Part::default() });
-        self.lists.parts.len() - 1
+    /// Adds a span for the other side of a call within one service.
+    fn split_off(&mut self, local: EndpointRef<'b>, kind: Kind) -> usize {
+        self.lists.host_spans.push(HostSpan { kind, local, ..HostSpan::default() });
+        self.lists.host_spans.len() - 1
     }
 
-    /// Times by the span's own, or else by marks.
-    fn time(&mut self, begin: Mark<'b>, end: Option<Mark<'b>>) {
+    /// Sets the times of a host from the span's own, or else from core annotations.
+    fn set_times(&mut self, begin: CoreAnnotation<'b>, end: Option<CoreAnnotation<'b>>) {
         let own = self.start_ns.zip(self.duration_ns);
-        let part = &mut self.lists.parts[begin.part];
-        part.start_ns = Some(own.map_or(begin.time_ns, |(start_ns, _)| start_ns));
-        part.duration_ns = match own {
+        let host_span = &mut self.lists.host_spans[begin.host_span];
+        host_span.start_ns = Some(own.map_or(begin.time_ns, |(start_ns, _)| start_ns));
+        host_span.duration_ns = match own {
             Some((_, duration_ns)) => Some(duration_ns),
             None => end.and_then(|end| between(begin, end)),
         };
     }
 
-    /// Of a call only some marks are known. An end without its begin stays an annotation.
-    fn incomplete(&mut self, marks: &Marks<'b>) {
-        let begin_ns = |mark: Option<Mark<'b>>| mark.map(|mark| mark.time_ns);
-        for part in &mut self.lists.parts {
-            part.start_ns = match part.kind {
-                Kind::Client => begin_ns(marks.client_send).or(part.start_ns),
-                Kind::Server => begin_ns(marks.server_receive).or(part.start_ns),
-                _ => part.start_ns,
+    /// Handles an incomplete call. An end without a start remains an annotation.
+    fn set_partial_times(&mut self, core: &CoreAnnotations<'b>) {
+        let begin_ns = |mark: Option<CoreAnnotation<'b>>| mark.map(|mark| mark.time_ns);
+        for host_span in &mut self.lists.host_spans {
+            host_span.start_ns = match host_span.kind {
+                Kind::Client => begin_ns(core.client_send).or(host_span.start_ns),
+                Kind::Server => begin_ns(core.server_receive).or(host_span.start_ns),
+                _ => host_span.start_ns,
             };
         }
-        for end in [marks.client_receive, marks.server_send].into_iter().flatten() {
-            self.lists.moments[end.moment].part = end.part;
+        for end in [core.client_receive, core.server_send].into_iter().flatten() {
+            self.lists.annotations[end.annotation].host_span = end.host_span;
         }
         if self.start_ns.is_some() {
-            let first = &mut self.lists.parts[0];
+            let first = &mut self.lists.host_spans[0];
             (first.start_ns, first.duration_ns) = (self.start_ns, self.duration_ns);
         }
     }
 
-    /// A message: times of who sends it and who receives it.
-    fn message(&mut self, marks: &mut Marks<'b>) {
-        match (marks.message_send, marks.message_receive) {
-            (Some(producer), Some(consumer)) => self.both_of_message(producer, consumer, marks),
-            (Some(producer), None) => self.time(producer, marks.wire_send),
-            (None, Some(consumer)) => match marks.wire_receive {
-                Some(wire) => self.time(Mark { part: consumer.part, ..wire }, Some(consumer)),
-                None => self.time(consumer, None),
+    /// Sets the times of the producer and consumer of a message.
+    fn convert_message(&mut self, core: &mut CoreAnnotations<'b>) {
+        match (core.message_send, core.message_receive) {
+            (Some(producer), Some(consumer)) => self.set_message_times(producer, consumer, core),
+            (Some(producer), None) => self.set_times(producer, core.wire_send),
+            (None, Some(consumer)) => match core.wire_receive {
+                Some(wire) => self.set_times(
+                    CoreAnnotation { host_span: consumer.host_span, ..wire },
+                    Some(consumer),
+                ),
+                None => self.set_times(consumer, None),
             },
             (None, None) => {
-                for mark in [marks.wire_send, marks.wire_receive].into_iter().flatten() {
-                    self.lists.moments[mark.moment].part = mark.part;
+                for mark in [core.wire_send, core.wire_receive].into_iter().flatten() {
+                    self.lists.annotations[mark.annotation].host_span = mark.host_span;
                 }
             }
         }
     }
 
-    fn both_of_message(
+    fn set_message_times(
         &mut self,
-        producer: Mark<'b>,
-        mut consumer: Mark<'b>,
-        marks: &mut Marks<'b>,
+        producer: CoreAnnotation<'b>,
+        mut consumer: CoreAnnotation<'b>,
+        core: &mut CoreAnnotations<'b>,
     ) {
         if producer.host.service == consumer.host.service {
-            self.lists.parts[producer.part].kind = Kind::Producer;
-            consumer.part = self.fork(consumer.host, Kind::Consumer);
-            marks.message_receive = Some(consumer);
+            self.lists.host_spans[producer.host_span].kind = Kind::Producer;
+            consumer.host_span = self.split_off(consumer.host, Kind::Consumer);
+            core.message_receive = Some(consumer);
         }
-        let part = &mut self.lists.parts[consumer.part];
-        part.shared = true;
-        part.start_ns = Some(marks.wire_receive.unwrap_or(consumer).time_ns);
-        part.duration_ns = marks.wire_receive.and_then(|begin| between(begin, consumer));
-        let part = &mut self.lists.parts[producer.part];
-        part.start_ns = Some(producer.time_ns);
-        part.duration_ns = marks.wire_send.and_then(|end| between(producer, end));
+        let host_span = &mut self.lists.host_spans[consumer.host_span];
+        host_span.shared = true;
+        host_span.start_ns = Some(core.wire_receive.unwrap_or(consumer).time_ns);
+        host_span.duration_ns = core.wire_receive.and_then(|begin| between(begin, consumer));
+        let host_span = &mut self.lists.host_spans[producer.host_span];
+        host_span.start_ns = Some(producer.time_ns);
+        host_span.duration_ns = core.wire_send.and_then(|end| between(producer, end));
     }
 
-    fn sort_facts(&mut self) -> Addresses<'b> {
+    fn assign_binary_annotations(&mut self) -> Addresses<'b> {
         let mut addresses = Addresses::default();
-        for index in 0..self.lists.facts.len() {
-            let fact = self.lists.facts[index];
-            // Old senders say "1" for true.
-            let is_address = !fact.host.is_none() && fact.tag.value != ValueRef::Bool(false);
-            let address = match fact.tag.key {
+        for index in 0..self.lists.binary_annotations.len() {
+            let binary = self.lists.binary_annotations[index];
+            // Old senders write "1" for true.
+            let is_address = !binary.host.is_none() && binary.tag.value != ValueRef::Bool(false);
+            let address = match binary.tag.key {
                 "ca" => &mut addresses.client,
                 "sa" => &mut addresses.server,
                 "ma" => &mut addresses.message,
                 _ => &mut None,
             };
-            if is_address && matches!(fact.tag.key, "ca" | "sa" | "ma") {
-                *address = Some(fact.host);
-                self.lists.facts[index].part = NOWHERE;
+            if is_address && matches!(binary.tag.key, "ca" | "sa" | "ma") {
+                *address = Some(binary.host);
+                self.lists.binary_annotations[index].host_span = CONSUMED;
                 continue;
             }
-            let part = self.part_of(fact.host);
-            // Without a value it says only which host it is.
-            let is_marker = fact.tag.key == "lc" && fact.tag.value == ValueRef::Str("");
-            self.lists.facts[index].part = if is_marker { NOWHERE } else { part };
+            let host_span = self.host_span_of(binary.host);
+            // An empty value only names the host.
+            let is_marker = binary.tag.key == "lc" && binary.tag.value == ValueRef::Str("");
+            self.lists.binary_annotations[index].host_span =
+                if is_marker { CONSUMED } else { host_span };
         }
         addresses
     }
 
-    /// Addresses become the other end's.
-    fn address(&mut self, marks: &Marks<'b>, addresses: Addresses<'b>) {
-        let server = marks.server_receive.or(marks.server_send);
-        let client = marks.client_send.or(marks.client_receive);
-        if server.is_none() && client.is_none() && self.address_of_no_call(addresses) {
+    /// Sets the remote endpoints from address annotations.
+    fn set_remotes(&mut self, core: &CoreAnnotations<'b>, addresses: Addresses<'b>) {
+        let server = core.server_receive.or(core.server_send);
+        let client = core.client_send.or(core.client_receive);
+        if server.is_none() && client.is_none() && self.set_remotes_without_call(addresses) {
             return;
         }
         if let (Some(mut address), Some(server)) = (addresses.client, server)
@@ -277,28 +294,29 @@ impl<'b> V1<'b> {
             if address.service == server.host.service {
                 address.service = "";
             }
-            self.lists.parts[server.part].remote = address;
+            self.lists.host_spans[server.host_span].remote = address;
         }
         if let (Some(address), Some(client)) = (addresses.server, client) {
-            self.lists.parts[client.part].remote = address;
+            self.lists.host_spans[client.host_span].remote = address;
         }
         if let Some(address) = addresses.message {
-            for mark in [marks.message_send, marks.message_receive].into_iter().flatten() {
-                self.lists.parts[mark.part].remote = address;
+            for mark in [core.message_send, core.message_receive].into_iter().flatten() {
+                self.lists.host_spans[mark.host_span].remote = address;
             }
         }
     }
 
-    /// Whether there was an address.
-    fn address_of_no_call(&mut self, addresses: Addresses<'b>) -> bool {
+    /// Sets remote endpoints of a span without core annotations. Returns true if there was an
+    /// address.
+    fn set_remotes_without_call(&mut self, addresses: Addresses<'b>) -> bool {
         match (addresses.client, addresses.server) {
             (Some(client), Some(server)) => {
-                let part = self.part_of(client);
-                self.lists.parts[part].remote = server;
+                let host_span = self.host_span_of(client);
+                self.lists.host_spans[host_span].remote = server;
             }
-            (None, Some(server)) => self.lists.parts[0].remote = server,
+            (None, Some(server)) => self.lists.host_spans[0].remote = server,
             (Some(client), None) => {
-                let first = &mut self.lists.parts[0];
+                let first = &mut self.lists.host_spans[0];
                 (first.kind, first.remote) = (Kind::Server, client);
             }
             (None, None) => return false,
@@ -307,9 +325,14 @@ impl<'b> V1<'b> {
     }
 }
 
-impl<'b> Marks<'b> {
-    /// The mark that an annotation is, and what its host is by it. Without a host it marks nothing.
-    fn of(&mut self, value: &str, host: EndpointRef<'b>) -> Option<(&mut Option<Mark<'b>>, Kind)> {
+impl<'b> CoreAnnotations<'b> {
+    /// Returns the slot of a core annotation and the kind of its host. Annotations without a host
+    /// are ignored.
+    fn slot(
+        &mut self,
+        value: &str,
+        host: EndpointRef<'b>,
+    ) -> Option<(&mut Option<CoreAnnotation<'b>>, Kind)> {
         if value.len() != 2 || host.is_none() {
             return None;
         }
@@ -327,7 +350,7 @@ impl<'b> Marks<'b> {
     }
 }
 
-/// As Zipkin has it, none is none.
-fn between(begin: Mark<'_>, end: Mark<'_>) -> Option<u64> {
+/// Duration between two annotations; 0 means unknown, as in Zipkin.
+fn between(begin: CoreAnnotation<'_>, end: CoreAnnotation<'_>) -> Option<u64> {
     end.time_ns.checked_sub(begin.time_ns).filter(|duration_ns| *duration_ns > 0)
 }

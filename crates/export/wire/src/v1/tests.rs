@@ -1,26 +1,25 @@
-//! What spans of the first format become, as tables: one line for what was said, one for each span
-//! that it is.
+//! Conversion of v1 spans, as tables: a v1 span on one line, and one line for each resulting span.
 
 use super::*;
 use blkkin_model::{Kind, SpanRef};
 
-/// Words: `10+5` are the span's own begin and length, `3:cs@web` an annotation at a host,
-/// `key=value@web` a binary annotation. The value `!` is true, `?` false.
-fn check(said: &str, expected: &[&str]) {
-    let mut span = V1::new(V1Lists::default());
+/// Checks one conversion. In `input`, `10+5` are the span's own start and duration, `3:cs@web` an
+/// annotation of a host, and `key=value@web` a binary annotation. The value `!` is true, `?` false.
+fn check(input: &str, expected: &[&str]) {
+    let mut span = V1Span::new(V1Lists::default());
     span.trace_id = TraceId::from_number(1);
     span.id = SpanId::from_number(2);
-    for word in said.split_whitespace() {
-        say(&mut span, word);
+    for word in input.split_whitespace() {
+        add(&mut span, word);
     }
     span.convert(&Limits::default(), 0).expect("few hosts");
-    let found: Vec<String> = (0..span.lists.parts.len())
-        .map(|part| show(&span.part(part, Lists::default()).finish(0).expect("ids")))
+    let found: Vec<String> = (0..span.lists.host_spans.len())
+        .map(|host_span| show(&span.host_span(host_span, Lists::default()).finish(0).expect("ids")))
         .collect();
-    assert_eq!(found, expected, "{said}");
+    assert_eq!(found, expected, "{input}");
 }
 
-fn say<'b>(span: &mut V1<'b>, word: &'b str) {
+fn add<'b>(span: &mut V1Span<'b>, word: &'b str) {
     let limits = Limits::default();
     let (what, host) = word.split_once('@').unwrap_or((word, ""));
     let (service, port) = host.split_once('/').unwrap_or((host, "0"));
@@ -80,17 +79,17 @@ fn calls_are_taken_apart() {
     check("2:sr@app 3:ss@app", &["Server app 2+1 shared"]);
     check("2+1 2:sr@app 3:ss@app", &["Server app 2+1"]);
     check("2+ 2:sr@app 3:ss@app", &["Server app 2+1 shared"]);
-    // One way.
+    // One-way call.
     check("1:cs@web 2:sr@app", &["Client web 1+", "Server app 2+ shared"]);
-    // Begins that are only told by the span's own times.
+    // Starts that only the span's own times contain.
     check("1+3 4:cr@web 2:sr@app", &["Server app 2+ shared", "Client web 1+3"]);
     check("2+1 3:ss@app", &["Server app 2+1"]);
-    // Within one service.
+    // Call within one service.
     check(
         "1:cs@app/1 2:sr@app/2 3:ss@app/2 4:cr@app/1",
         &["Client app/1 1+3", "Server app/2 2+1 shared"],
     );
-    // An end before its begin has no length.
+    // An end before its start gives no duration.
     check("4:cs@web 1:cr@web", &["Client web 4+"]);
 }
 
@@ -102,7 +101,7 @@ fn parts_of_calls_are_kept() {
     check("2:sr@app", &["Server app 2+ shared"]);
     check("9+1 2:sr@app", &["Server app 9+1"]);
     check("9+1 4:cr@web", &["Client web 9+1 4:cr"]);
-    // Without a host it marks nothing.
+    // A core annotation without a host is kept as an annotation.
     check("1:cs 4:cr@web", &["Client web + 1:cs 4:cr"]);
     check("1:cs 4:cr", &["-  + 1:cs 4:cr"]);
     check("1+2 3:csf@web 4:CS@web", &["- web 1+2 3:csf 4:CS"]);
@@ -131,7 +130,7 @@ fn addresses_become_endpoints() {
     check("2:sr@app 3:ss@app ca=!@web", &["Server app >web 2+1 shared"]);
     check("2:sr@app 3:ss@app ca=!@app/9", &["Server app >/9 2+1 shared"]);
     check("2:sr@app 3:ss@app ca=!@app", &["Server app 2+1 shared"]);
-    // Within one service it is said of the server.
+    // Within one service, the address belongs to the server.
     check("1:cs@app/1 2:sr@app/2 ca=!@web", &["Client app/1 1+", "Server app/2 >web 2+ shared"]);
     check("sa=1@db", &["-  >db +"]);
     check("ca=!@web k=v@app", &["Server app >web + k=v"]);
@@ -152,8 +151,8 @@ fn tags_go_to_their_hosts() {
 fn hosts_are_limited() {
     let names: Vec<String> = (0..33).map(|n| format!("1:x@host{n}")).collect();
     let check = |count: usize, expected: &str| {
-        let mut span = V1::new(V1Lists::default());
-        names[..count].iter().for_each(|word| say(&mut span, word));
+        let mut span = V1Span::new(V1Lists::default());
+        names[..count].iter().for_each(|word| add(&mut span, word));
         let found = span.convert(&Limits::default(), 7).err().map(|fault| fault.to_string());
         assert_eq!(found.as_deref().unwrap_or("nothing"), expected);
     };

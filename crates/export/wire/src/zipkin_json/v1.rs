@@ -1,11 +1,12 @@
-//! Zipkin's first format as JSON.
+//! Decoder of Zipkin v1 as JSON.
 
 use super::{endpoint, open_batch};
-use crate::decoder::{Batch, Scratch, Stop};
-use crate::fault::{Reason, Result, Within};
-use crate::json::{Reader, Refused, keys, spans};
-use crate::texts::Texts;
-use crate::v1::{SameHost, V1, V1Lists};
+use crate::arena::Arena;
+use crate::batch::{Batch, Stop};
+use crate::error::{FieldContext, Reason, Result};
+use crate::json::{ItemError, Reader, keys, spans};
+use crate::span_draft::Lists;
+use crate::v1::{HostCache, V1Lists, V1Span};
 use blkkin_model::{AnnotationRef, EndpointRef, TraceId, ValueRef};
 
 keys! {
@@ -27,9 +28,18 @@ keys! {
     binary { KEY = "key", VALUE = "value", ENDPOINT = "endpoint", }
 }
 
-/// In what order a sender writes keys.
+/// Memory that is reused from span to span.
 #[derive(Debug, Default)]
-pub(crate) struct Orders {
+pub(crate) struct Scratch {
+    lists: Lists<'static>,
+    arena: Arena,
+    v1: V1Lists<'static>,
+    orders: KeyOrders,
+}
+
+/// The order in which a sender writes keys.
+#[derive(Debug, Default)]
+struct KeyOrders {
     span: span::Keys,
     annotation: annotation::Keys,
     binary: binary::Keys,
@@ -41,62 +51,65 @@ pub(crate) fn decode(
     scratch: &mut Scratch,
     batch: &mut Batch<'_>,
 ) -> Result<(), Stop> {
-    let texts = Texts::default();
-    let mut reader = Reader::new(bytes, &texts, batch.limits);
+    let arena = Arena::default();
+    let mut reader = Reader::new(bytes, &arena, batch.limits);
     if !open_batch(&mut reader)? {
         return Ok(());
     }
     spans(&mut reader, batch, |reader, batch| {
         let start = reader.at();
-        let mut span = V1::new(V1Lists::lend(&mut scratch.v1));
-        let mut inner = reader.with(&scratch.texts);
-        let read = inner.v1_span(&mut span, &mut scratch.orders.v1);
+        let mut span = V1Span::new(V1Lists::lend(&mut scratch.v1));
+        let mut inner = reader.with(&scratch.arena);
+        let read = inner.v1_span(&mut span, &mut scratch.orders);
         let end = inner.at();
         let given = match read {
-            Ok(()) => span.give(&mut scratch.lists, batch, start).map_err(Refused::from),
+            Ok(()) => span.emit(&mut scratch.lists, batch, start).map_err(ItemError::from),
             Err(fault) => Err(fault.into()),
         };
         let lists = span.give_back();
         scratch.v1 = lists;
-        scratch.texts.clear();
+        scratch.arena.clear();
         given.map(|()| end)
     })
 }
 
-/// In what order endpoints have their keys, and the last one of the span.
-type Hosts<'o, 't> = (&'o mut endpoint::Keys, SameHost<'t>);
+/// State of reading the endpoints of a span.
+struct EndpointState<'o, 't> {
+    order: &'o mut endpoint::Keys,
+    last: HostCache<'t>,
+}
 
 impl<'t> Reader<'t> {
-    fn v1_span(&mut self, span: &mut V1<'t>, orders: &mut Orders) -> Result<()> {
-        let Orders { span: order, annotation, binary, endpoint } = orders;
-        let hosts = &mut (endpoint, SameHost::default());
+    fn v1_span(&mut self, span: &mut V1Span<'t>, orders: &mut KeyOrders) -> Result<()> {
+        let KeyOrders { span: order, annotation, binary, endpoint } = orders;
+        let endpoints = &mut EndpointState { order: endpoint, last: HostCache::default() };
         self.object(&span::NAMES, order, |reader, key| {
             match key {
-                span::TRACE_ID => span.trace_id = Some(reader.v1_trace_id().within("traceId")?),
-                span::ID => span.id = Some(reader.span_id().within("id")?),
-                span::NAME => span.name = reader.optional_text().within("name")?,
-                span::PARENT_ID => span.parent_id = reader.parent_id().within("parentId")?,
-                span::TIMESTAMP => span.start_ns = reader.optional_time().within("timestamp")?,
-                span::DURATION => span.duration_ns = reader.optional_time().within("duration")?,
+                span::TRACE_ID => span.trace_id = Some(reader.v1_trace_id().in_field("traceId")?),
+                span::ID => span.id = Some(reader.span_id().in_field("id")?),
+                span::NAME => span.name = reader.optional_text().in_field("name")?,
+                span::PARENT_ID => span.parent_id = reader.parent_id().in_field("parentId")?,
+                span::TIMESTAMP => span.start_ns = reader.optional_time().in_field("timestamp")?,
+                span::DURATION => span.duration_ns = reader.optional_time().in_field("duration")?,
                 span::ANNOTATIONS => {
-                    reader.v1_annotations(span, annotation, hosts).within("annotations")?;
+                    reader.v1_annotations(span, annotation, endpoints).in_field("annotations")?;
                 }
                 span::BINARY_ANNOTATIONS => {
-                    let read = reader.binary_annotations(span, binary, hosts);
-                    read.within("binaryAnnotations")?;
+                    let read = reader.binary_annotations(span, binary, endpoints);
+                    read.in_field("binaryAnnotations")?;
                 }
-                _ => span.debug = reader.flag().within("debug")?,
+                _ => span.debug = reader.flag().in_field("debug")?,
             }
             Ok(())
         })
     }
 
-    /// Of one that is neither short nor whole, only the lower half counts.
+    /// Reads a trace id. Of a wide id with other than 32 digits, only the lower half counts.
     fn v1_trace_id(&mut self) -> Result<TraceId> {
         self.peek()?;
         let start = self.at();
         let id = self.trace_id()?;
-        // Digits and quotes; escapes there are none.
+        // 32 digits and two quotes; ids have no escapes.
         if !id.is_wide() || self.at() - start == 34 {
             return Ok(id);
         }
@@ -105,9 +118,9 @@ impl<'t> Reader<'t> {
 
     fn v1_annotations(
         &mut self,
-        span: &mut V1<'t>,
+        span: &mut V1Span<'t>,
         order: &mut annotation::Keys,
-        hosts: &mut Hosts<'_, 't>,
+        endpoints: &mut EndpointState<'_, 't>,
     ) -> Result<()> {
         if self.null()? {
             return Ok(());
@@ -120,7 +133,7 @@ impl<'t> Reader<'t> {
                 match key {
                     annotation::TIMESTAMP => time_ns = Some(reader.time()?),
                     annotation::VALUE => value = Some(reader.text_or_number()?),
-                    _ => host = reader.host(hosts)?,
+                    _ => host = reader.host(endpoints)?,
                 }
                 Ok(())
             })?;
@@ -133,9 +146,9 @@ impl<'t> Reader<'t> {
 
     fn binary_annotations(
         &mut self,
-        span: &mut V1<'t>,
+        span: &mut V1Span<'t>,
         order: &mut binary::Keys,
-        hosts: &mut Hosts<'_, 't>,
+        endpoints: &mut EndpointState<'_, 't>,
     ) -> Result<()> {
         if self.null()? {
             return Ok(());
@@ -148,7 +161,7 @@ impl<'t> Reader<'t> {
                 match key {
                     binary::KEY => name = Some(reader.text_or_number()?),
                     binary::VALUE => value = Some(reader.binary_value()?),
-                    _ => host = reader.host(hosts)?,
+                    _ => host = reader.host(endpoints)?,
                 }
                 Ok(())
             })?;
@@ -159,18 +172,18 @@ impl<'t> Reader<'t> {
         })
     }
 
-    /// An endpoint, which is mostly the one before.
+    /// Reads an endpoint, which usually equals the one before.
     #[inline]
-    fn host(&mut self, (order, last): &mut Hosts<'_, 't>) -> Result<EndpointRef<'t>> {
+    fn host(&mut self, endpoints: &mut EndpointState<'_, 't>) -> Result<EndpointRef<'t>> {
         self.peek()?;
         let start = self.at();
-        if let Some((host, size)) = last.find(self.rest()) {
+        if let Some((host, size)) = endpoints.last.find(self.rest()) {
             self.go_to(start + size);
             return Ok(host);
         }
         let rest = self.rest();
-        let host = self.endpoint(order)?;
-        last.note(rest.get(..self.at() - start).unwrap_or_default(), host);
+        let host = self.endpoint(endpoints.order)?;
+        endpoints.last.store(rest.get(..self.at() - start).unwrap_or_default(), host);
         Ok(host)
     }
 

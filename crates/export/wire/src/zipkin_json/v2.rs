@@ -1,11 +1,11 @@
-//! Zipkin's second format as JSON.
+//! Decoder of Zipkin v2 as JSON.
 
 use super::{endpoint, open_batch};
-use crate::decoder::{Batch, Scratch, Stop};
-use crate::draft::{Draft, Lists};
-use crate::fault::{Reason, Result, Within};
-use crate::json::{Reader, Refused, keys, spans};
-use crate::texts::Texts;
+use crate::arena::Arena;
+use crate::batch::{Batch, Stop};
+use crate::error::{FieldContext, Reason, Result};
+use crate::json::{ItemError, Reader, keys, spans};
+use crate::span_draft::{Lists, SpanDraft};
 use blkkin_model::{AnnotationRef, Kind, TagRef};
 
 keys! {
@@ -29,9 +29,17 @@ keys! {
     annotation { TIMESTAMP = "timestamp", VALUE = "value", }
 }
 
-/// In what order a sender writes keys.
+/// Memory that is reused from span to span.
 #[derive(Debug, Default)]
-pub(crate) struct Orders {
+pub(crate) struct Scratch {
+    lists: Lists<'static>,
+    arena: Arena,
+    orders: KeyOrders,
+}
+
+/// The order in which a sender writes keys.
+#[derive(Debug, Default)]
+struct KeyOrders {
     span: span::Keys,
     local: endpoint::Keys,
     remote: endpoint::Keys,
@@ -43,51 +51,53 @@ pub(crate) fn decode(
     scratch: &mut Scratch,
     batch: &mut Batch<'_>,
 ) -> Result<(), Stop> {
-    let texts = Texts::default();
-    let mut reader = Reader::new(bytes, &texts, batch.limits);
+    let arena = Arena::default();
+    let mut reader = Reader::new(bytes, &arena, batch.limits);
     if !open_batch(&mut reader)? {
         return Ok(());
     }
     spans(&mut reader, batch, |reader, batch| {
         let start = reader.at();
-        let mut draft = Draft::new(Lists::lend(&mut scratch.lists));
-        let mut inner = reader.with(&scratch.texts);
-        let read = inner.span(&mut draft, &mut scratch.orders.v2);
+        let mut draft = SpanDraft::new(Lists::lend(&mut scratch.lists));
+        let mut inner = reader.with(&scratch.arena);
+        let read = inner.span(&mut draft, &mut scratch.orders);
         let end = inner.at();
         let closed = match read {
-            Ok(()) => batch.close(&mut draft, start).map_err(Refused::from),
+            Ok(()) => batch.close(&mut draft, start).map_err(ItemError::from),
             Err(fault) => Err(fault.into()),
         };
         scratch.lists = draft.lists.give_back();
-        scratch.texts.clear();
+        scratch.arena.clear();
         closed.map(|()| end)
     })
 }
 
 impl<'t> Reader<'t> {
-    fn span(&mut self, draft: &mut Draft<'t>, orders: &mut Orders) -> Result<()> {
-        let Orders { span, local, remote, annotation } = orders;
+    fn span(&mut self, draft: &mut SpanDraft<'t>, orders: &mut KeyOrders) -> Result<()> {
+        let KeyOrders { span, local, remote, annotation } = orders;
         self.object(&span::NAMES, span, |reader, key| {
             match key {
-                span::TRACE_ID => draft.trace_id = Some(reader.trace_id().within("traceId")?),
-                span::PARENT_ID => draft.parent_id = reader.parent_id().within("parentId")?,
-                span::ID => draft.id = Some(reader.span_id().within("id")?),
-                span::KIND => draft.kind = reader.kind().within("kind")?,
-                span::NAME => draft.name = reader.optional_text().within("name")?,
-                span::TIMESTAMP => draft.start_ns = reader.optional_time().within("timestamp")?,
-                span::DURATION => draft.duration_ns = reader.optional_time().within("duration")?,
+                span::TRACE_ID => draft.trace_id = Some(reader.trace_id().in_field("traceId")?),
+                span::PARENT_ID => draft.parent_id = reader.parent_id().in_field("parentId")?,
+                span::ID => draft.id = Some(reader.span_id().in_field("id")?),
+                span::KIND => draft.kind = reader.kind().in_field("kind")?,
+                span::NAME => draft.name = reader.optional_text().in_field("name")?,
+                span::TIMESTAMP => draft.start_ns = reader.optional_time().in_field("timestamp")?,
+                span::DURATION => {
+                    draft.duration_ns = reader.optional_time().in_field("duration")?
+                }
                 span::LOCAL_ENDPOINT => {
-                    draft.local = reader.endpoint(local).within("localEndpoint")?;
+                    draft.local = reader.endpoint(local).in_field("localEndpoint")?;
                 }
                 span::REMOTE_ENDPOINT => {
-                    draft.remote = reader.endpoint(remote).within("remoteEndpoint")?;
+                    draft.remote = reader.endpoint(remote).in_field("remoteEndpoint")?;
                 }
                 span::ANNOTATIONS => {
-                    reader.annotations(&mut draft.lists, annotation).within("annotations")?;
+                    reader.annotations(&mut draft.lists, annotation).in_field("annotations")?;
                 }
-                span::TAGS => reader.tags(&mut draft.lists).within("tags")?,
-                span::DEBUG => draft.debug = reader.flag().within("debug")?,
-                _ => draft.shared = reader.flag().within("shared")?,
+                span::TAGS => reader.tags(&mut draft.lists).in_field("tags")?,
+                span::DEBUG => draft.debug = reader.flag().in_field("debug")?,
+                _ => draft.shared = reader.flag().in_field("shared")?,
             }
             Ok(())
         })

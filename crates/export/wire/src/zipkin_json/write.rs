@@ -1,12 +1,12 @@
-//! Writes Zipkin's formats as JSON as Zipkin itself does: in its order of keys, without blanks and
-//! without what is empty.
+//! Encoder of Zipkin's JSON formats in the form of Zipkin's own encoder: its order of keys, no
+//! blanks, no empty fields.
 
 use crate::render::{escaped, hex, ipv4, string, unsigned};
-use crate::zipkin::{FirstFormat, duration_us, ipv6, kind, known, lower, start_us, tags};
+use crate::zipkin::{V1Fields, duration_us, ipv6, kind, lower, non_empty, start_us, tags};
 use blkkin_model::{EndpointRef, SpanRef};
 use std::ops::Range;
 
-/// Adds a span of the second format.
+/// Appends a span in the v2 format.
 pub(crate) fn v2(out: &mut Vec<u8>, span: &SpanRef<'_>) {
     ids(out, span);
     if let Some(kind) = kind(span.kind) {
@@ -20,7 +20,7 @@ pub(crate) fn v2(out: &mut Vec<u8>, span: &SpanRef<'_>) {
     }
     times(out, start_us(span), duration_us(span));
     for (key, end) in [("localEndpoint", &span.local), ("remoteEndpoint", &span.remote)] {
-        if let Some(end) = known(end) {
+        if let Some(end) = non_empty(end) {
             put(out, ",\"");
             put(out, key);
             put(out, "\":");
@@ -51,14 +51,14 @@ pub(crate) fn v2(out: &mut Vec<u8>, span: &SpanRef<'_>) {
     put(out, "}");
 }
 
-/// Adds a span of the first format.
+/// Appends a span in the v1 format.
 pub(crate) fn v1(out: &mut Vec<u8>, span: &SpanRef<'_>) {
-    let first = FirstFormat::of(span);
+    let first = V1Fields::of(span);
     ids(out, span);
     put(out, ",\"name\":");
     string(out, &lower(span.name));
     times(out, first.start_us, first.duration_us);
-    let mut here = Host { endpoint: known(&span.local), written: None };
+    let mut here = EncodedEndpoint { endpoint: non_empty(&span.local), written: None };
     let mut before = ",\"annotations\":[";
     first.annotations(span, |us, value| {
         put(out, before);
@@ -71,7 +71,7 @@ pub(crate) fn v1(out: &mut Vec<u8>, span: &SpanRef<'_>) {
     });
     close(out, before, "]");
     let mut before = ",\"binaryAnnotations\":[";
-    let mut one = |key: &str, value: Option<&str>, host: &mut Host<'_>| {
+    let mut one = |key: &str, value: Option<&str>, host: &mut EncodedEndpoint<'_>| {
         put(out, before);
         before = ",";
         put(out, "{\"key\":");
@@ -87,22 +87,22 @@ pub(crate) fn v1(out: &mut Vec<u8>, span: &SpanRef<'_>) {
     if first.needs_marker {
         one("lc", Some(""), &mut here);
     }
-    if let Some(remote) = known(&span.remote) {
-        one(first.address, None, &mut Host { endpoint: Some(remote), written: None });
+    if let Some(remote) = non_empty(&span.remote) {
+        one(first.address, None, &mut EncodedEndpoint { endpoint: Some(remote), written: None });
     }
     close(out, before, "]");
     flags(out, span.debug, false);
     put(out, "}");
 }
 
-/// Whom annotations are of: written once, and then copied.
-struct Host<'h> {
+/// The endpoint of all annotations: encoded once, then copied.
+struct EncodedEndpoint<'h> {
     endpoint: Option<EndpointRef<'h>>,
     written: Option<Range<usize>>,
 }
 
-impl Host<'_> {
-    /// Ends an annotation.
+impl EncodedEndpoint<'_> {
+    /// Writes the end of an annotation.
     fn put(&mut self, out: &mut Vec<u8>) {
         if let Some(written) = self.written.clone() {
             return out.extend_from_within(written);
@@ -117,7 +117,7 @@ impl Host<'_> {
     }
 }
 
-/// Ends a list or map, if it was begun.
+/// Closes a list or map if it was opened.
 fn close(out: &mut Vec<u8>, before: &str, end: &str) {
     if before == "," {
         put(out, end);

@@ -1,10 +1,10 @@
-//! What the tests of all formats ask.
+//! Checks shared by the tests of all formats.
 
 use crate::random::Random;
 use blkkin_model::Span;
 use blkkin_wire::{Decoder, End, Format, Limits, Outcome};
 
-/// The spans of a batch, and what came of it.
+/// Decodes a batch.
 pub(crate) fn read(format: Format, batch: &[u8]) -> (Vec<Span>, Outcome) {
     let mut spans = Vec::new();
     let outcome = Decoder::default().decode(format, batch, &mut spans);
@@ -12,7 +12,7 @@ pub(crate) fn read(format: Format, batch: &[u8]) -> (Vec<Span>, Outcome) {
     (spans, outcome)
 }
 
-/// The spans of a batch that has nothing wrong.
+/// Decodes a batch without faults.
 pub(crate) fn good(format: Format, batch: &[u8]) -> Vec<Span> {
     let (spans, outcome) = read(format, batch);
     assert!(outcome.is_good(), "{outcome:?} of {}", String::from_utf8_lossy(batch));
@@ -20,14 +20,14 @@ pub(crate) fn good(format: Format, batch: &[u8]) -> Vec<Span> {
     spans
 }
 
-/// What the first thing that is wrong with a batch is called.
+/// The first refusal of a batch, as text.
 pub(crate) fn refusal(format: Format, batch: &[u8]) -> String {
     let (_, outcome) = read(format, batch);
     outcome.first_refusal().map_or_else(|| "nothing".to_owned(), ToString::to_string)
 }
 
-/// Reads a batch that may be damaged, in each way: nothing is given but by the rules, and the
-/// strict decoder gives all or nothing.
+/// Decodes a possibly damaged batch and checks the invariants of spans and refusals, and that the
+/// strict decoder accepts all or nothing.
 pub(crate) fn hostile(format: Format, batch: &[u8]) -> (Vec<Span>, Outcome) {
     let (spans, outcome) = read(format, batch);
     for span in &spans {
@@ -41,13 +41,13 @@ pub(crate) fn hostile(format: Format, batch: &[u8]) -> (Vec<Span>, Outcome) {
     let mut kept = Vec::new();
     let strict = Decoder::new(Limits::default()).strict(true).decode(format, batch, &mut kept);
     assert_eq!(strict.is_good(), outcome.is_good());
-    // Not comparable are numbers that are none.
+    // NaN is not comparable, so compare as text.
     let expected = if outcome.is_good() { spans.as_slice() } else { &[] };
     assert_eq!(format!("{kept:?}"), format!("{expected:?}"));
     (spans, outcome)
 }
 
-/// Random damage to a batch, many times.
+/// Decodes many randomly damaged batches.
 pub(crate) fn damaged(
     format: Format,
     seed: u64,

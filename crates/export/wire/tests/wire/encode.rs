@@ -1,5 +1,5 @@
-//! What is written: read again by ours and by others it says the same, and Zipkin's JSON is byte for
-//! byte what Zipkin writes.
+//! Encoded spans are equal when decoded by this crate and by others, and Zipkin's JSON equals
+//! Zipkin's own output byte for byte.
 
 use crate::check::good;
 use crate::random::Random;
@@ -39,12 +39,11 @@ fn text(format: Format, spans: &[Span]) -> String {
     String::from_utf8(encode(format, spans)).expect("text")
 }
 
-/// A span as both formats of Zipkin's can say it.
+/// A span that both of Zipkin's formats can represent.
 fn for_both(random: &mut Random) -> Span {
     let span = random.zipkin_span();
     let is_shared = span.kind == Kind::Server && random.one_in(2);
-    // Nothing in the first format tells which length is meant where there is no begin, and a kind is
-    // told by a begin.
+    // In the v1 format, a duration without a start is ambiguous, and a kind needs a start.
     let has_kind = span.kind != Kind::Unspecified && span.start_ns.is_some();
     let unheard_remote = !has_kind && !span.remote.as_ref().is_none();
     Span {
@@ -57,7 +56,7 @@ fn for_both(random: &mut Random) -> Span {
     }
 }
 
-/// A span that ends after the last time that there is.
+/// A span whose end exceeds the range of times.
 #[test]
 fn an_end_beyond_time() {
     let start = u64::MAX - 5000;
@@ -115,7 +114,7 @@ fn others_read_the_same() {
             let mut expected = zipkin_json::object(span);
             tidy(&mut expected);
             let mut written = written.clone();
-            // Zipkin has a form of its own for these; it is tested elsewhere.
+            // Zipkin has its own notation for these; another test checks it.
             addresses(&mut expected);
             addresses(&mut written);
             assert_eq!(written, expected);
@@ -132,7 +131,7 @@ fn others_read_the_same() {
     }
 }
 
-/// What Zipkin does not write: what is empty, null or false.
+/// Removes fields that Zipkin does not write: empty, null or false ones.
 fn tidy(span: &mut Json) {
     let Json::Object(span) = span else { panic!("no object") };
     span.retain(|_, value| match value {
@@ -152,7 +151,7 @@ fn addresses(span: &mut Json) {
     }
 }
 
-/// Attributes in order, and nothing for a status that says nothing.
+/// Sorts attributes and removes empty statuses.
 fn comparable(request: &mut Request) {
     for group in &mut request.resource_spans {
         let resource = group.resource.get_or_insert_default();
@@ -177,12 +176,12 @@ fn thrift_is_written_as_zipkin_does() {
         }
         let expected = structure(&span);
         let found = encode(ZipkinThriftSpan, std::slice::from_ref(&span));
-        // Ours leaves out the flag where it is not set, and has the parent before the lists.
+        // Our encoder omits a false flag and writes the parent before the lists.
         assert_eq!(found, crate::thrift::in_writers_order(expected).bytes());
     }
 }
 
-/// A span with all that there is.
+/// A span with all properties.
 fn full() -> Span {
     let trace_id = blkkin_model::TraceId::from_number(0x7180_c278_b62e_8f6a_216a_2aea_4d08_fc6d);
     let tag = |key: &str, value| Tag { key: key.to_owned(), value, origin: Origin::Span };

@@ -1,5 +1,4 @@
-//! Batches that other senders made say what they are meant to; `golden/README.md` tells how they
-//! were made.
+//! Decoding of batches made by other senders; `golden/README.md` documents their origin.
 
 use crate::check::good;
 use blkkin_model::{Endpoint, Kind, Origin, Span, Status, Value};
@@ -33,7 +32,7 @@ fn compare(batch: &Path, found: &str) {
     }
 }
 
-/// Spans as text: one line for the ids, and one for each thing that is known.
+/// Spans as text: a line for the ids, and one for each property.
 fn show(spans: &[Span]) -> String {
     let mut out = String::new();
     for span in spans {

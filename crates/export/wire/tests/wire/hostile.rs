@@ -1,5 +1,5 @@
-//! Large batches that are made to cost time or stack: all of them are read to their end or refused,
-//! and none takes longer than its size (a test that hangs has failed).
+//! Large batches made to consume time or stack. Each is decoded or refused, in time linear in its
+//! size (a test that hangs has failed).
 
 use crate::check::read;
 use blkkin_wire::Format::{
@@ -9,7 +9,7 @@ use blkkin_wire::{Decoder, Limits, Outcome};
 
 const SIZE: usize = 1 << 20;
 
-/// So many times a text, between two others.
+/// Repetitions of `text`, about `SIZE` bytes, between two others.
 fn repeated(begin: &str, text: &str, end: &str) -> Vec<u8> {
     [begin, &text.repeat(SIZE / text.len()), end].concat().into_bytes()
 }
@@ -83,11 +83,11 @@ fn long_binaries_are_read_or_refused() {
     }
 }
 
-/// Values within each other, so deep that reading them by recursion would end the process.
+/// Values nested so deep that recursion would overflow the stack.
 #[test]
 fn depth_has_a_bound_whatever_the_limits_say() {
     let unlimited = || Decoder::new(Limits { depth: usize::MAX, ..Limits::default() });
-    // An attribute's value is field 2, a list 5, an item of it 1; from the inside to the outside.
+    // An attribute's value is field 2, a list 5, an item of it 1; from the innermost outwards.
     let mut reversed: Vec<u8> = Vec::new();
     let mut wrap = |keys: &[u8]| {
         for key in keys {
@@ -98,7 +98,7 @@ fn depth_has_a_bound_whatever_the_limits_say() {
         }
     };
     (0..20_000).for_each(|_| wrap(&[0x0a, 0x2a]));
-    // The value, the attribute, the span, the scope's and the resource's spans, the request.
+    // The value, the attribute, the span, the spans of the scope and of the resource, the request.
     wrap(&[0x12, 0x4a, 0x12, 0x12, 0x0a]);
     reversed.reverse();
     let outcome = unlimited().decode(OtlpProto, &reversed, &mut Vec::new());
@@ -110,7 +110,7 @@ fn depth_has_a_bound_whatever_the_limits_say() {
     );
     let outcome = unlimited().decode(OtlpJson, &json, &mut Vec::new());
     assert!(refusal(&outcome).ends_with("is nested too deep"), "{outcome:?}");
-    // Fields of structures, each of them a structure.
+    // Structures nested in structures.
     let thrift = repeated("", "\u{c}\0\u{63}", "");
     let outcome = unlimited().decode(
         ZipkinThrift,

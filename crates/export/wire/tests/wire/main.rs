@@ -1,5 +1,5 @@
-//! The codecs beside others that do the same (prost, OpenTelemetry's own types, the thrift crate,
-//! serde_json), beside bytes that real senders made, and on tables of what is refused and why.
+//! Tests of the codecs against other implementations (prost, OpenTelemetry's own types, the thrift
+//! crate, serde_json), on bytes of real senders, and on tables of refusals.
 
 mod check;
 mod encode;

@@ -1,4 +1,4 @@
-//! OpenTelemetry's traces as JSON, beside what its own library writes.
+//! OpenTelemetry's traces as JSON, compared with the output of its own library.
 
 use crate::check::{damaged, good, read};
 use crate::otlp_proto::request;
@@ -8,7 +8,7 @@ use blkkin_wire::End;
 use blkkin_wire::Format::OtlpJson;
 use serde_json::Value as Json;
 
-/// What tags a span has.
+/// Tags of a span as text.
 fn tags(span: &Span) -> String {
     let tags = span.tags.iter().map(|tag| match &tag.value {
         Value::Str(text) => format!("{}={text}", tag.key),
@@ -17,7 +17,7 @@ fn tags(span: &Span) -> String {
     tags.collect::<Vec<_>>().join(" ")
 }
 
-/// What the library writes, with and without blanks.
+/// Encodes spans with the library, with or without blanks.
 fn written(random: &mut Random, spans: &[Span]) -> Vec<u8> {
     let write = if random.one_in(2) { serde_json::to_vec } else { serde_json::to_vec_pretty };
     write(&request(spans)).expect("JSON")

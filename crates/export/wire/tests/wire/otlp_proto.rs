@@ -1,4 +1,4 @@
-//! OpenTelemetry's traces as protobuf, beside the types of its own library.
+//! OpenTelemetry's traces as protobuf, compared with the types of its own library.
 
 use crate::check::{damaged, good, read, refusal};
 use crate::random::Random;
@@ -39,7 +39,7 @@ fn attributes(span: &Ours, origin: Origin) -> Vec<KeyValue> {
     of_origin.map(|tag| pair(&tag.key, value(&tag.value))).collect()
 }
 
-/// The span's own message.
+/// The message of a span.
 pub(crate) fn message(span: &Ours) -> Span {
     let start = span.start_ns.unwrap_or(0);
     Span {
@@ -82,7 +82,7 @@ pub(crate) fn message(span: &Ours) -> Span {
     }
 }
 
-/// A request of one resource and scope for each span.
+/// A request with one resource and scope for each span.
 pub(crate) fn request(spans: &[Ours]) -> Request {
     let resource_spans = spans.iter().map(|span| {
         let mut of_resource = attributes(span, Origin::Resource);
@@ -117,7 +117,7 @@ fn bytes(spans: Vec<Span>) -> Vec<u8> {
     of_resource(Vec::new(), spans).encode_to_vec()
 }
 
-/// What tags a span has, those of its resource with a slash before them.
+/// Tags of a span as text; those of its resource with a leading slash.
 fn tags(span: &Ours) -> String {
     let tags = span.tags.iter().map(|tag| {
         let mark = ["/", "+", ""][tag.origin as usize];

@@ -1,8 +1,8 @@
-//! Random spans, the same in each run.
+//! Reproducible random spans.
 
 use blkkin_model::{Annotation, Endpoint, Kind, Origin, Span, SpanId, Status, Tag, TraceId, Value};
 
-/// xorshift64*: enough to vary tests.
+/// xorshift64*, which is sufficient for tests.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -29,7 +29,7 @@ impl Random {
         (!self.one_in(3)).then(|| make(self))
     }
 
-    /// Text of all that is troublesome somewhere, but for upper case.
+    /// Text with characters that are special in some format, but no upper case.
     pub(crate) fn text(&mut self) -> String {
         const PIECES: [&str; 16] = [
             "get /",
@@ -60,7 +60,7 @@ impl Random {
         self.text() + "w"
     }
 
-    /// Numbers of all sizes.
+    /// Numbers of all magnitudes.
     pub(crate) fn number(&mut self) -> u64 {
         let bits = self.below(64);
         self.next() >> bits
@@ -103,7 +103,7 @@ impl Random {
         all
     }
 
-    /// All that Zipkin's second format can say of a span.
+    /// A span with any properties that Zipkin's v2 format can represent.
     pub(crate) fn zipkin_span(&mut self) -> Span {
         let kinds = [Kind::Unspecified, Kind::Client, Kind::Server, Kind::Producer, Kind::Consumer];
         let wide = if self.one_in(2) { u128::from(self.next()) << 64 } else { 0 };
@@ -131,7 +131,7 @@ impl Random {
         }
     }
 
-    /// All that OpenTelemetry can say of a span and that comes back the same.
+    /// A span with any properties that survive encoding and decoding as OpenTelemetry.
     pub(crate) fn otlp_span(&mut self) -> Span {
         let ns = |random: &mut Random| 1 + random.next() % 2_000_000_000_000_000_000;
         let statuses = [Status::Unset, Status::Ok];
@@ -169,7 +169,7 @@ impl Random {
         tags
     }
 
-    /// Changes some bytes: one in place, some left out, some twice, or the end.
+    /// Damages some bytes: changes, removes, duplicates or truncates them.
     pub(crate) fn damage(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut damaged = bytes.to_vec();
         let (from, to) = (self.below(bytes.len() + 1), self.below(bytes.len() + 1));

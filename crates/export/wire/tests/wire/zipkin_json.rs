@@ -1,4 +1,4 @@
-//! Zipkin's formats as JSON, beside serde_json.
+//! Zipkin's formats as JSON, compared with serde_json.
 
 use crate::check::{damaged, good, read};
 use crate::random::Random;
@@ -34,7 +34,7 @@ fn endpoint(endpoint: &Endpoint) -> Json {
     Json::Object(all)
 }
 
-/// What a span says, as an object of the second format. What is unknown is null.
+/// A span as an object of the v2 format; unknown properties are null.
 pub(crate) fn object(span: &Span) -> Json {
     let us = |ns: u64| ns / 1000;
     let notes = span.annotations.iter();
@@ -61,7 +61,7 @@ pub(crate) fn object(span: &Span) -> Json {
     })
 }
 
-/// An object of the first format, of a span without begins, ends and addresses.
+/// A span without core and address annotations as an object of the v1 format.
 fn v1_object(span: &Span) -> Json {
     let us = |ns: u64| ns / 1000;
     let here = endpoint(&span.local);
@@ -94,7 +94,7 @@ fn local_span(random: &mut Random) -> Span {
     let mut tags = random.otlp_span().tags;
     tags.iter_mut().for_each(|tag| tag.origin = Origin::Span);
     tags.retain(|tag| !matches!(tag.value, Value::Bytes(_)));
-    // A number without a fraction is a whole one here.
+    // A number without a fraction would be decoded as an integer.
     tags.iter_mut().for_each(|tag| {
         if let Value::Double(number) = &mut tag.value {
             *number += 0.5;
@@ -113,8 +113,7 @@ fn local_span(random: &mut Random) -> Span {
     }
 }
 
-/// The same, as several senders would write it: with blanks, with keys in any order, without what
-/// is null.
+/// The list as different senders would write it: with blanks, keys in any order, and without nulls.
 fn written(random: &mut Random, list: &[Json]) -> Vec<u8> {
     let list: Vec<Json> = list
         .iter()
@@ -156,7 +155,7 @@ fn damaged_bytes_are_understood_where_serde_json_does() {
     };
     let (mut same, mut broken) = (0, 0);
     damaged(ZipkinJson, 9, make, |batch, spans, outcome| {
-        // Only where all is a list of objects do the two agree on what that is.
+        // Both parsers only agree on a batch that is a list of objects.
         let theirs = serde_json::from_slice::<Vec<Map<String, Json>>>(batch);
         match (&theirs, &outcome.end) {
             (Ok(theirs), End::Whole) if outcome.refused == 0 && theirs.len() == spans.len() => {
@@ -181,7 +180,7 @@ fn damaged_bytes_are_understood_where_serde_json_does() {
     damaged(ZipkinV1Json, 10, make, |_, _, _| ());
 }
 
-/// Changes one thing in a span that is fine.
+/// Checks a batch with one change to a valid span.
 fn changed(format: Format, change: &str, expected: impl FnOnce(&mut Span)) {
     let plain = r#"[{"traceId":"1","id":"2"}]"#;
     let mut span = good(format, plain.as_bytes()).remove(0);
@@ -249,7 +248,7 @@ fn values_are_taken_by_zipkins_rules() {
     check(r#""annotations":null,"binaryAnnotations":[],"debug":true,"tags":{}"#, |span| {
         span.debug = true;
     });
-    // Between 16 and 32 digits only the lower half counts.
+    // Of 17 to 31 digits, only the lower half counts.
     check(r#""traceId":"10000000000000005""#, |span| {
         span.trace_id = TraceId::from_number(5).expect("not 0");
     });

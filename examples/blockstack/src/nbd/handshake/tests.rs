@@ -1,4 +1,4 @@
-//! Handshakes of clients that do it right, and of others.
+//! Handshakes of correct and incorrect clients.
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn option(number: u32, data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// What INFO and GO carry.
+/// Data of the options INFO and GO.
 fn wanted(name: &str, infos: &[u16]) -> Vec<u8> {
     let mut bytes = (name.len() as u32).to_be_bytes().to_vec();
     bytes.extend_from_slice(name.as_bytes());
@@ -26,11 +26,14 @@ fn wanted(name: &str, infos: &[u16]) -> Vec<u8> {
 /// A handshake after the client's flags.
 fn begun(flags: u32) -> Handshake {
     let mut handshake = Handshake::default();
-    assert_eq!(handshake.step(&flags.to_be_bytes(), &volumes(), &mut Vec::new()), Step::Took(4));
+    assert_eq!(
+        handshake.step(&flags.to_be_bytes(), &volumes(), &mut Vec::new()),
+        Step::Consumed(4)
+    );
     handshake
 }
 
-/// Kinds of the replies, and what they carry.
+/// Types and data of the replies.
 fn replies(mut bytes: &[u8], option: u32) -> Vec<(u32, Vec<u8>)> {
     let mut replies = Vec::new();
     while !bytes.is_empty() {
@@ -44,7 +47,7 @@ fn replies(mut bytes: &[u8], option: u32) -> Vec<(u32, Vec<u8>)> {
     replies
 }
 
-/// One option: what becomes of it, and kinds of replies.
+/// Result of one option, and the types of its replies.
 #[track_caller]
 fn check(number: u32, data: &[u8], expected: Step, kinds: &[u32]) -> Vec<(u32, Vec<u8>)> {
     let bytes = option(number, data);
@@ -70,9 +73,9 @@ fn greeting() {
 
 #[test]
 fn volumes_are_listed() {
-    let got = check(LIST, b"", Step::Took(16), &[SERVER, SERVER, ACK]);
+    let got = check(LIST, b"", Step::Consumed(16), &[SERVER, SERVER, ACK]);
     assert_eq!(got[0].1, b"\0\0\0\x04disk");
-    check(LIST, b"x", Step::Took(17), &[INVALID]);
+    check(LIST, b"x", Step::Consumed(17), &[INVALID]);
 }
 
 #[test]
@@ -80,13 +83,13 @@ fn a_volume_is_chosen() {
     let data = wanted("other", &[INFO_BLOCK_SIZE, INFO_NAME, 77]);
     let whole = 16 + data.len();
     let kinds = [REPLY_INFO, REPLY_INFO, REPLY_INFO, ACK];
-    let got = check(GO, &data, Step::Go(whole, 1), &kinds);
+    let got = check(GO, &data, Step::Ready(whole, 1), &kinds);
     assert_eq!(got[0].1, [0, 0, 0, 0, 0, 0, 0, 0, 0x10, 0, 1, 0x6d]);
     assert_eq!(got[1].1, b"\0\x01other");
     assert_eq!(got[2].1, [0, 3, 0, 0, 0, 1, 0, 0, 0x10, 0, 2, 0, 0, 0]);
-    check(INFO, &data, Step::Took(whole), &kinds);
-    check(GO, &wanted("", &[]), Step::Go(22, 0), &[REPLY_INFO, ACK]);
-    check(GO, &wanted("none", &[]), Step::Took(26), &[UNKNOWN]);
+    check(INFO, &data, Step::Consumed(whole), &kinds);
+    check(GO, &wanted("", &[]), Step::Ready(22, 0), &[REPLY_INFO, ACK]);
+    check(GO, &wanted("none", &[]), Step::Consumed(26), &[UNKNOWN]);
 }
 
 #[test]
@@ -94,7 +97,7 @@ fn the_old_way_to_choose() {
     for (flags, size) in [(3, 10), (1, 134)] {
         let mut output = Vec::new();
         let step = begun(flags).step(&option(EXPORT_NAME, b"disk"), &volumes(), &mut output);
-        assert_eq!((step, output.len()), (Step::Go(20, 0), size));
+        assert_eq!((step, output.len()), (Step::Ready(20, 0), size));
         assert_eq!(output[..10], [0, 0, 0, 0, 0x40, 0, 0, 0, 1, 0x6d]);
     }
     let mut output = Vec::new();
@@ -106,9 +109,9 @@ fn the_old_way_to_choose() {
 #[test]
 fn others_are_refused() {
     check(ABORT, b"", Step::End, &[ACK]);
-    // STARTTLS, structured replies, contexts of metadata, and what nobody knows.
+    // STARTTLS, structured replies, metadata contexts, and unknown options.
     for number in [5, 8, 9, 10, 11, 0, u32::MAX] {
-        check(number, b"whatever", Step::Took(24), &[UNSUPPORTED]);
+        check(number, b"whatever", Step::Consumed(24), &[UNSUPPORTED]);
     }
 }
 
@@ -120,7 +123,7 @@ fn hostile_clients() {
     end(&0u32.to_be_bytes(), Handshake::default());
     end(&7u32.to_be_bytes(), Handshake::default());
     end(b"GET / HTTP/1.1\r\n\r\n", begun(3));
-    // More than anybody needs to say, which is not waited for.
+    // Too much data is refused without waiting for it.
     let mut long = option(GO, b"");
     long[12..16].copy_from_slice(&u32::MAX.to_be_bytes());
     end(&long, begun(3));
@@ -128,9 +131,9 @@ fn hostile_clients() {
     for data in
         [&b""[..], b"\0\0\0", b"\xff\xff\xff\xff", b"\0\0\0\x04disk\0\x01", b"\0\0\0\0\0\0x"]
     {
-        check(GO, data, Step::Took(16 + data.len()), &[INVALID]);
+        check(GO, data, Step::Consumed(16 + data.len()), &[INVALID]);
     }
-    // No end of options.
+    // An unlimited number of options.
     let mut handshake = begun(3);
     let mut output = Vec::new();
     let list = option(LIST, b"");
@@ -139,7 +142,7 @@ fn hostile_clients() {
     assert_eq!(steps.count(), 256);
 }
 
-/// Whatever bytes come, it ends or wants a bounded number of them.
+/// Any input ends the handshake or requests a bounded number of bytes.
 #[test]
 fn damaged_options() {
     let bytes = option(GO, &wanted("disk", &[3]));
@@ -149,7 +152,7 @@ fn damaged_options() {
             damaged[at] = value;
             match begun(3).step(&damaged, &volumes(), &mut Vec::new()) {
                 Step::Short(size) => assert!(size <= 16 + DATA_MAX as usize),
-                Step::Took(size) | Step::Go(size, _) => assert!(size <= bytes.len()),
+                Step::Consumed(size) | Step::Ready(size, _) => assert!(size <= bytes.len()),
                 Step::End => {}
             }
         }

@@ -1,14 +1,14 @@
-//! What values that are lists or maps become, and events with attributes: JSON text of other names.
+//! Rendering of lists, maps and events with attributes as plain JSON text.
 
 use super::{any, list, pair};
-use crate::fault::{Reason, Result};
+use crate::error::{Reason, Result};
 use crate::json::Reader;
 use crate::render;
 use blkkin_model::ValueRef;
 
 impl<'t> Reader<'t> {
-    /// An event with its attributes, if there are some.
-    pub(super) fn described(mut self, name: &'t str) -> Result<&'t str> {
+    /// Formats an event with its attributes, if it has any.
+    pub(super) fn event_text(mut self, name: &'t str) -> Result<&'t str> {
         let (start, mut copy) = (self.at(), self);
         if !copy.open_list()? {
             return Ok(name);
@@ -27,10 +27,10 @@ impl<'t> Reader<'t> {
         self.rendered(out, start).map(ValueRef::Str)
     }
 
-    /// What was rendered, as text.
+    /// Stores rendered JSON as text, within the size limit.
     pub(super) fn rendered(&self, out: Vec<u8>, offset: usize) -> Result<&'t str> {
         self.check_rendered(&out, offset)?;
-        Ok(self.texts().keep(String::from_utf8(out).unwrap_or_default()))
+        Ok(self.arena().store(String::from_utf8(out).unwrap_or_default()))
     }
 
     fn check_rendered(&self, out: &[u8], offset: usize) -> Result<()> {
@@ -41,7 +41,7 @@ impl<'t> Reader<'t> {
         Err(Reason::TooMany { what: "bytes", count_max: size_max as u64 }.at(offset))
     }
 
-    /// Writes an attribute's value as JSON. `depth` is how many lists and maps it is in.
+    /// Writes an attribute's value as JSON. `depth` is its nesting depth.
     fn render_any(&mut self, out: &mut Vec<u8>, depth: usize) -> Result<()> {
         if depth > self.limits().depth {
             return Err(Reason::TooDeep.at(self.at()));
@@ -52,7 +52,7 @@ impl<'t> Reader<'t> {
                 if reader.null()? {
                     return Ok(());
                 }
-                // Of several the last one counts.
+                // Of several values, the last one wins.
                 out.truncate(start);
                 reader.render_one(out, key, depth)?;
                 reader.check_rendered(out, reader.at())

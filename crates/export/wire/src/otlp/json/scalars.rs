@@ -1,6 +1,6 @@
-//! Ids and bytes, which are text in JSON.
+//! Ids and byte strings, which are text in JSON.
 
-use crate::fault::{Reason, Result};
+use crate::error::{Reason, Result};
 use crate::json::Reader;
 use crate::{render, values};
 use blkkin_model::{SpanId, TraceId};
@@ -12,10 +12,10 @@ impl<'t> Reader<'t> {
         let (start, text) = (self.at(), self.string()?);
         let bytes = render::from_base64(text.as_bytes());
         let bytes = bytes.ok_or_else(|| Reason::Expected("base64").at(start))?;
-        Ok(self.texts().keep_bytes(bytes))
+        Ok(self.arena().store_bytes(bytes))
     }
 
-    /// 32 digits in either case; nothing is none.
+    /// Reads a trace id of 32 digits in upper or lower case; an empty one is none.
     #[inline]
     pub(super) fn otlp_trace_id(&mut self) -> Result<Option<TraceId>> {
         let start = self.at();
@@ -28,14 +28,14 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// 16 digits in either case, which are not 0.
+    /// Reads a span id of 16 digits in upper or lower case; 0 is an error.
     #[inline]
     pub(super) fn otlp_own_id(&mut self) -> Result<SpanId> {
         let start = self.at();
         self.otlp_span_id()?.ok_or_else(|| Reason::Zero.at(start))
     }
 
-    /// 16 digits in either case; nothing and 0 are none.
+    /// Reads a span id of 16 digits in upper or lower case; 0 and empty mean none.
     #[inline]
     pub(super) fn otlp_span_id(&mut self) -> Result<Option<SpanId>> {
         Ok(self.otlp_id(16)?.and_then(|number| SpanId::from_number(number as u64)))

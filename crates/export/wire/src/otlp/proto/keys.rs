@@ -1,4 +1,4 @@
-//! Keys of the fields, by message.
+//! Keys of the protobuf fields, by message.
 
 pub(crate) const RESOURCE_SPANS: u32 = crate::protobuf::sized(1);
 pub(crate) mod resource_spans {

@@ -1,15 +1,15 @@
-//! Groups and spans as JSON: ids as hexadecimal digits, numbers of 64 bits in quotes.
+//! Groups and spans as JSON, with hexadecimal ids and quoted 64-bit numbers.
 
 use super::proto::{code, kind};
-use super::{Form, Group, Outgoing};
+use super::{Group, GroupFormat, SpanFields};
 use crate::render::{base64, double, hex, signed, string, unsigned};
 use blkkin_model::{SpanRef, Status, TagRef, ValueRef};
 
-/// JSON.
+/// The JSON encoding.
 #[derive(Debug, Default)]
 pub(crate) struct Json;
 
-impl Form for Json {
+impl GroupFormat for Json {
     fn resource(out: &mut Vec<u8>, tags: &mut dyn Iterator<Item = TagRef<'_>>) {
         let mut before = "{\"attributes\":[";
         tags.for_each(|tag| pair(out, &mut before, &tag));
@@ -35,7 +35,7 @@ impl Form for Json {
         put(out, if before == "{" { "{}" } else { "}" });
     }
 
-    fn span(out: &mut Vec<u8>, span: &Outgoing<'_>) {
+    fn span(out: &mut Vec<u8>, span: &SpanFields<'_>) {
         if !out.is_empty() {
             put(out, ",");
         }
@@ -58,38 +58,38 @@ impl Form for Json {
     }
 }
 
-fn fields(out: &mut Vec<u8>, outgoing: &Outgoing<'_>) {
-    let span = outgoing.span;
+fn fields(out: &mut Vec<u8>, fields: &SpanFields<'_>) {
+    let span = fields.span;
     ids(out, span);
-    if !outgoing.trace_state.is_empty() {
+    if !fields.trace_state.is_empty() {
         put(out, ",\"traceState\":");
-        string(out, outgoing.trace_state);
+        string(out, fields.trace_state);
     }
     if !span.name.is_empty() {
         put(out, ",\"name\":");
         string(out, span.name);
     }
     number(out, ",\"kind\":", kind(span.kind));
-    time(out, ",\"startTimeUnixNano\":\"", outgoing.start_ns);
-    time(out, ",\"endTimeUnixNano\":\"", outgoing.end_ns);
-    if outgoing.has_attributes() {
+    time(out, ",\"startTimeUnixNano\":\"", fields.start_ns);
+    time(out, ",\"endTimeUnixNano\":\"", fields.end_ns);
+    if fields.has_attributes() {
         let mut before = ",\"attributes\":[";
-        outgoing.attributes(|tag| pair(out, &mut before, tag));
+        fields.attributes(|tag| pair(out, &mut before, tag));
         put(out, "]");
     }
-    number(out, ",\"droppedAttributesCount\":", outgoing.dropped_attributes.into());
+    number(out, ",\"droppedAttributesCount\":", fields.dropped_attributes.into());
     events(out, span);
-    number(out, ",\"droppedEventsCount\":", outgoing.dropped_events.into());
-    number(out, ",\"droppedLinksCount\":", outgoing.dropped_links.into());
-    if outgoing.status != Status::Unset {
+    number(out, ",\"droppedEventsCount\":", fields.dropped_events.into());
+    number(out, ",\"droppedLinksCount\":", fields.dropped_links.into());
+    if fields.status != Status::Unset {
         put(out, ",\"status\":{");
-        if !outgoing.message.is_empty() {
+        if !fields.message.is_empty() {
             put(out, "\"message\":");
-            string(out, outgoing.message);
+            string(out, fields.message);
             put(out, ",");
         }
         put(out, "\"code\":");
-        unsigned(out, code(outgoing.status));
+        unsigned(out, code(fields.status));
         put(out, "}");
     }
     put(out, "}");
@@ -124,7 +124,7 @@ fn events(out: &mut Vec<u8>, span: &SpanRef<'_>) {
     }
 }
 
-/// An attribute, behind what must be before it.
+/// Writes `before`, then an attribute.
 fn pair(out: &mut Vec<u8>, before: &mut &'static str, tag: &TagRef<'_>) {
     put(out, before);
     *before = ",";

@@ -1,6 +1,6 @@
-//! Groups and spans as protobuf, in the order of the fields' numbers.
+//! Groups and spans as protobuf, with fields in the order of their numbers.
 
-use super::{Form, Group, Outgoing};
+use super::{Group, GroupFormat, SpanFields};
 use crate::otlp::proto::keys::{
     RESOURCE_SPANS, any, event, pair, resource, resource_spans, scope, scope_spans, span as keys,
     status,
@@ -8,11 +8,11 @@ use crate::otlp::proto::keys::{
 use crate::protobuf::{put_fixed64, put_message, put_number, put_sized};
 use blkkin_model::{Kind, Status, TagRef, ValueRef};
 
-/// Protobuf.
+/// The protobuf encoding.
 #[derive(Debug, Default)]
 pub(crate) struct Proto;
 
-impl Form for Proto {
+impl GroupFormat for Proto {
     fn resource(out: &mut Vec<u8>, tags: &mut dyn Iterator<Item = TagRef<'_>>) {
         tags.for_each(|tag| put_pair(out, resource::ATTRIBUTES, &tag));
     }
@@ -23,7 +23,7 @@ impl Form for Proto {
         tags.iter().for_each(|tag| put_pair(out, scope::ATTRIBUTES, tag));
     }
 
-    fn span(out: &mut Vec<u8>, span: &Outgoing<'_>) {
+    fn span(out: &mut Vec<u8>, span: &SpanFields<'_>) {
         put_message(out, scope_spans::SPANS, |out| fields(out, span));
     }
 
@@ -40,35 +40,35 @@ impl Form for Proto {
     fn end(_: &mut Vec<u8>, _: bool) {}
 }
 
-fn fields(out: &mut Vec<u8>, outgoing: &Outgoing<'_>) {
-    let span = outgoing.span;
+fn fields(out: &mut Vec<u8>, fields: &SpanFields<'_>) {
+    let span = fields.span;
     put_sized(out, keys::TRACE_ID, &span.trace_id.number().to_be_bytes());
     put_sized(out, keys::SPAN_ID, &span.id.number().to_be_bytes());
-    put_unless_empty(out, keys::TRACE_STATE, outgoing.trace_state);
+    put_unless_empty(out, keys::TRACE_STATE, fields.trace_state);
     if let Some(parent_id) = span.parent_id {
         put_sized(out, keys::PARENT_SPAN_ID, &parent_id.number().to_be_bytes());
     }
     put_unless_empty(out, keys::NAME, span.name);
     put_unless_0(out, keys::KIND, kind(span.kind));
-    for (key, ns) in [(keys::START_TIME, outgoing.start_ns), (keys::END_TIME, outgoing.end_ns)] {
+    for (key, ns) in [(keys::START_TIME, fields.start_ns), (keys::END_TIME, fields.end_ns)] {
         if ns > 0 {
             put_fixed64(out, key, ns);
         }
     }
-    outgoing.attributes(|tag| put_pair(out, keys::ATTRIBUTES, tag));
-    put_unless_0(out, keys::DROPPED_ATTRIBUTES, outgoing.dropped_attributes.into());
+    fields.attributes(|tag| put_pair(out, keys::ATTRIBUTES, tag));
+    put_unless_0(out, keys::DROPPED_ATTRIBUTES, fields.dropped_attributes.into());
     for note in span.annotations {
         put_message(out, keys::EVENTS, |out| {
             put_fixed64(out, event::TIME, note.time_ns);
             put_sized(out, event::NAME, note.value.as_bytes());
         });
     }
-    put_unless_0(out, keys::DROPPED_EVENTS, outgoing.dropped_events.into());
-    put_unless_0(out, keys::DROPPED_LINKS, outgoing.dropped_links.into());
-    if outgoing.status != Status::Unset {
+    put_unless_0(out, keys::DROPPED_EVENTS, fields.dropped_events.into());
+    put_unless_0(out, keys::DROPPED_LINKS, fields.dropped_links.into());
+    if fields.status != Status::Unset {
         put_message(out, keys::STATUS, |out| {
-            put_unless_empty(out, status::MESSAGE, outgoing.message);
-            put_number(out, status::CODE, code(outgoing.status));
+            put_unless_empty(out, status::MESSAGE, fields.message);
+            put_number(out, status::CODE, code(fields.status));
         });
     }
 }

@@ -1,5 +1,5 @@
-//! Batches that the destination wants under no circumstances, in a folder that is bounded: each as it was sent, and
-//! beside it a text that says why.
+//! Bounded folder for batches that the destination refused: each as it was sent, with the reason in
+//! a text file next to it.
 
 use crate::error::Error;
 use crate::record::Record;
@@ -7,21 +7,21 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// The folder.
+/// Folder of refused batches.
 #[derive(Debug)]
-pub(crate) struct Refused {
+pub(crate) struct RefusedFolder {
     folder: PathBuf,
     bytes: u64,
     files: u64,
     bytes_max: u64,
 }
 
-/// A folder of very many small files helps nobody.
+/// Maximum number of files. A folder of very many small files is useless.
 const FILES_MAX: u64 = 20_000;
 
-impl Refused {
-    /// Opens the folder, which is made when there is something to put into it.
-    pub(crate) fn open(folder: PathBuf, bytes_max: u64) -> Result<Refused, Error> {
+impl RefusedFolder {
+    /// Opens the folder, which is created when the first batch is stored.
+    pub(crate) fn open(folder: PathBuf, bytes_max: u64) -> Result<RefusedFolder, Error> {
         let (mut bytes, mut files) = (0, 0);
         match fs::read_dir(&folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -35,10 +35,11 @@ impl Refused {
                 }
             }
         }
-        Ok(Refused { folder, bytes, files, bytes_max })
+        Ok(RefusedFolder { folder, bytes, files, bytes_max })
     }
 
-    /// Keeps a batch, durably. Whether there was room: the first ones are worth more than the last.
+    /// Stores a batch durably. Returns false if there is no room: the first refused batches are
+    /// worth more than later ones.
     pub(crate) fn keep(&mut self, name: &str, record: &Record, reason: &str) -> io::Result<bool> {
         let bytes = (record.body.len() + reason.len() + 1) as u64;
         if self.bytes + bytes > self.bytes_max || self.files + 2 > FILES_MAX {
@@ -70,7 +71,7 @@ fn write(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::Refused;
+    use super::RefusedFolder;
     use crate::record::Record;
     use blkkin_wire::Format;
     use bytes::Bytes;
@@ -82,11 +83,11 @@ mod tests {
         let body = Bytes::from(vec![b'x'; 1000]);
         let (format, time_ms) = (Format::ZipkinJson, 0);
         let record = Record { format, is_gzip: true, spans: 1, spans_before: 0, time_ms, body };
-        let mut refused = Refused::open(folder.clone(), 2500).expect("to open");
+        let mut refused = RefusedFolder::open(folder.clone(), 2500).expect("to open");
         assert!(!folder.exists());
         assert!(refused.keep("1", &record, "bad").expect("to keep"));
-        // What is there counts for the next one, too.
-        let mut refused = Refused::open(folder.clone(), 2500).expect("to open");
+        // Existing files count for the next exporter, too.
+        let mut refused = RefusedFolder::open(folder.clone(), 2500).expect("to open");
         assert!(refused.keep("2", &record, "bad").expect("to keep"));
         assert!(!refused.keep("3", &record, "bad").expect("to refuse"));
         let mut names: Vec<_> = std::fs::read_dir(&folder).expect("a folder").collect();

@@ -1,5 +1,5 @@
-//! What all roles in Rust do between looking at messages: wait until something comes, take new connections, send
-//! what is to be sent. One thread, which never waits for one peer alone.
+//! Event loop of the roles in Rust: waits for input, accepts connections, and sends pending output.
+//! A single thread, which never blocks on one peer.
 
 use crate::address::{Address, Listener};
 use crate::link::Link;
@@ -7,14 +7,14 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-/// How often somebody who is not there is called.
+/// Interval between attempts to connect to a server.
 const RETRY: Duration = Duration::from_millis(200);
-/// Who does not read answers is not listened to.
+/// Maximum unsent output of a peer before its input is no longer read.
 const BACKLOG_MAX: usize = 64 << 20;
 
-/// A socket, who has called there, and what a role keeps of each.
+/// A listening socket and its clients, with the role's state for each.
 #[derive(Debug)]
-pub(crate) struct Hub<S> {
+pub(crate) struct EventLoop<S> {
     listener: Listener,
     until_eof: bool,
     client_count_max: usize,
@@ -23,7 +23,7 @@ pub(crate) struct Hub<S> {
     ready: Vec<bool>,
 }
 
-/// Somebody who asks.
+/// A connected client.
 #[derive(Debug)]
 pub(crate) struct Client<S> {
     pub(crate) link: Link,
@@ -31,75 +31,76 @@ pub(crate) struct Client<S> {
     generation: u32,
 }
 
-/// Which client; another one in its place is not taken for it.
+/// Identifies a client. The generation distinguishes clients in the same slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ClientId {
-    place: usize,
+    slot: usize,
     generation: u32,
 }
 
-/// Whom a role asks itself.
+/// Connection to the role's own server, the next role in the chain.
 #[derive(Debug)]
-pub(crate) struct Below {
+pub(crate) struct Upstream {
     address: Address,
     link: Option<Link>,
     next_try: Instant,
 }
 
-/// What has happened, apart from bytes that have come.
+/// Result of a turn of the event loop, apart from received bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
-    Going,
-    /// The connection to whom this asks has ended: what was asked will not be answered.
-    BelowLost,
-    /// Standard input has ended, and the role is to end with it.
+    Continue,
+    /// The connection to the server has ended; calls in flight will not be answered.
+    UpstreamLost,
+    /// Standard input has ended, so the role must end.
     End,
 }
 
-/// Tells on standard output where a role can be called, which whoever has started it waits for.
+/// Prints the role's address on standard output, for the process that started it.
 pub(crate) fn announce(address: &Address) -> io::Result<()> {
     let mut output = io::stdout().lock();
     writeln!(output, "listening {address}")?;
     output.flush()
 }
 
-impl<S> Hub<S> {
+impl<S> EventLoop<S> {
     pub(crate) fn listen(
         address: &Address,
         until_eof: bool,
         client_count_max: usize,
-    ) -> io::Result<(Hub<S>, Address)> {
+    ) -> io::Result<(EventLoop<S>, Address)> {
         let (listener, address) = address.listen()?;
         let (clients, ready) = (Vec::new(), Vec::new());
-        let hub = Hub { listener, until_eof, client_count_max, clients, generation: 0, ready };
-        Ok((hub, address))
+        let event_loop =
+            EventLoop { listener, until_eof, client_count_max, clients, generation: 0, ready };
+        Ok((event_loop, address))
     }
 
-    /// Waits until something has come, and reads it. `may_read` says of a client whether it is listened to now, and
-    /// `state` what is kept of a new one. Waits at most for `timeout`, if there is one.
+    /// Waits for input and reads it, for at most `timeout`. `may_read` decides whether to read from
+    /// a client, and `state` creates the state of a new one.
     pub(crate) fn turn(
         &mut self,
-        mut below: Option<&mut Below>,
+        mut upstream: Option<&mut Upstream>,
         may_read: impl Fn(&Client<S>) -> bool,
         state: impl Fn() -> S,
         mut timeout: Option<Duration>,
     ) -> io::Result<Turn> {
-        let mut turn = Turn::Going;
-        if let Some(below) = below.as_mut()
-            && !below.connect()
+        let mut turn = Turn::Continue;
+        if let Some(upstream) = upstream.as_mut()
+            && !upstream.connect()
         {
             timeout = Some(timeout.map_or(RETRY, |timeout| timeout.min(RETRY)));
         }
         let stdin = io::stdin();
         let mut polled = Vec::with_capacity(3 + self.clients.len());
-        // Without anybody whose end counts, something that says nothing stands in its place.
+        // If standard input does not matter, a descriptor without any events takes its place.
         polled.push(match self.until_eof {
             true => PollFd::new(&stdin, PollFlags::IN),
             false => PollFd::new(&self.listener, PollFlags::empty()),
         });
         polled.push(PollFd::new(&self.listener, PollFlags::IN));
-        let below_link = below.as_ref().and_then(|below| below.link.as_ref());
-        polled.extend(below_link.map(|link| PollFd::new(link, flags(link, true))));
+        let upstream_link = upstream.as_ref().and_then(|upstream| upstream.link.as_ref());
+        polled.extend(upstream_link.map(|link| PollFd::new(link, flags(link, true))));
         let first = polled.len();
         for client in self.clients.iter().flatten() {
             let may_read = client.link.backlog() < BACKLOG_MAX && may_read(client);
@@ -118,21 +119,21 @@ impl<S> Hub<S> {
             return Ok(Turn::End);
         }
         let is_called = !polled[1].revents().is_empty();
-        let below_is_ready = first > 2 && has_come(&polled[2]);
+        let upstream_is_ready = first > 2 && has_come(&polled[2]);
         self.ready.clear();
         self.ready.extend(polled[first..].iter().map(has_come));
         drop(polled);
 
-        if let Some(below) = below.filter(|_| below_is_ready)
-            && below.link.as_mut().is_some_and(|link| link.receive().is_err())
+        if let Some(upstream) = upstream.filter(|_| upstream_is_ready)
+            && upstream.link.as_mut().is_some_and(|link| link.receive().is_err())
         {
-            turn = Turn::BelowLost;
+            turn = Turn::UpstreamLost;
         }
         let mut ready = self.ready.iter();
-        for place in &mut self.clients {
-            let Some(client) = place else { continue };
+        for slot in &mut self.clients {
+            let Some(client) = slot else { continue };
             if ready.next() == Some(&true) && client.link.receive().is_err() {
-                *place = None;
+                *slot = None;
             }
         }
         if is_called {
@@ -144,57 +145,57 @@ impl<S> Hub<S> {
     fn accept(&mut self, state: impl Fn() -> S) {
         let Ok(stream) = self.listener.accept() else { return };
         let Ok(fd) = stream.into_nonblocking() else { return };
-        let place = self.clients.iter().position(Option::is_none);
-        let place = place.unwrap_or_else(|| {
+        let slot = self.clients.iter().position(Option::is_none);
+        let slot = slot.unwrap_or_else(|| {
             self.clients.push(None);
             self.clients.len() - 1
         });
-        if place >= self.client_count_max {
+        if slot >= self.client_count_max {
             self.clients.truncate(self.client_count_max);
             return;
         }
         self.generation = self.generation.wrapping_add(1);
         let (link, state, generation) = (Link::new(fd), state(), self.generation);
-        self.clients[place] = Some(Client { link, state, generation });
+        self.clients[slot] = Some(Client { link, state, generation });
     }
 
-    /// All that are there.
+    /// Ids of all connected clients.
     pub(crate) fn client_ids(&self) -> impl Iterator<Item = ClientId> + use<S> {
-        let ids = self.clients.iter().enumerate().filter_map(|(place, client)| {
-            Some(ClientId { place, generation: client.as_ref()?.generation })
+        let ids = self.clients.iter().enumerate().filter_map(|(slot, client)| {
+            Some(ClientId { slot, generation: client.as_ref()?.generation })
         });
         ids.collect::<Vec<_>>().into_iter()
     }
 
-    /// One, if it is still there.
+    /// The client with this id, if it is still connected.
     pub(crate) fn client(&mut self, id: ClientId) -> Option<&mut Client<S>> {
-        let client = self.clients.get_mut(id.place)?.as_mut()?;
+        let client = self.clients.get_mut(id.slot)?.as_mut()?;
         (client.generation == id.generation).then_some(client)
     }
 
-    /// Ends a connection.
+    /// Closes a client's connection.
     pub(crate) fn drop_client(&mut self, id: ClientId) {
         if self.client(id).is_some() {
-            self.clients[id.place] = None;
+            self.clients[id.slot] = None;
         }
     }
 
-    /// Sends what is to be sent to clients, as far as they take it.
+    /// Sends pending output to the clients, as far as their sockets accept it.
     pub(crate) fn send(&mut self) {
-        for place in &mut self.clients {
-            if place.as_mut().is_some_and(|client| client.link.send().is_err()) {
-                *place = None;
+        for slot in &mut self.clients {
+            if slot.as_mut().is_some_and(|client| client.link.send().is_err()) {
+                *slot = None;
             }
         }
     }
 }
 
-impl Below {
-    pub(crate) fn new(address: Address) -> Below {
-        Below { address, link: None, next_try: Instant::now() }
+impl Upstream {
+    pub(crate) fn new(address: Address) -> Upstream {
+        Upstream { address, link: None, next_try: Instant::now() }
     }
 
-    /// Calls, if there is no connection, and not too often; whether there is one.
+    /// Connects if necessary, but not too often. Returns true if there is a connection.
     fn connect(&mut self) -> bool {
         if self.link.is_none() && Instant::now() >= self.next_try {
             self.next_try = Instant::now() + RETRY;
@@ -204,23 +205,23 @@ impl Below {
         self.link.is_some()
     }
 
-    /// The connection, if there is one.
+    /// The link to the server, if it is connected.
     pub(crate) fn link(&mut self) -> Option<&mut Link> {
         self.link.as_mut()
     }
 
-    /// Gives up the connection.
+    /// Drops the connection.
     pub(crate) fn lose(&mut self) {
         self.link = None;
     }
 
-    /// Sends what is to be sent; whether the connection goes on.
+    /// Sends pending output; returns false if the connection has ended.
     #[must_use]
     pub(crate) fn send(&mut self) -> bool {
         self.link.as_mut().is_none_or(|link| link.send().is_ok())
     }
 
-    /// Whether more may be asked.
+    /// True if the unsent output is below its limit.
     pub(crate) fn has_room(&self) -> bool {
         self.link.as_ref().is_none_or(|link| link.backlog() < BACKLOG_MAX)
     }

@@ -1,9 +1,9 @@
-//! What who pushes and the thread that sends have in common: the batch that is being filled, the queue, the counts.
+//! State shared by the exporter and its sending thread: current batch, queue and counters.
 
 use crate::counters::{Cause, Counters};
 use crate::error::Refusal;
 use crate::options::{BATCH_BYTES_MAX, Options};
-use crate::queue::Queue;
+use crate::queue::{Backlog, Queue};
 use crate::record::{Record, with_sizes};
 use blkkin_model::SpanRef;
 use blkkin_wire::{Batch, Format};
@@ -15,95 +15,97 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::Notify;
 
-pub(crate) struct Shared {
+pub(crate) struct SharedState {
     pub(crate) options: Options,
-    pub(crate) clock: Clock,
+    pub(crate) clock: QueueClock,
     state: Mutex<State>,
-    /// Notified when anything has changed that somebody may wait for.
+    /// Notified after any change that a thread may wait for.
     pub(crate) changed: Condvar,
-    /// Breaks off what is being sent.
+    /// Cancels the current request.
     pub(crate) cancel: Notify,
 }
 
-/// What changes.
+/// The mutable state.
 pub(crate) struct State {
-    /// What is being filled.
-    batch: Option<Filling>,
-    /// A full batch for which the queue had no room.
+    /// The batch to which spans are added.
+    batch: Option<OpenBatch>,
+    /// A complete batch for which the queue had no room.
     sealed: Option<Record>,
     pub(crate) queue: Queue,
     pub(crate) counters: Counters,
-    /// How many batches were queued.
+    /// Number of batches queued so far.
     pub(crate) queued: u64,
-    /// The spans of all batches that were ever sealed.
+    /// Number of spans in all sealed batches.
     spans_up_to: u64,
-    /// Somebody waits for room, and the oldest batches are to be given up for it.
-    pub(crate) is_room_wanted: bool,
+    /// Set while a thread waits for room, so the oldest batches are to be dropped.
+    pub(crate) drop_oldest: bool,
     pub(crate) is_stopping: bool,
-    /// Why nothing is delivered just now.
+    /// Reason why nothing is delivered at the moment.
     pub(crate) trouble: Option<String>,
 }
 
-/// A batch that is being filled.
-struct Filling {
+/// A batch to which spans are added.
+struct OpenBatch {
     batch: Batch,
     since: Instant,
-    /// Where each span ends, for who has to know.
+    /// End offset of each span, for formats that need it.
     ends: Vec<usize>,
 }
 
-/// The queue's own time, which runs while an exporter does: an empty queue begins with the time of day, and one in which
-/// something waits goes on where its last batch was queued. What passes between two exporters counts for nothing, as
-/// nobody can tell it from a clock that was set; one that is a year ahead when an exporter is opened, or becomes so
-/// later, makes no batch too old, and one that goes back keeps none for longer.
+/// The queue's clock, which runs only while an exporter is open. It starts at the current time for
+/// an empty queue, and otherwise at the time of the last waiting batch. Time between two exporters
+/// does not count, as it cannot be distinguished from a clock adjustment: a clock that is a year
+/// ahead, when an exporter is opened or later, makes no batch too old, and one that goes back keeps
+/// no batch for longer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Clock {
+pub(crate) struct QueueClock {
     opened_ms: u64,
     since: Instant,
 }
 
-impl Clock {
-    /// Goes on behind the last batch that waits.
-    fn start(last_ms: Option<u64>) -> Clock {
+impl QueueClock {
+    /// Continues at the time of the last waiting batch.
+    fn start(last_ms: Option<u64>) -> QueueClock {
         let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let opened_ms = last_ms.unwrap_or_else(|| now().as_millis() as u64);
-        Clock { opened_ms, since: Instant::now() }
+        QueueClock { opened_ms, since: Instant::now() }
     }
 
     pub(crate) fn now_ms(&self) -> u64 {
         self.opened_ms.saturating_add(self.since.elapsed().as_millis() as u64)
     }
 
-    /// How long ago that was; nothing if it is yet to come.
+    /// Time since `time_ms`; zero if that is in the future.
     pub(crate) fn age(&self, time_ms: u64) -> Duration {
         Duration::from_millis(self.now_ms().saturating_sub(time_ms))
     }
 }
 
-impl Shared {
-    pub(crate) fn new(options: Options, queue: Queue, found: crate::queue::Found) -> Shared {
-        let counters = Counters { found: found.spans, waiting: found.spans, ..Counters::default() };
+impl SharedState {
+    pub(crate) fn new(options: Options, queue: Queue, backlog: Backlog) -> SharedState {
+        let counters =
+            Counters { found: backlog.spans, waiting: backlog.spans, ..Counters::default() };
         let state = State {
             batch: None,
             sealed: None,
             queue,
             counters,
             queued: 0,
-            spans_up_to: found.spans_up_to,
-            is_room_wanted: false,
+            spans_up_to: backlog.spans_up_to,
+            drop_oldest: false,
             is_stopping: false,
             trouble: None,
         };
         let (state, changed, cancel) = (Mutex::new(state), Condvar::new(), Notify::new());
-        Shared { options, clock: Clock::start(found.time_ms), state, changed, cancel }
+        SharedState { options, clock: QueueClock::start(backlog.time_ms), state, changed, cancel }
     }
 
-    /// What changes stays right when somebody panics.
+    /// The state is consistent even if a thread panicked with the lock.
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until something changes, at most for `timeout`.
+    /// Waits for a change, for at most `timeout`.
     pub(crate) fn wait<'s>(
         &self,
         state: MutexGuard<'s, State>,
@@ -112,10 +114,10 @@ impl Shared {
         self.changed.wait_timeout(state, timeout).unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Puts what is being filled into the queue, so that there is nothing left outside it.
+    /// Moves the current batch to the queue.
     pub(crate) fn seal(&self, state: &mut State) -> Result<(), Refusal> {
         self.append(state)?;
-        let Some(Filling { batch, ends, .. }) = state.batch.take() else { return Ok(()) };
+        let Some(OpenBatch { batch, ends, .. }) = state.batch.take() else { return Ok(()) };
         let spans = batch.count() as u32;
         let body = batch.finish();
         let body = if ends.is_empty() { body } else { with_sizes(&body, &ends) };
@@ -146,66 +148,68 @@ impl Shared {
         }
     }
 
-    /// Adds a span to what is being filled.
+    /// Adds a span to the current batch.
     pub(crate) fn add(&self, state: &mut State, span: &SpanRef<'_>) {
         state.counters.pushed += 1;
         state.counters.waiting += 1;
         let format = self.options.destination.format();
-        let new = || Filling { batch: Batch::new(format), since: Instant::now(), ends: Vec::new() };
+        let new =
+            || OpenBatch { batch: Batch::new(format), since: Instant::now(), ends: Vec::new() };
         if state.batch.is_none() {
-            // Who sends has to know when it will be due.
+            // The sender must learn when the batch is due.
             self.changed.notify_all();
         }
-        let filling = state.batch.get_or_insert_with(new);
-        filling.batch.span(span);
+        let open_batch = state.batch.get_or_insert_with(new);
+        open_batch.batch.span(span);
         if format == Format::ZipkinThriftSpan {
-            filling.ends.push(filling.batch.size());
+            open_batch.ends.push(open_batch.batch.size());
         }
-        // It was alone.
-        if filling.batch.size() > BATCH_BYTES_MAX - END_BYTES_MAX {
-            let count = filling.batch.count() as u64;
+        // Such a span is alone in its batch.
+        if open_batch.batch.size() > BATCH_BYTES_MAX - END_BYTES_MAX {
+            let count = open_batch.batch.count() as u64;
             state.batch = None;
             state.counters.drop_waiting(Cause::TooLarge, count);
         }
     }
 }
 
-/// What a batch may have besides [`Batch::size`], with room to spare.
+/// Upper bound for the bytes that a batch needs in addition to [`Batch::size`].
 const END_BYTES_MAX: usize = 1024;
 
 impl State {
-    /// Whether there is something that could not be queued.
+    /// True if a complete batch could not be queued.
     pub(crate) fn is_blocked(&self) -> bool {
         self.sealed.is_some()
     }
 
-    /// Whether what could not be queued can now; only a queue in memory knows.
+    /// True if the complete batch can be queued now; only a queue in memory can tell.
     pub(crate) fn has_room_in_memory(&self) -> bool {
         self.sealed.as_ref().is_none_or(|sealed| self.queue.has_room_in_memory(sealed))
     }
 
-    /// How long what is being filled may wait; `None` if there is nothing.
+    /// Time until the current batch is due; `None` without one.
     pub(crate) fn due_in(&self, age: Duration) -> Option<Duration> {
-        self.batch.as_ref().map(|filling| age.saturating_sub(filling.since.elapsed()))
+        self.batch.as_ref().map(|open_batch| age.saturating_sub(open_batch.since.elapsed()))
     }
 
-    /// Whether what is being filled should go before something is added that takes so many bytes.
+    /// True if the current batch should be sealed before a span of `bytes` is added.
     pub(crate) fn is_due(&self, options: &Options, bytes: usize) -> bool {
-        self.batch.as_ref().is_some_and(|Filling { batch, since, .. }| {
+        self.batch.as_ref().is_some_and(|OpenBatch { batch, since, .. }| {
             batch.size() >= options.batch_bytes
                 || batch.size() + bytes > BATCH_BYTES_MAX / 2
                 || since.elapsed() >= options.batch_age
         })
     }
 
-    /// Spans that wait, and are not in the queue yet.
+    /// Number of waiting spans that are not in the queue yet.
     pub(crate) fn outside_queue(&self) -> u64 {
-        let filling = self.batch.as_ref().map_or(0, |filling| filling.batch.count() as u64);
-        filling + self.sealed.as_ref().map_or(0, |record| record.spans.into())
+        let open_batch =
+            self.batch.as_ref().map_or(0, |open_batch| open_batch.batch.count() as u64);
+        open_batch + self.sealed.as_ref().map_or(0, |record| record.spans.into())
     }
 
-    /// What is not in a queue that survives is lost when the program ends now.
-    pub(crate) fn give_up_what_is_not_durable(&mut self) {
+    /// Drops all spans that would not survive the program.
+    pub(crate) fn drop_volatile(&mut self) {
         let lost = match self.queue.is_durable() {
             true => self.outside_queue(),
             false => self.counters.waiting,
@@ -215,7 +219,8 @@ impl State {
     }
 }
 
-/// At most so many bytes a span takes in any format, so that what is too large is known before it is added.
+/// Upper bound for the size of a span in any format, to detect too large spans before they are
+/// added.
 pub(crate) fn bytes_max(span: &SpanRef<'_>) -> usize {
     use blkkin_model::ValueRef;
     // A control character takes six bytes in JSON.
@@ -227,7 +232,7 @@ pub(crate) fn bytes_max(span: &SpanRef<'_>) -> usize {
     };
     let annotations = span.annotations.iter().map(|one| text(one.value) + 400).sum::<usize>();
     let tags = span.tags.iter().map(|one| text(one.key) + tag(one.value) + 400).sum::<usize>();
-    // The first formats repeat the endpoint with each of them, which 400 does not cover for long names.
+    // The v1 formats repeat the endpoint for each of them, and 400 does not cover long names.
     let lists = span.annotations.len() + span.tags.len() + 8;
     let services = text(span.local.service) * lists + text(span.remote.service) * 2;
     1024 + text(span.name) + services + annotations + tags
@@ -235,7 +240,7 @@ pub(crate) fn bytes_max(span: &SpanRef<'_>) -> usize {
 
 fn compressed(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::fast());
-    // Memory takes all that is written.
+    // Writing to memory does not fail.
     let _ = encoder.write_all(bytes);
     encoder.finish().unwrap_or_default()
 }

@@ -1,14 +1,18 @@
-//! Who caused whom. What spans say of their parents is not to be trusted: these may be missing, and
-//! there may be circles.
+//! The parent of each span. Parent ids in events are untrusted: the parent may be missing, and they
+//! may form cycles.
 
 use crate::join::Draft;
 use crate::request::{Oddity, bit};
-use crate::texts::Texts;
+use crate::resolver::Resolver;
 use blkkin_model::Kind;
 
-/// Who caused which, without circles.
-pub(crate) fn parents(drafts: &[Draft], texts: Texts<'_>, odd: &mut [u32]) -> Vec<Option<usize>> {
-    // Drafts of one number lie together, callers before those that are called.
+/// Resolves the parent of each draft, as an index into `drafts`. The result has no cycles.
+pub(crate) fn resolve(
+    drafts: &[Draft],
+    resolver: Resolver<'_>,
+    odd: &mut [u32],
+) -> Vec<Option<usize>> {
+    // Drafts of one id are adjacent, callers before callees.
     let mut by_id: Vec<(u64, bool, u32)> =
         (0..).zip(drafts).map(|(at, draft)| (draft.id, draft.shared, at)).collect();
     by_id.sort_unstable();
@@ -32,7 +36,7 @@ pub(crate) fn parents(drafts: &[Draft], texts: Texts<'_>, odd: &mut [u32]) -> Ve
             parent => {
                 let is_own = |other: &usize| {
                     let other = &drafts[*other];
-                    other.shared && texts.is_same(other.service, draft.service)
+                    other.shared && resolver.is_same(other.service, draft.service)
                 };
                 let found = with_id(parent).find(is_own).or_else(|| with_id(parent).next());
                 if found.is_none() {
@@ -43,7 +47,7 @@ pub(crate) fn parents(drafts: &[Draft], texts: Texts<'_>, odd: &mut [u32]) -> Ve
         };
         parents.push(parent);
     }
-    cut_circles(
+    break_cycles(
         &mut parents,
         |at| (drafts[at].start, drafts[at].id, at),
         |at| mark(at, Oddity::Cycle),
@@ -51,13 +55,13 @@ pub(crate) fn parents(drafts: &[Draft], texts: Texts<'_>, odd: &mut [u32]) -> Ve
     parents
 }
 
-/// Has no one be among its own causes: in each circle the least loses its own.
-fn cut_circles<K: Ord>(
+/// Breaks cycles: in each cycle, the node with the least key loses its parent.
+fn break_cycles<K: Ord>(
     parents: &mut [Option<usize>],
     key: impl Fn(usize) -> K,
     mut mark: impl FnMut(usize),
 ) {
-    // Of each: on which walk it was met first, from 1 on.
+    // The walk that visited each node first, counted from 1; 0 if none has.
     let mut walks = vec![0usize; parents.len()];
     for from in 0..parents.len() {
         let mut at = from;
@@ -84,9 +88,9 @@ fn cut_circles<K: Ord>(
     }
 }
 
-/// Indexes in order of the one above and, below that, of time.
+/// Nodes sorted by parent, and by key among the children of one parent.
 pub(crate) struct Children {
-    /// The one above, plus one, and the index.
+    /// The parent's index plus one (0 for roots), and the node's index.
     sorted: Vec<(usize, usize)>,
 }
 
@@ -107,7 +111,7 @@ impl Children {
         self.sorted[from..to].iter().map(|entry| entry.1)
     }
 
-    /// All, each behind the one above, and how far below the top it is.
+    /// All nodes in preorder, each with its depth.
     pub(crate) fn preorder(&self) -> Vec<(usize, usize)> {
         let mut order = Vec::with_capacity(self.sorted.len());
         let mut stack: Vec<(usize, usize)> = self.of(0).rev().map(|at| (at, 0)).collect();

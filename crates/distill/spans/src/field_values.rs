@@ -1,11 +1,11 @@
-//! Values of an event's fields by what they are called, put there in a walk over the event.
+//! Field values of an event, collected by a visitor and indexed by field name.
 
 use crate::refusal::Reason;
 use blkkin_ctf::decode::{Node, NodeKind, Visitor};
 use blkkin_ctf::schema::{IntKind, Scope};
 use blkkin_model::ValueRef;
 
-/// The number of a field among [`NAMES`].
+/// Index of a field in [`NAMES`], or one of the two values after them.
 pub(crate) type Slot = u8;
 
 pub(crate) const NAMES: [&str; 17] = [
@@ -44,16 +44,16 @@ pub(crate) const KIND: Slot = 13;
 pub(crate) const FLAGS: Slot = 14;
 pub(crate) const SPAN_NAME: Slot = 15;
 pub(crate) const PROCNAME: Slot = 16;
-/// A field of the program's own.
+/// Slot of a field that the program added itself.
 pub(crate) const OWN: Slot = 17;
-/// Whatever else.
-pub(crate) const NOTHING: Slot = 18;
+/// Slot of a field that is ignored.
+pub(crate) const IGNORED: Slot = 18;
 
-/// Values of an event's fields.
+/// Field values of one event.
 #[derive(Debug, Default)]
-pub(crate) struct Fields {
+pub(crate) struct FieldValues {
     pub(crate) values: [Value; NAMES.len()],
-    /// The program's own: node and value.
+    /// Node id and value of the fields that the program added itself.
     pub(crate) own: Vec<(u32, Value)>,
     text: String,
 }
@@ -63,15 +63,15 @@ pub(crate) enum Value {
     #[default]
     Absent,
     Int(i64),
-    /// An id that does not fit.
+    /// An unsigned number beyond `i64`.
     Large(u64),
     Bool(bool),
     Float(f64),
     Text(u32, u32),
 }
 
-impl Fields {
-    pub(crate) fn begin(&mut self) {
+impl FieldValues {
+    pub(crate) fn clear(&mut self) {
         self.values = [Value::Absent; NAMES.len()];
         self.own.clear();
         self.text.clear();
@@ -86,7 +86,7 @@ impl Fields {
         }
     }
 
-    /// An id or a length, with or without a sign.
+    /// An id or a duration; signed and unsigned fields are accepted.
     pub(crate) fn number(&self, slot: Slot) -> Result<u64, Option<Reason>> {
         match self.values[slot as usize] {
             Value::Int(number) => Ok(number.cast_unsigned()),
@@ -96,7 +96,7 @@ impl Fields {
         }
     }
 
-    /// A number that may be missing.
+    /// Like `number`, with a default for a missing field.
     pub(crate) fn number_or(&self, slot: Slot, otherwise: u64) -> Result<u64, Option<Reason>> {
         match self.values[slot as usize] {
             Value::Absent => Ok(otherwise),
@@ -119,7 +119,7 @@ impl Fields {
         }
     }
 
-    /// A text that may be missing.
+    /// Like `text`, with a default for a missing field.
     pub(crate) fn text_or<'t>(
         &'t self,
         slot: Slot,
@@ -146,22 +146,22 @@ impl Fields {
     }
 }
 
-/// Puts values into slots.
-pub(crate) struct Walk<'w> {
-    pub(crate) fields: &'w mut Fields,
+/// Visitor that copies values into their slots.
+pub(crate) struct FieldVisitor<'w> {
+    pub(crate) fields: &'w mut FieldValues,
     pub(crate) slots: &'w [Slot],
-    /// Fields with a number from here on are the program's own.
+    /// Slots from this number on count as the program's own fields.
     pub(crate) own_fields: usize,
-    /// But for service, port and address, if the event begins with those too.
+    /// Exempts service, port and address from `own_fields`.
     pub(crate) has_service: bool,
 }
 
-impl Walk<'_> {
+impl FieldVisitor<'_> {
     #[inline]
     fn put(&mut self, node: &Node, value: Value) {
-        let slot = self.slots.get(node.id as usize).copied().unwrap_or(NOTHING);
+        let slot = self.slots.get(node.id as usize).copied().unwrap_or(IGNORED);
         match slot {
-            NOTHING => {}
+            IGNORED => {}
             _ if (slot as usize) < self.own_fields
                 || self.has_service && (SERVICE..=IP).contains(&slot)
                 || slot == PROCNAME && node.scope != Scope::Payload =>
@@ -178,27 +178,27 @@ impl Walk<'_> {
         let text = &mut self.fields.text;
         let start = text.len();
         text.push_str(value);
-        // An event has at most some MiB.
+        // An event has a few MiB at most, so its texts fit.
         Value::Text(start as u32, text.len() as u32)
     }
 
-    /// Whether it is a value that is passed on as it is.
+    /// True for values that are passed on unchanged: tag values and the program's own fields.
     #[cold]
-    fn is_said(&self, node: &Node) -> bool {
-        let slot = self.slots.get(node.id as usize).copied().unwrap_or(NOTHING);
+    fn is_passed_on(&self, node: &Node) -> bool {
+        let slot = self.slots.get(node.id as usize).copied().unwrap_or(IGNORED);
         slot == VALUE || slot as usize >= self.own_fields
     }
 
     #[inline]
-    fn is_wanted(&self, node: &Node) -> bool {
-        let slot = self.slots.get(node.id as usize).copied().unwrap_or(NOTHING);
+    fn is_used(&self, node: &Node) -> bool {
+        let slot = self.slots.get(node.id as usize).copied().unwrap_or(IGNORED);
         slot < OWN || slot == OWN && self.own_fields < NAMES.len()
     }
 }
 
-impl Visitor for Walk<'_> {
+impl Visitor for FieldVisitor<'_> {
     fn restart(&mut self) {
-        self.fields.begin();
+        self.fields.clear();
     }
 
     #[inline]
@@ -207,7 +207,7 @@ impl Visitor for Walk<'_> {
             NodeKind::Int { kind: IntKind::Bool, .. } => Value::Bool(value != 0),
             _ => match i64::try_from(value) {
                 Ok(value) => Value::Int(value),
-                Err(_) if self.is_said(node) => self.text(&value.to_string()),
+                Err(_) if self.is_passed_on(node) => self.text(&value.to_string()),
                 Err(_) => Value::Large(value),
             },
         };
@@ -225,7 +225,7 @@ impl Visitor for Walk<'_> {
 
     #[inline]
     fn string(&mut self, node: &Node, value: &[u8]) {
-        if !self.is_wanted(node) {
+        if !self.is_used(node) {
             return;
         }
         let value = match (&node.kind, std::str::from_utf8(value)) {

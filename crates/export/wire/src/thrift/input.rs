@@ -1,23 +1,23 @@
-//! Thrift's binary protocol, as far as spans need it: fields, numbers, what has a length, and how to
-//! pass over all else.
+//! Reader of thrift's binary protocol, as far as spans need it: fields, numbers, length-prefixed
+//! values, and skipping.
 
-use crate::fault::{Reason, Result};
+use crate::error::{Reason, Result};
 
-/// A message that is read from front to back.
+/// A structure during reading.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Walk<'a> {
+pub(super) struct Input<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-/// A field: its type and number.
+/// Type and number of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Field {
     pub(super) kind: u8,
     pub(super) id: i16,
 }
 
-/// Types.
+/// Thrift types.
 const STOP: u8 = 0;
 pub(super) const BOOL: u8 = 2;
 const BYTE: u8 = 3;
@@ -31,18 +31,18 @@ const MAP: u8 = 13;
 const SET: u8 = 14;
 pub(super) const LIST: u8 = 15;
 
-impl<'a> Walk<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Walk<'a> {
-        Walk { bytes, at: 0 }
+impl<'a> Input<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Input<'a> {
+        Input { bytes, at: 0 }
     }
 
-    /// Where the next byte is.
+    /// Offset of the next byte.
     #[inline]
     pub(super) fn at(&self) -> usize {
         self.at
     }
 
-    /// All that is left.
+    /// Remaining bytes.
     #[inline]
     pub(super) fn rest(&self) -> &'a [u8] {
         self.bytes.get(self.at..).unwrap_or_default()
@@ -61,10 +61,10 @@ impl<'a> Walk<'a> {
         Ok(chunk)
     }
 
-    /// The next field, unless the structure ends here.
+    /// Reads the next field; `None` at the end of the structure.
     #[inline]
     pub(super) fn field(&mut self) -> Result<Option<Field>> {
-        // Mostly there are three bytes; then one check does.
+        // Usually three bytes remain, and one check is enough.
         let ahead = self.rest().first_chunk();
         if let Some([kind, high, low]) = ahead
             && *kind != STOP
@@ -98,7 +98,7 @@ impl<'a> Walk<'a> {
         self.take().map(i64::from_be_bytes)
     }
 
-    /// How many items or bytes follow.
+    /// Reads the number of items or bytes that follow.
     #[inline]
     fn count(&mut self) -> Result<usize> {
         let start = self.at;
@@ -106,7 +106,7 @@ impl<'a> Walk<'a> {
         usize::try_from(count).map_err(|_| Reason::OutOfRange.at(start))
     }
 
-    /// Bytes with a length before them, no longer than permitted.
+    /// Reads a length-prefixed value of at most `size_max` bytes.
     #[inline]
     pub(super) fn text(&mut self, size_max: usize) -> Result<&'a [u8]> {
         let start = self.at;
@@ -127,13 +127,13 @@ impl<'a> Walk<'a> {
         Ok(bytes)
     }
 
-    /// A list's type and count.
+    /// Reads the item type and count of a list.
     #[inline]
     pub(super) fn list(&mut self) -> Result<(u8, usize)> {
         Ok((self.byte()?, self.count()?))
     }
 
-    /// How many structures a list has. One of something else is passed over.
+    /// Reads the count of a list of structures. A list of another type is skipped.
     #[inline]
     pub(super) fn structures(&mut self, depth: usize) -> Result<Option<usize>> {
         match self.list()? {
@@ -145,7 +145,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Passes over a value, in which at most `depth` others are within each other.
+    /// Skips a value with at most `depth` levels of nesting.
     pub(super) fn skip(&mut self, kind: u8, depth: usize) -> Result<()> {
         let Some(depth) = depth.checked_sub(1) else { return Err(Reason::TooDeep.at(self.at)) };
         match kind {
@@ -172,7 +172,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Each item has a byte at least, so a count is never believed for long.
+    /// Skips `count` items. Each item has at least one byte, so a false count ends at the end of
+    /// the input.
     fn skip_items(&mut self, kind: u8, count: usize, depth: usize) -> Result<()> {
         let start = self.at;
         let size = match kind {

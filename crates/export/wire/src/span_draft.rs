@@ -1,12 +1,12 @@
-//! A span while it is read, and what makes it one that can be given away. Start at [`Draft`].
+//! A span under construction, and its completion to a valid one. Start at [`SpanDraft`].
 
-use crate::Limits;
-use crate::fault::{Fault, Reason, Result, Within};
+use crate::error::{Fault, FieldContext, Reason, Result};
+use crate::limits::Limits;
 use blkkin_model::{AnnotationRef, EndpointRef, Kind, SpanId, SpanRef, Status, TagRef, TraceId};
 
-/// A span while it is read.
+/// A span under construction.
 #[derive(Debug)]
-pub(crate) struct Draft<'b> {
+pub(crate) struct SpanDraft<'b> {
     pub(crate) trace_id: Option<TraceId>,
     pub(crate) id: Option<SpanId>,
     pub(crate) parent_id: Option<SpanId>,
@@ -22,17 +22,17 @@ pub(crate) struct Draft<'b> {
     pub(crate) lists: Lists<'b>,
 }
 
-/// The lists of a span. Their memory goes from span to span.
+/// Annotations and tags of a span. Their memory is reused from span to span.
 #[derive(Debug, Default)]
 pub(crate) struct Lists<'b> {
     pub(crate) annotations: Vec<AnnotationRef<'b>>,
     pub(crate) tags: Vec<TagRef<'b>>,
 }
 
-impl<'b> Draft<'b> {
+impl<'b> SpanDraft<'b> {
     #[inline]
-    pub(crate) fn new(lists: Lists<'b>) -> Draft<'b> {
-        Draft {
+    pub(crate) fn new(lists: Lists<'b>) -> SpanDraft<'b> {
+        SpanDraft {
             trace_id: None,
             id: None,
             parent_id: None,
@@ -49,13 +49,13 @@ impl<'b> Draft<'b> {
         }
     }
 
-    /// What always holds of a span is made to hold; then it can be borrowed. `offset` is where it
-    /// starts.
+    /// Establishes the invariants of a span and borrows it. `offset` is the start of the span in
+    /// the batch.
     #[inline]
     pub(crate) fn finish(&mut self, offset: usize) -> Result<SpanRef<'_>, Box<Fault>> {
         let missing = || Reason::Missing.at(offset);
-        let trace_id = self.trace_id.ok_or_else(missing).within("traceId")?;
-        let id = self.id.ok_or_else(missing).within("id")?;
+        let trace_id = self.trace_id.ok_or_else(missing).in_field("traceId")?;
+        let id = self.id.ok_or_else(missing).in_field("id")?;
         self.lists.tidy();
         Ok(SpanRef {
             trace_id,
@@ -77,13 +77,13 @@ impl<'b> Draft<'b> {
 }
 
 impl<'b> Lists<'b> {
-    /// Lends the memory.
+    /// Takes the memory for a span.
     #[inline]
     pub(crate) fn lend(lists: &mut Lists<'static>) -> Lists<'b> {
         std::mem::take(lists)
     }
 
-    /// Gives the memory back.
+    /// Empties the lists, to be stored for the next span.
     #[inline]
     pub(crate) fn give_back(self) -> Lists<'static> {
         Lists { annotations: recycle(self.annotations), tags: recycle(self.tags) }
@@ -104,7 +104,7 @@ impl<'b> Lists<'b> {
         Ok(())
     }
 
-    /// Adds a tag that is at `offset`.
+    /// Adds a tag that starts at `offset`.
     #[inline]
     pub(crate) fn tag(&mut self, tag: TagRef<'b>, limits: &Limits, offset: usize) -> Result<()> {
         if self.tags.len() >= limits.tags {
@@ -114,7 +114,7 @@ impl<'b> Lists<'b> {
         Ok(())
     }
 
-    /// Puts both in order, without duplicates. Of tags of one key the last one counts.
+    /// Sorts annotations and tags and removes duplicates. The last tag of each key wins.
     #[inline]
     pub(crate) fn tidy(&mut self) {
         if !self.annotations.is_sorted_by(|a, b| a < b) {
@@ -139,7 +139,8 @@ fn too_many(what: &'static str, count_max: usize, offset: usize) -> Box<Fault> {
     Reason::TooMany { what, count_max: count_max as u64 }.at(offset)
 }
 
-/// The same memory, for references of another lifetime: collecting an empty list in place keeps it.
+/// Reuses the memory of a list for references of another lifetime. Collecting an empty list in
+/// place keeps its allocation.
 #[inline]
 pub(crate) fn recycle<T, U>(mut list: Vec<T>) -> Vec<U> {
     const { assert!(size_of::<T>() == size_of::<U>() && align_of::<T>() == align_of::<U>()) };

@@ -1,65 +1,65 @@
-//! What is wrong with a batch or a span in it, and where. Start at [`Refusal`].
+//! Faults in a batch or one of its spans, with their position. Start at [`Refusal`].
 
 use std::fmt;
 
-/// A span that is refused, or the place from which on a batch cannot be read.
+/// A refused span, or the position at which decoding a batch ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Which span of the batch, counted from 0.
+    /// Index of the span in the batch.
     pub span: u64,
-    /// What is wrong with it.
+    /// The fault.
     pub fault: Fault,
 }
 
-/// What is wrong, and where.
+/// A fault at a position in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// In bytes since the batch's begin.
+    /// Offset in the batch, in bytes.
     pub offset: u64,
-    /// What the format calls the field; empty if it is none's.
+    /// Name of the field in the format; empty if the fault is outside of any field.
     pub field: &'static str,
-    /// What is wrong with it.
+    /// The kind of fault.
     pub reason: Reason,
 }
 
-/// What is wrong.
+/// The kind of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// A field that each span must have is not there.
+    /// A required field is missing.
     Missing,
-    /// An id of no digits or bytes.
+    /// The id is empty.
     Empty,
-    /// An id that is 0.
+    /// The id is 0.
     Zero,
-    /// An id of something else than `0-9a-f`.
+    /// The id contains characters other than `0-9a-f`.
     NotHex,
-    /// An id of so many digits or bytes.
+    /// The id is too long.
     IdSize {
-        /// How many there are.
+        /// Its size in digits or bytes.
         size: usize,
-        /// How many there may be.
+        /// The maximum size.
         size_max: usize,
     },
-    /// A number that is too small or too large for what it is.
+    /// The number is too small or too large for its field.
     OutOfRange,
-    /// Not the word of any kind of span.
+    /// The name of the span kind is unknown.
     UnknownKind,
-    /// Not what must be there.
+    /// Something else was expected, as named here.
     Expected(&'static str),
-    /// It ends before.
+    /// The input ends early.
     Ends,
-    /// Lists and maps within each other, too many.
+    /// Lists and maps are nested too deep.
     TooDeep,
-    /// More of something than permitted.
+    /// A limit was exceeded.
     TooMany {
-        /// Of what.
+        /// The counted items.
         what: &'static str,
-        /// How many there may be.
+        /// The limit.
         count_max: u64,
     },
 }
 
-/// A fault on its way out. Boxed, as it is rare, and results that hold it are returned all the time.
+/// Result with a boxed fault: faults are rare, and these results are returned in hot paths.
 pub(crate) type Result<T, E = Box<Fault>> = std::result::Result<T, E>;
 
 impl Reason {
@@ -69,21 +69,21 @@ impl Reason {
     }
 }
 
-/// Names the field that a fault is in.
-pub(crate) trait Within {
-    /// Unless something within it has been named.
-    fn within(self, field: &'static str) -> Self;
+/// Adds the name of the field to a fault.
+pub(crate) trait FieldContext {
+    /// Sets the field name, unless an inner field has set it.
+    fn in_field(self, field: &'static str) -> Self;
 }
 
-impl<T> Within for Result<T> {
+impl<T> FieldContext for Result<T> {
     #[inline]
-    fn within(self, field: &'static str) -> Self {
-        self.map_err(|fault| named(fault, field))
+    fn in_field(self, field: &'static str) -> Self {
+        self.map_err(|fault| with_field(fault, field))
     }
 }
 
 #[cold]
-fn named(mut fault: Box<Fault>, field: &'static str) -> Box<Fault> {
+fn with_field(mut fault: Box<Fault>, field: &'static str) -> Box<Fault> {
     if fault.field.is_empty() {
         fault.field = field;
     }

@@ -1,0 +1,106 @@
+//! A run of sending batches: the state that all connections share, and their results.
+
+use crate::format::Format;
+use crate::numbers::{Numbers, RequestIds};
+use crate::pool::RequestSource;
+use crate::template::Template;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Interval of the reported rates.
+pub(crate) const SLOT: Duration = Duration::from_millis(500);
+
+/// Delay before a refused batch is sent again, and time limit for doing so.
+pub(crate) const PAUSE: Duration = Duration::from_millis(5);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// State shared by all connections.
+pub(crate) struct IngestRun {
+    pub(crate) format: Format,
+    pub(crate) host: String,
+    pub(crate) numbers: Numbers,
+    pub(crate) in_flight: usize,
+    /// Time after which no batch is started.
+    pub(crate) until: Option<Duration>,
+    pub(crate) requests_end: u64,
+    pub(crate) start: Instant,
+    pub(crate) next_request: AtomicU64,
+    /// Encodes new batches while sending, if the sender's cost does not matter.
+    pub(crate) is_new: bool,
+}
+
+/// Results of one connection.
+#[derive(Default)]
+pub(crate) struct Tally {
+    pub(crate) spans: u64,
+    pub(crate) bytes: u64,
+    pub(crate) refusals: u64,
+    pub(crate) latencies: Vec<u64>,
+    /// Acknowledged spans in each interval.
+    pub(crate) slots: Vec<u64>,
+    pub(crate) last: Duration,
+}
+
+/// Answer of a server to a batch.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum BatchAnswer {
+    Accepted,
+    /// The batch must be sent again.
+    Busy,
+    Error(String),
+}
+
+impl IngestRun {
+    /// Makes the batch new, and returns its first request; `None` if the run is over.
+    pub(crate) fn next(&self, template: &mut Template) -> Option<u64> {
+        if self.until.is_some_and(|until| self.start.elapsed() >= until) {
+            return None;
+        }
+        let more = |next| (next < self.requests_end).then_some(next + template.requests());
+        let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
+        let first = self.next_request.fetch_update(set, fetch, more).ok()?;
+        match self.is_new {
+            true => self.make_anew(template, first),
+            false => template.patch(&self.numbers, first),
+        }
+        Some(first)
+    }
+
+    /// Encodes a batch of entirely new requests, at the sender's cost. They depend only on their
+    /// numbers.
+    fn make_anew(&self, template: &mut Template, first: u64) {
+        let mut source = RequestSource::new(self.format, first + 2);
+        let mut requests: Vec<_> = (0..template.requests()).map(|_| source.request()).collect();
+        for (number, spans) in (first..).zip(&mut requests) {
+            RequestIds::of(spans).renumber(spans, &self.numbers, number);
+        }
+        *template = Template::encoded(self.format, &self.host, &requests);
+    }
+
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// True while refused batches are sent again.
+    pub(crate) fn is_patient(&self) -> bool {
+        self.start.elapsed() < self.until.unwrap_or(Duration::from_secs(3600)) + PATIENCE
+    }
+}
+
+impl Tally {
+    pub(crate) fn taken(&mut self, run: &IngestRun, template: &Template, since: Instant) {
+        self.spans += template.spans();
+        self.bytes += template.bytes().len() as u64;
+        self.latencies.push(since.elapsed().as_nanos() as u64);
+        self.last = run.start.elapsed();
+        let slot = (self.last.as_nanos() / SLOT.as_nanos()) as usize;
+        if slot >= self.slots.len() {
+            self.slots.resize(slot + 1, 0);
+        }
+        self.slots[slot] += template.spans();
+    }
+
+    pub(crate) fn refused(&mut self) {
+        self.refusals += 1;
+    }
+}

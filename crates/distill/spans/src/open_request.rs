@@ -1,0 +1,256 @@
+//! Compact storage of an open request.
+//!
+//! A [`Reporter`] (span, parent, name, service, address) is stored once and shared by its
+//! [`Report`]s. Strings are interned symbols, or stored in the request itself.
+
+use crate::interner::{Interner, OWN, Symbol};
+use crate::report::{Said, What, Whole};
+use blkkin_model::{Kind, ValueRef};
+use std::collections::{HashMap, HashSet};
+use std::mem::size_of;
+
+/// A service that reports on a span, with the properties that its events repeat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Reporter {
+    pub(crate) span: u64,
+    pub(crate) parent: u64,
+    /// Upper half of the trace id; 0 if unknown.
+    pub(crate) high: u64,
+    pub(crate) name: Symbol,
+    pub(crate) service: Symbol,
+    pub(crate) ip: Symbol,
+    pub(crate) port: i32,
+}
+
+/// One report about a span.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Report {
+    pub(crate) time: u64,
+    pub(crate) reporter: u32,
+    /// The reader's id of the trace that contains the event.
+    pub(crate) source: u32,
+    pub(crate) body: Body,
+}
+
+/// Content of a report.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Body {
+    Event(Symbol),
+    Tag(Symbol, TagValue),
+    Span { start: u64, duration: u64, target: Symbol, kind: Kind, debug: bool },
+    Undated(Kind),
+}
+
+impl Body {
+    /// True for a complete span. A draft has at most one such report.
+    pub(crate) fn is_span(&self) -> bool {
+        matches!(self, Body::Span { .. } | Body::Undated(_))
+    }
+}
+
+/// Value of a tag.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum TagValue {
+    Text(Symbol),
+    Int(i64),
+    Bool(bool),
+    Double(f64),
+}
+
+/// Reports of an open request.
+#[derive(Debug, Default)]
+pub(crate) struct OpenRequest {
+    /// Lower half of the trace id.
+    pub(crate) low: u64,
+    /// Upper halves of the trace id from events of their own.
+    pub(crate) wide: Vec<u64>,
+    pub(crate) reporters: Vec<Reporter>,
+    pub(crate) reports: Vec<Report>,
+    /// Index of `reporters`, built when there are many.
+    numbers: HashMap<Reporter, u32>,
+    texts: String,
+    /// End offset of each string in `texts`.
+    ends: Vec<u32>,
+    /// Events dropped because of a limit.
+    pub(crate) left_out: u64,
+    /// Set if a request with this trace id was emitted before.
+    pub(crate) is_late: bool,
+    /// Time of the last event, by the caller's clock.
+    pub(crate) last_event: i64,
+    /// Position in the order of idle requests: `last_event`, or the time when the wait was last
+    /// extended.
+    pub(crate) touched: i64,
+    /// Neighbours in the list ordered by `touched`.
+    pub(crate) older: u32,
+    pub(crate) newer: u32,
+}
+
+/// Up to this many reporters are searched linearly.
+const FEW_REPORTERS: usize = 12;
+/// Maximum number of upper halves that are distinguished for one lower half.
+const WIDE_MAX: usize = 8;
+/// Bytes of an empty request, with its entries in the assembler's tables.
+const SIZE: usize = size_of::<OpenRequest>() + 64;
+/// Estimated bytes of a hash table entry, including its share of free slots.
+const NUMBER_SIZE: usize = 2 * (size_of::<(Reporter, u32)>() + 1);
+
+impl OpenRequest {
+    /// Memory of the request, in bytes.
+    #[inline]
+    pub(crate) fn bytes(&self) -> usize {
+        SIZE + self.reporters.capacity() * size_of::<Reporter>()
+            + self.reports.capacity() * size_of::<Report>()
+            + self.numbers.len() * NUMBER_SIZE
+            + self.texts.capacity()
+            + self.ends.capacity() * 4
+    }
+
+    /// True if a span has been mentioned, by an event of its own or as a parent, and its end has
+    /// not come.
+    pub(crate) fn has_unended(&self) -> bool {
+        let ended = self.reports.iter().filter(|report| report.body.is_span());
+        let ended: HashSet<u64> =
+            ended.map(|report| self.reporters[report.reporter as usize].span).collect();
+        let mut known = self.reporters.iter().flat_map(|reporter| [reporter.span, reporter.parent]);
+        known.any(|span| span != 0 && !ended.contains(&span))
+    }
+
+    /// Clears the request for reuse; its memory is kept only if it is small.
+    pub(crate) fn clear(&mut self) {
+        const REUSED_MAX: usize = 8 << 10;
+        if self.bytes() > REUSED_MAX {
+            *self = OpenRequest::default();
+            return;
+        }
+        self.wide.clear();
+        self.reporters.clear();
+        self.reports.clear();
+        self.numbers.clear();
+        self.texts.clear();
+        self.ends.clear();
+        (self.left_out, self.is_late) = (0, false);
+    }
+
+    /// Stores an upper half of the trace id.
+    pub(crate) fn add_wide(&mut self, high: u64) {
+        if high != 0 && !self.wide.contains(&high) && self.wide.len() < WIDE_MAX {
+            self.wide.push(high);
+        }
+    }
+
+    /// Stores a report. Returns false if it needs a new reporter beyond `reporters_max`.
+    #[inline]
+    pub(crate) fn add(
+        &mut self,
+        report: &Said<'_>,
+        interner: &mut Interner,
+        reporters_max: usize,
+    ) -> bool {
+        let reporter = Reporter {
+            span: report.span_id,
+            parent: report.parent_id,
+            high: report.trace_id_high,
+            name: self.symbol(interner, report.name),
+            service: self.symbol(interner, report.service),
+            ip: self.symbol(interner, report.ip),
+            port: report.port,
+        };
+        let Some(reporter) = self.reporter(reporter, reporters_max) else { return false };
+        let (time, source) = (report.time_ns, report.source);
+        let body = match report.what {
+            What::Event(text) => Body::Event(self.symbol(interner, text)),
+            What::KeyValue(key, value) => Body::Tag(self.symbol(interner, key), self.value(value)),
+            What::Span(Whole { start_ns, duration_ns, kind, debug, target, fields }) => {
+                for (key, value) in fields {
+                    let body = Body::Tag(self.symbol(interner, key), self.value(*value));
+                    self.reports.push(Report { time, reporter, source, body });
+                }
+                let target = self.symbol(interner, target);
+                Body::Span { start: start_ns, duration: duration_ns, target, kind, debug }
+            }
+            What::Undated(kind) => Body::Undated(kind),
+            What::WideTraceId => return true,
+        };
+        self.reports.push(Report { time, reporter, source, body });
+        true
+    }
+
+    #[inline]
+    fn reporter(&mut self, reporter: Reporter, reporters_max: usize) -> Option<u32> {
+        let number = self.reporters.len() as u32;
+        if self.reporters.len() <= FEW_REPORTERS {
+            if let Some(known) = self.reporters.iter().rposition(|known| *known == reporter) {
+                return Some(known as u32);
+            }
+        } else {
+            if self.reporters.last() == Some(&reporter) {
+                return Some(number - 1);
+            }
+            if self.numbers.is_empty() {
+                self.numbers
+                    .extend(self.reporters.iter().zip(0..).map(|(reporter, at)| (*reporter, at)));
+            }
+            if let Some(known) = self.numbers.get(&reporter) {
+                return Some(*known);
+            }
+        }
+        if self.reporters.len() >= reporters_max {
+            return None;
+        }
+        self.reporters.push(reporter);
+        if self.reporters.len() > FEW_REPORTERS + 1 {
+            self.numbers.insert(reporter, number);
+        }
+        Some(number)
+    }
+
+    #[inline]
+    fn symbol(&mut self, interner: &mut Interner, text: &str) -> Symbol {
+        interner.intern(text).unwrap_or_else(|| self.own(text))
+    }
+
+    fn own(&mut self, text: &str) -> Symbol {
+        let symbol = Symbol(OWN | self.ends.len() as u32);
+        self.texts.push_str(text);
+        // An offset beyond 32 bits exceeds every limit on a request.
+        self.ends.push(u32::try_from(self.texts.len()).unwrap_or(u32::MAX));
+        symbol
+    }
+
+    fn value(&mut self, value: ValueRef<'_>) -> TagValue {
+        match value {
+            // Tag values rarely repeat, so they are not interned.
+            ValueRef::Str("") => TagValue::Text(Symbol::NONE),
+            ValueRef::Str(text) => TagValue::Text(self.own(text)),
+            ValueRef::Int(number) => TagValue::Int(number),
+            ValueRef::Bool(flag) => TagValue::Bool(flag),
+            ValueRef::Double(number) => TagValue::Double(number),
+            ValueRef::Bytes(bytes) => TagValue::Text(self.own(&String::from_utf8_lossy(bytes))),
+        }
+    }
+
+    pub(crate) fn text<'p>(&'p self, interner: &'p Interner, symbol: Symbol) -> &'p str {
+        let Symbol(number) = symbol;
+        if number & OWN == 0 {
+            return interner.text(symbol);
+        }
+        let number = (number & !OWN) as usize;
+        let end = |number: usize| self.ends.get(number).map_or(0, |end| *end as usize);
+        let start = number.checked_sub(1).map_or(0, end);
+        self.texts.get(start..end(number)).unwrap_or_default()
+    }
+
+    pub(crate) fn value_of<'p>(&'p self, interner: &'p Interner, value: TagValue) -> ValueRef<'p> {
+        match value {
+            TagValue::Text(symbol) => ValueRef::Str(self.text(interner, symbol)),
+            TagValue::Int(number) => ValueRef::Int(number),
+            TagValue::Bool(flag) => ValueRef::Bool(flag),
+            TagValue::Double(number) => ValueRef::Double(number),
+        }
+    }
+
+    /// The reporter of a report.
+    pub(crate) fn reporter_of(&self, report: &Report) -> &Reporter {
+        &self.reporters[report.reporter as usize]
+    }
+}

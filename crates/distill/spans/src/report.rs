@@ -1,0 +1,62 @@
+//! The report of one event about a span, borrowed from the event.
+
+use blkkin_model::{Kind, ValueRef};
+
+/// Report of one event about one span. Empty strings mean unknown.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Said<'a> {
+    /// Lower half of the trace id.
+    pub trace_id: u64,
+    /// Upper half of the trace id; 0 if the event does not contain it, or if it is 0.
+    pub trace_id_high: u64,
+    /// Span id; 0 only if the report is [`What::WideTraceId`].
+    pub span_id: u64,
+    /// Span id of the parent; 0 for a root.
+    pub parent_id: u64,
+    /// Span name.
+    pub name: &'a str,
+    /// Service that recorded the event.
+    pub service: &'a str,
+    /// Address of the service, as unchecked text.
+    pub ip: &'a str,
+    /// Port of the service. The original library records the lower 16 bits as a signed number.
+    pub port: i32,
+    /// Event time, in nanoseconds since 1970.
+    pub time_ns: u64,
+    /// The reader's id of the trace that contains the event. Losses are matched by it.
+    pub source: u32,
+    /// Content of the report.
+    pub what: What<'a>,
+}
+
+/// Content of a report.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum What<'a> {
+    /// An annotation: something that happened in the span.
+    Event(&'a str),
+    /// A tag of the span.
+    KeyValue(&'a str, ValueRef<'a>),
+    /// A complete span.
+    Span(Whole<'a>),
+    /// A complete span without start and duration.
+    Undated(Kind),
+    /// The upper half of the trace id.
+    WideTraceId,
+}
+
+/// A complete span, reported by its own event.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Whole<'a> {
+    /// Start, in nanoseconds since 1970.
+    pub start_ns: u64,
+    /// Duration in nanoseconds.
+    pub duration_ns: u64,
+    /// Role in the call: client, server, producer, consumer or internal.
+    pub kind: Kind,
+    /// Debug flag: exempt from sampling.
+    pub debug: bool,
+    /// Module of the program (the target of the `tracing` crate).
+    pub target: &'a str,
+    /// Further fields of the event, which become tags.
+    pub fields: &'a [(&'a str, ValueRef<'a>)],
+}

@@ -1,0 +1,44 @@
+//! Counters of a server.
+
+use std::sync::atomic::AtomicU64;
+
+/// Counters since the start of the server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ServerCounters {
+    /// Open connections.
+    pub connections: u64,
+    /// Accepted connections.
+    pub accepted: u64,
+    /// Connections closed at once, because there were too many.
+    pub closed_too_many: u64,
+    /// Connections closed in favour of new ones.
+    pub closed_made_room: u64,
+    /// Connections closed because they were idle or slow.
+    pub closed_slow: u64,
+    /// Connections closed because of malformed input.
+    pub closed_bad: u64,
+    /// Connections closed because they broke, or because there was no memory or thread for them.
+    pub closed_broken: u64,
+    /// Answered frames.
+    pub frames: u64,
+    /// Batches refused for lack of memory.
+    pub refused_memory: u64,
+    /// Connections that could not be accepted, usually for lack of file descriptors.
+    pub accept_failures: u64,
+    /// Memory for incomplete frames, except for the 64 KiB of each connection.
+    pub memory_bytes: u64,
+}
+
+/// The counters while they are updated.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub(super) accepted: AtomicU64,
+    pub(super) closed_too_many: AtomicU64,
+    pub(super) closed_made_room: AtomicU64,
+    pub(super) closed_slow: AtomicU64,
+    pub(super) closed_bad: AtomicU64,
+    pub(super) closed_broken: AtomicU64,
+    pub(super) frames: AtomicU64,
+    pub(super) refused_memory: AtomicU64,
+    pub(super) accept_failures: AtomicU64,
+}

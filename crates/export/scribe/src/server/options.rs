@@ -1,0 +1,37 @@
+//! Options of a server.
+
+use crate::request::Limits;
+use std::time::Duration;
+
+/// Limits on the peers of a server.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// Limits on their requests.
+    pub limits: Limits,
+    /// Maximum number of connections.
+    pub connections_max: usize,
+    /// Time after which an idle connection is closed.
+    pub idle_max: Duration,
+    /// Minimum idle time of a connection that is closed in favour of a new one.
+    pub idle_yields: Duration,
+    /// Time limit for receiving a frame, and for sending replies.
+    pub frame_time_max: Duration,
+    /// Memory for incomplete frames, in addition to 64 KiB for each connection.
+    pub memory_bytes_max: usize,
+    /// Stack size of a connection's thread, which also runs the handler.
+    pub stack_bytes: usize,
+}
+
+impl Default for ServerOptions {
+    fn default() -> ServerOptions {
+        ServerOptions {
+            limits: Limits::default(),
+            connections_max: 1000,
+            idle_max: Duration::from_secs(3600),
+            idle_yields: Duration::from_secs(10),
+            frame_time_max: Duration::from_secs(60),
+            memory_bytes_max: 128 << 20,
+            stack_bytes: 256 << 10,
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! State that all threads of a server share.
+
+use super::counters::{Counts, ServerCounters};
+use super::options::ServerOptions;
+use crate::close_reason::Closed;
+use crate::service::{Handler, Service};
+use std::collections::HashMap;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// State shared by all threads of a server.
+pub(super) struct ServerState<H> {
+    pub(super) service: Service<H>,
+    pub(super) options: ServerOptions,
+    pub(super) counts: Counts,
+    /// Memory of all connections beyond their own 64 KiB.
+    pub(super) memory_bytes: AtomicUsize,
+    pub(super) peers: Mutex<HashMap<u64, Arc<Peer>>>,
+    /// Signals the end of a connection.
+    pub(super) ended: Condvar,
+    pub(super) started: Instant,
+    pub(super) is_stopping: AtomicBool,
+}
+
+/// A connection, as seen by other threads.
+pub(super) struct Peer {
+    pub(super) stream: TcpStream,
+    pub(super) address: SocketAddr,
+    /// Time when the last frame was answered, in milliseconds since the start of the server; the
+    /// maximum while a frame is being answered.
+    pub(super) quiet_since_ms: AtomicU64,
+    pub(super) is_evicted: AtomicBool,
+}
+
+impl<H: Handler> ServerState<H> {
+    pub(super) fn peers(&self) -> MutexGuard<'_, HashMap<u64, Arc<Peer>>> {
+        self.peers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn now_ms(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    pub(super) fn count_closed(&self, peer: Option<SocketAddr>, why: &Closed) {
+        let counter = match why {
+            Closed::TooMany => &self.counts.closed_too_many,
+            Closed::MadeRoom => &self.counts.closed_made_room,
+            Closed::Idle | Closed::Slow => &self.counts.closed_slow,
+            Closed::Misfit(_) | Closed::Fault(_) => &self.counts.closed_bad,
+            Closed::NoMemory | Closed::Io(_) => &self.counts.closed_broken,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        self.service.handler().closed(peer, why);
+    }
+
+    pub(super) fn counters(&self) -> ServerCounters {
+        let counts = &self.counts;
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        ServerCounters {
+            connections: self.peers().len() as u64,
+            accepted: of(&counts.accepted),
+            closed_too_many: of(&counts.closed_too_many),
+            closed_made_room: of(&counts.closed_made_room),
+            closed_slow: of(&counts.closed_slow),
+            closed_bad: of(&counts.closed_bad),
+            closed_broken: of(&counts.closed_broken),
+            frames: of(&counts.frames),
+            refused_memory: of(&counts.refused_memory),
+            accept_failures: of(&counts.accept_failures),
+            memory_bytes: self.memory_bytes.load(Ordering::Relaxed) as u64,
+        }
+    }
+}
