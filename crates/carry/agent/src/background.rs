@@ -1,6 +1,6 @@
 //! An agent of one's own, on a thread: nobody else finds it, and it goes with its owner.
 
-use crate::engine::{Agent, Options};
+use crate::agent::{Agent, Options};
 use crate::quota::Limits;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, PipeWriter};

@@ -3,11 +3,12 @@
 //! files of traces, so who comes when only those are left is told so.
 
 use crate::foreign::Foreign;
+use crate::source::{Poller, Source};
 use blkkin_sys::socket::{Listener, Socket};
-use rustix::event::epoll;
+use rustix::event::epoll::EventFlags;
 use rustix::process::{Resource, getrlimit};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
 /// From one attempt to the next while nobody can be let in: at first, and then twice as long each time.
@@ -27,7 +28,6 @@ pub(crate) fn own_descriptors(all: u64) -> u64 {
 #[derive(Debug)]
 pub(crate) struct Door {
     listener: Listener,
-    token: u64,
     /// When somebody is let in next; none while the kernel says so.
     again: Option<Instant>,
     pause: Duration,
@@ -54,16 +54,15 @@ pub(crate) enum Knock {
 pub(crate) type Line = Option<String>;
 
 impl Door {
-    /// Opens it: `token` is what the kernel is to say when somebody comes.
-    pub(crate) fn open(listener: Listener, epoll: &OwnedFd, token: u64) -> io::Result<Door> {
-        let door = Door { listener, token, again: None, pause: PAUSE_MIN, trouble: None };
-        door.ask(epoll)?;
+    /// Begins to accept connections.
+    pub(crate) fn open(listener: Listener, poller: &Poller) -> io::Result<Door> {
+        let door = Door { listener, again: None, pause: PAUSE_MIN, trouble: None };
+        door.ask(poller)?;
         Ok(door)
     }
 
-    fn ask(&self, epoll: &OwnedFd) -> io::Result<()> {
-        let data = epoll::EventData::new_u64(self.token);
-        Ok(epoll::add(epoll, &self.listener, data, epoll::EventFlags::IN)?)
+    fn ask(&self, poller: &Poller) -> io::Result<()> {
+        poller.add(&self.listener, Source::Listener, EventFlags::IN)
     }
 
     /// When to look who is there, although the kernel does not say.
@@ -79,7 +78,7 @@ impl Door {
     }
 
     /// The next one, and what is to be told.
-    pub(crate) fn knock(&mut self, epoll: &OwnedFd, now: Instant) -> (Knock, Line) {
+    pub(crate) fn knock(&mut self, poller: &Poller, now: Instant) -> (Knock, Line) {
         let socket = match self.listener.accept() {
             // What waits unread in it may wait when it is closed.
             Ok(socket) => {
@@ -87,16 +86,16 @@ impl Door {
                 Foreign::new(socket, uid)
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.listen(epoll, now);
+                self.listen(poller, now);
                 return (Knock::Nobody, None);
             }
             Err(error) => {
-                self.shut(epoll, now);
+                self.shut(poller, now);
                 let line = self.trouble(now, &error.to_string());
                 return (Knock::Nobody, line);
             }
         };
-        self.listen(epoll, now);
+        self.listen(poller, now);
         // The lowest number that is free is taken first, so it says how many are not.
         let number = u64::from(socket.as_fd().as_raw_fd().unsigned_abs());
         let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
@@ -114,9 +113,9 @@ impl Door {
     }
 
     /// Has the kernel say again when somebody comes.
-    fn listen(&mut self, epoll: &OwnedFd, now: Instant) {
+    fn listen(&mut self, poller: &Poller, now: Instant) {
         if self.again.is_some() {
-            match self.ask(epoll) {
+            match self.ask(poller) {
                 Ok(()) => (self.again, self.pause) = (None, PAUSE_MIN),
                 Err(_) => self.pause(now),
             }
@@ -124,9 +123,9 @@ impl Door {
     }
 
     /// Whoever waits is not heard of for a while.
-    fn shut(&mut self, epoll: &OwnedFd, now: Instant) {
+    fn shut(&mut self, poller: &Poller, now: Instant) {
         if self.again.is_none() {
-            let _ = epoll::delete(epoll, &self.listener);
+            poller.remove(&self.listener);
         }
         self.pause(now);
     }
@@ -162,30 +161,30 @@ mod tests {
     #[test]
     fn a_row_of_failures_is_told_once_and_paused_longer_each_time() {
         let path = std::env::temp_dir().join(format!("blkkin-door-{}", std::process::id()));
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
-        let mut door = Door::open(Listener::bind(&path).unwrap(), &epoll, 7).unwrap();
-        let asks = |epoll: &OwnedFd| {
+        let poller = Poller::new().unwrap();
+        let mut door = Door::open(Listener::bind(&path).unwrap(), &poller).unwrap();
+        let asks = |poller: &Poller| {
             let mut events = Vec::with_capacity(1);
-            let now = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
-            epoll::wait(epoll, rustix::buffer::spare_capacity(&mut events), Some(&now)).unwrap()
+            poller.wait(Some(Duration::ZERO), &mut events).unwrap();
+            events.len()
         };
         let _waits = Socket::connect(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
-        assert_eq!(asks(&epoll), 1);
+        assert_eq!(asks(&poller), 1);
         let (begun, mut now) = (Instant::now(), Instant::now());
         for number in 0..10 {
-            door.shut(&epoll, now);
+            door.shut(&poller, now);
             let expected = (PAUSE_MIN * (1 << number)).min(PAUSE_MAX);
             assert_eq!(door.next(), Some(now + expected));
             assert_eq!(door.trouble(now, "too few").is_some(), number == 0);
             now += expected;
         }
-        assert_eq!(asks(&epoll), 0, "nobody is asked about it");
+        assert_eq!(asks(&poller), 0, "nobody is asked about it");
         assert!(now < begun + QUIET && door.calm(now).is_none());
         door.look_soon(begun);
         assert_eq!(door.next(), Some(begun + PAUSE_MIN));
-        assert!(matches!(door.knock(&epoll, now), (Knock::Somebody(_), None)));
-        assert!(matches!(door.knock(&epoll, now), (Knock::Nobody, None)));
+        assert!(matches!(door.knock(&poller, now), (Knock::Somebody(_), None)));
+        assert!(matches!(door.knock(&poller, now), (Knock::Nobody, None)));
         assert_eq!(door.next(), None);
         now += QUIET;
         assert_eq!(door.calm(now).unwrap(), "lets others in again; 10 attempts had failed");

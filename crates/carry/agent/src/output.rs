@@ -368,7 +368,7 @@ fn check_mount(mounts: &str, mount: u64, is_guarded: bool) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::quota::{Accounts, Limits, What};
+    use crate::quota::{Accounts, Limits, Quota};
     use blkkin_sys::testing::{Scratch, skip, unmount};
     use std::process::Command;
 
@@ -416,7 +416,7 @@ mod tests {
             Mount::new(&["--bind", inner.to_str().unwrap()], path.join("covered")).unwrap();
         let owner = Owner { uid: blkkin_sys::user_id(), gid: 0 };
         let account = Accounts::new(Limits::default(), None).of(owner.uid);
-        let descriptor = account.take(What::Descriptors, 1).unwrap();
+        let descriptor = account.take(Quota::Descriptors, 1).unwrap();
         let root = Root::open(path, owner, descriptor).unwrap();
         let check = |name: &str, flags: OFlags, expected: Result<(), io::ErrorKind>| {
             let mode = match flags.contains(OFlags::CREATE) {

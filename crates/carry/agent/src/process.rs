@@ -1,7 +1,7 @@
 //! What the kernel says of a process: who it belongs to, what it runs, and who started it.
 
-use crate::session::Executable;
 use blkkin_control::Processes;
+use blkkin_control::rules::Pattern;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -95,6 +95,30 @@ impl Process {
         is_named(self.pid, &self.executable)
             || (processes.children
                 && self.ancestors.iter().any(|(pid, executable)| is_named(*pid, executable)))
+    }
+}
+
+/// A pattern that is matched against executables.
+#[derive(Debug)]
+pub(crate) struct Executable {
+    /// Whether the pattern is matched against the whole path, rather than the name.
+    is_path: bool,
+    pattern: Pattern,
+}
+
+impl Executable {
+    pub(crate) fn new(text: &str) -> Executable {
+        Executable { is_path: text.contains('/'), pattern: Pattern::new(text) }
+    }
+
+    /// Returns the bytes that the compiled pattern takes.
+    pub(crate) fn size(&self) -> usize {
+        self.pattern.size()
+    }
+
+    /// Returns whether the pattern matches the executable of that path and name.
+    pub(crate) fn fits(&self, path: &[u8], name: &[u8]) -> bool {
+        self.pattern.fits(if self.is_path { path } else { name })
     }
 }
 

@@ -56,7 +56,7 @@ fn memory_total() -> u64 {
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum Quota {
     Connections,
     Descriptors,
     RingBytes,
@@ -65,53 +65,53 @@ pub(crate) enum What {
     RuleBytes,
 }
 
-impl What {
-    const ALL: [What; 6] = [
-        What::Connections,
-        What::Descriptors,
-        What::RingBytes,
-        What::TypeBytes,
-        What::MessageBytes,
-        What::RuleBytes,
+impl Quota {
+    const ALL: [Quota; 6] = [
+        Quota::Connections,
+        Quota::Descriptors,
+        Quota::RingBytes,
+        Quota::TypeBytes,
+        Quota::MessageBytes,
+        Quota::RuleBytes,
     ];
 
     fn limit(self, limits: &Limits) -> u64 {
         match self {
-            What::Connections => limits.connections,
-            What::Descriptors => limits.descriptors,
-            What::RingBytes => limits.ring_bytes,
-            What::TypeBytes => limits.type_bytes,
-            What::MessageBytes => limits.message_bytes,
-            What::RuleBytes => limits.rule_bytes,
+            Quota::Connections => limits.connections,
+            Quota::Descriptors => limits.descriptors,
+            Quota::RingBytes => limits.ring_bytes,
+            Quota::TypeBytes => limits.type_bytes,
+            Quota::MessageBytes => limits.message_bytes,
+            Quota::RuleBytes => limits.rule_bytes,
         }
     }
 
     /// For scripts.
     fn word(self) -> &'static str {
         match self {
-            What::Connections => "connections",
-            What::Descriptors => "descriptors",
-            What::RingBytes => "ring-bytes",
-            What::TypeBytes => "type-bytes",
-            What::MessageBytes => "message-bytes",
-            What::RuleBytes => "rule-bytes",
+            Quota::Connections => "connections",
+            Quota::Descriptors => "descriptors",
+            Quota::RingBytes => "ring-bytes",
+            Quota::TypeBytes => "type-bytes",
+            Quota::MessageBytes => "message-bytes",
+            Quota::RuleBytes => "rule-bytes",
         }
     }
 
     /// What it is, and what to do where there is too little of it.
     fn words(self) -> (&'static str, &'static str) {
         match self {
-            What::Connections => ("connections", "end some programs or commands"),
-            What::Descriptors => (
+            Quota::Connections => ("connections", "end some programs or commands"),
+            Quota::Descriptors => (
                 "descriptors",
                 "end programs or sessions, or give the agent more (LimitNOFILE of its unit, ulimit -n)",
             ),
-            What::RingBytes => ("bytes of rings", "use smaller sub-buffers, or end sessions"),
-            What::TypeBytes => ("bytes of event types", "end sessions or programs"),
-            What::MessageBytes => {
+            Quota::RingBytes => ("bytes of rings", "use smaller sub-buffers, or end sessions"),
+            Quota::TypeBytes => ("bytes of event types", "end sessions or programs"),
+            Quota::MessageBytes => {
                 ("bytes of messages that wait", "end commands that do not read what they are told")
             }
-            What::RuleBytes => (
+            Quota::RuleBytes => (
                 "bytes of rules",
                 "end sessions with `blkkin session destroy`, or use fewer rules: a pattern such as \
                  `disk:*` instead of many names",
@@ -122,17 +122,17 @@ impl What {
 
 /// Why there is no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Exceeded {
+pub(crate) struct QuotaError {
     uid: u32,
-    what: What,
+    what: Quota,
     limit: u64,
     /// Whether it is that others would have too little.
     is_shared: bool,
 }
 
-impl Exceeded {
+impl QuotaError {
     pub(crate) fn reason(self) -> String {
-        let Exceeded { uid, what, limit, is_shared } = self;
+        let QuotaError { uid, what, limit, is_shared } = self;
         let (of_what, _) = what.words();
         if is_shared {
             return format!("user {uid} would leave other users too few {of_what}");
@@ -152,14 +152,14 @@ impl Exceeded {
     }
 }
 
-impl Display for Exceeded {
+impl Display for QuotaError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}; {}", self.reason(), self.advice())
     }
 }
 
-impl From<Exceeded> for io::Error {
-    fn from(exceeded: Exceeded) -> io::Error {
+impl From<QuotaError> for io::Error {
+    fn from(exceeded: QuotaError) -> io::Error {
         io::Error::new(io::ErrorKind::QuotaExceeded, exceeded.to_string())
     }
 }
@@ -169,8 +169,8 @@ impl From<Exceeded> for io::Error {
 pub(crate) struct Account {
     uid: u32,
     limits: Limits,
-    used: [AtomicU64; What::ALL.len()],
-    refused: [AtomicU64; What::ALL.len()],
+    used: [AtomicU64; Quota::ALL.len()],
+    refused: [AtomicU64; Quota::ALL.len()],
     matching: Mutex<Bucket>,
     metadata: Mutex<Bucket>,
     total: Arc<Total>,
@@ -181,7 +181,7 @@ pub(crate) struct Account {
 struct Total {
     /// Descriptors of the process, if they are shared by several users.
     descriptors: Option<u64>,
-    used: [AtomicU64; What::ALL.len()],
+    used: [AtomicU64; Quota::ALL.len()],
 }
 
 /// Users who take all that one may have, and still leave something.
@@ -191,10 +191,10 @@ const GREEDY_USERS: u64 = 4;
 const SHARE_OF_REST: u64 = 3;
 
 impl Total {
-    fn limit(&self, what: What, limits: &Limits) -> u64 {
+    fn limit(&self, what: Quota, limits: &Limits) -> u64 {
         match (what, self.descriptors) {
-            (What::Descriptors, Some(descriptors)) => descriptors,
-            (What::Descriptors, None) => u64::MAX,
+            (Quota::Descriptors, Some(descriptors)) => descriptors,
+            (Quota::Descriptors, None) => u64::MAX,
             _ => what.limit(limits).saturating_mul(GREEDY_USERS),
         }
     }
@@ -262,13 +262,13 @@ impl Account {
     }
 
     /// Whether so much more can be had.
-    pub(crate) fn has(&self, what: What, more: u64) -> bool {
+    pub(crate) fn has(&self, what: Quota, more: u64) -> bool {
         let used = self.used[what as usize].load(Relaxed).saturating_add(more);
         used <= what.limit(&self.limits) && self.leaves_enough(what, used, more)
     }
 
     /// Whether something is left for others then.
-    fn leaves_enough(&self, what: What, used: u64, more: u64) -> bool {
+    fn leaves_enough(&self, what: Quota, used: u64, more: u64) -> bool {
         let all = self.total.used[what as usize].load(Relaxed).saturating_add(more);
         let left = self.total.limit(what, &self.limits).checked_sub(all);
         // Root is let in to end what others do.
@@ -276,37 +276,37 @@ impl Account {
     }
 
     /// Whether so much could be had if there were nothing else.
-    pub(crate) fn could_have(&self, what: What, amount: u64) -> bool {
+    pub(crate) fn could_have(&self, what: Quota, amount: u64) -> bool {
         amount <= what.limit(&self.limits)
     }
 
     /// Whether there is more than there may be.
-    pub(crate) fn is_over(&self, what: What) -> bool {
+    pub(crate) fn is_over(&self, what: Quota) -> bool {
         !self.has(what, 0)
     }
 
     /// Counts that something was given up because there was too much.
-    pub(crate) fn count_refused(&self, what: What) {
+    pub(crate) fn count_refused(&self, what: Quota) {
         self.refused[what as usize].fetch_add(1, Relaxed);
     }
 
     /// Takes so much, or says why not.
-    pub(crate) fn take(self: &Arc<Account>, what: What, amount: u64) -> Result<Share, Exceeded> {
+    pub(crate) fn take(self: &Arc<Account>, what: Quota, amount: u64) -> Result<Share, QuotaError> {
         let mut share = Share { account: self.clone(), what, amount: 0 };
         share.set(amount)?;
         Ok(share)
     }
 
     /// Takes so much, also if there is no room for it: what is there anyway.
-    pub(crate) fn owe(self: &Arc<Account>, what: What, amount: u64) -> Share {
+    pub(crate) fn owe(self: &Arc<Account>, what: Quota, amount: u64) -> Share {
         let mut share = Share { account: self.clone(), what, amount: 0 };
         share.owe(amount);
         share
     }
 
     /// Each quota, as users are told.
-    pub(crate) fn told(&self) -> impl Iterator<Item = blkkin_control::Quota> {
-        What::ALL.into_iter().map(|what| blkkin_control::Quota {
+    pub(crate) fn messages(&self) -> impl Iterator<Item = blkkin_control::Quota> {
+        Quota::ALL.into_iter().map(|what| blkkin_control::Quota {
             uid: self.uid,
             what: what.word().to_owned(),
             used: self.used[what as usize].load(Relaxed),
@@ -320,13 +320,13 @@ impl Account {
 #[derive(Debug)]
 pub(crate) struct Share {
     account: Arc<Account>,
-    what: What,
+    what: Quota,
     amount: u64,
 }
 
 impl Share {
     /// From now on it is so much; if that is more than there may be, it stays as it was.
-    pub(crate) fn set(&mut self, amount: u64) -> Result<(), Exceeded> {
+    pub(crate) fn set(&mut self, amount: u64) -> Result<(), QuotaError> {
         let (account, what) = (&self.account, self.what);
         let more = amount.saturating_sub(self.amount);
         if more > 0 && !account.has(what, more) {
@@ -334,14 +334,14 @@ impl Share {
             let limit = what.limit(&account.limits);
             let used = account.used[what as usize].load(Relaxed).saturating_add(more);
             let is_shared = used <= limit;
-            return Err(Exceeded { uid: account.uid, what, limit, is_shared });
+            return Err(QuotaError { uid: account.uid, what, limit, is_shared });
         }
         self.change(amount);
         Ok(())
     }
 
     /// So much more.
-    pub(crate) fn grow(&mut self, more: u64) -> Result<(), Exceeded> {
+    pub(crate) fn grow(&mut self, more: u64) -> Result<(), QuotaError> {
         self.set(self.amount.saturating_add(more))
     }
 
@@ -431,15 +431,16 @@ mod tests {
     #[test]
     fn what_is_taken_comes_back() {
         let mut accounts = Accounts::new(Limits { ring_bytes: 10, ..Limits::default() }, None);
-        let used = |account: &Account| account.told().nth(2).map(|told| (told.used, told.refused));
+        let used =
+            |account: &Account| account.messages().nth(2).map(|told| (told.used, told.refused));
         let account = accounts.of(7);
-        let mut first = account.take(What::RingBytes, 6).unwrap();
-        let second = account.take(What::RingBytes, 4).unwrap();
-        let refused = account.take(What::RingBytes, 1).unwrap_err().to_string();
+        let mut first = account.take(Quota::RingBytes, 6).unwrap();
+        let second = account.take(Quota::RingBytes, 4).unwrap();
+        let refused = account.take(Quota::RingBytes, 1).unwrap_err().to_string();
         let expected = "user 7 would have more than 10 bytes of rings; use smaller sub-buffers, or \
                         end sessions";
         assert_eq!(refused, expected);
-        assert!(accounts.of(8).take(What::RingBytes, 10).is_ok(), "it is another user's");
+        assert!(accounts.of(8).take(Quota::RingBytes, 10).is_ok(), "it is another user's");
         assert_eq!(used(&account), Some((10, 1)));
         drop(second);
         first.grow(4).unwrap();
@@ -447,7 +448,7 @@ mod tests {
         first.set(2).unwrap();
         assert_eq!(used(&account), Some((2, 3)));
         // What is there anyway keeps others from having more.
-        let mut anyway = account.owe(What::RingBytes, 5);
+        let mut anyway = account.owe(Quota::RingBytes, 5);
         anyway.owe(6);
         assert_eq!(used(&account), Some((13, 3)));
         assert!(first.grow(1).is_err() && first.set(1).is_ok());
@@ -455,7 +456,7 @@ mod tests {
         first.grow(1).unwrap();
         drop(first);
         assert_eq!(used(&account), Some((0, 4)));
-        let mib = Exceeded { uid: 7, what: What::RuleBytes, limit: 4 << 20, is_shared: false };
+        let mib = QuotaError { uid: 7, what: Quota::RuleBytes, limit: 4 << 20, is_shared: false };
         assert_eq!(mib.reason(), "user 7 would have more than 4 MiB of rules");
         // Who holds nothing is forgotten when others come.
         drop(account);
@@ -483,15 +484,15 @@ mod tests {
             count
         };
         let taken = [2000, 2001, 2002, 2003]
-            .map(|uid| greedy(&mut accounts, &mut shares, uid, What::Descriptors));
+            .map(|uid| greedy(&mut accounts, &mut shares, uid, Quota::Descriptors));
         assert_eq!(taken, [750, 187, 47, 12]);
-        let refused = accounts.of(2003).take(What::Descriptors, 1).unwrap_err().to_string();
+        let refused = accounts.of(2003).take(Quota::Descriptors, 1).unwrap_err().to_string();
         assert!(refused.starts_with("user 2003 would leave other users too few"), "{refused}");
-        assert!(accounts.of(0).take(What::Descriptors, 4).is_ok());
+        assert!(accounts.of(0).take(Quota::Descriptors, 4).is_ok());
         let rings =
-            [1, 2, 3, 4, 5].map(|uid| greedy(&mut accounts, &mut shares, uid, What::RingBytes));
+            [1, 2, 3, 4, 5].map(|uid| greedy(&mut accounts, &mut shares, uid, Quota::RingBytes));
         assert_eq!(rings, [100, 100, 100, 75, 18]);
         drop(shares);
-        assert_eq!(greedy(&mut accounts, &mut Vec::new(), 2003, What::Descriptors), 750);
+        assert_eq!(greedy(&mut accounts, &mut Vec::new(), 2003, Quota::Descriptors), 750);
     }
 }

@@ -4,6 +4,7 @@
 use blkkin_ring::packet::Header;
 use blkkin_ring::{Cells, Clock, Left, Mode, Moment, Reader, SHAPE_SIZE, Shape, Taken};
 use blkkin_sys::{Piece, SharedMemory};
+use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -38,6 +39,9 @@ impl Identity {
         Ok(Identity { device: found.st_dev, number: found.st_ino })
     }
 }
+
+/// Positions of rings at one moment, by the memory that holds them and their index in it.
+pub(crate) type RingEnds = HashMap<(Identity, usize), Moment>;
 
 /// Where a reader was.
 #[derive(Debug)]

@@ -4,9 +4,9 @@ use crate::bound::Bound;
 use crate::clock::Rates;
 use crate::output::Output;
 use crate::owner::Owner;
-use crate::process::Process;
-use crate::quota::{Account, Exceeded, Share, What};
-use blkkin_control::rules::{self, Pattern};
+use crate::process::{Executable, Process};
+use crate::quota::{Account, Quota, QuotaError, Share};
+use blkkin_control::rules;
 use blkkin_control::{
     Activity, Channel, Context, EventRule, Level, Processes, Purpose, Rule, Selection,
     SessionState, limits,
@@ -136,46 +136,27 @@ impl Matcher {
     }
 }
 
-/// A pattern for executables.
-#[derive(Debug)]
-pub(crate) struct Executable {
-    /// Whether it is for the whole path, rather than for the name alone.
-    is_path: bool,
-    pattern: Pattern,
-}
-
-impl Executable {
-    pub(crate) fn new(text: &str) -> Executable {
-        Executable { is_path: text.contains('/'), pattern: Pattern::new(text) }
-    }
-
-    /// Whether the executable of that path, and of that name, is meant.
-    pub(crate) fn fits(&self, path: &[u8], name: &[u8]) -> bool {
-        self.pattern.fits(if self.is_path { path } else { name })
-    }
-}
-
 impl SessionRule {
     /// One of a user's, if there is room for it.
     pub(crate) fn new(
         account: &Arc<Account>,
         enabled: bool,
         selection: Selection,
-    ) -> Result<SessionRule, Exceeded> {
+    ) -> Result<SessionRule, QuotaError> {
         // Before it is compiled, which takes several times as much.
-        let bytes = account.take(What::RuleBytes, size_of_selection(&selection))?;
-        let room = account.take(What::RuleBytes, 0)?;
+        let bytes = account.take(Quota::RuleBytes, size_of_selection(&selection))?;
+        let room = account.take(Quota::RuleBytes, 0)?;
         SessionRule::compile((bytes, room), enabled, selection, Share::grow)
     }
 
     /// One that was there before, and had room.
-    pub(crate) fn again(
+    pub(crate) fn restore(
         account: &Arc<Account>,
         enabled: bool,
         selection: Selection,
     ) -> Option<SessionRule> {
-        let bytes = account.owe(What::RuleBytes, size_of_selection(&selection));
-        let room = account.owe(What::RuleBytes, 0);
+        let bytes = account.owe(Quota::RuleBytes, size_of_selection(&selection));
+        let room = account.owe(Quota::RuleBytes, 0);
         let owe = |room: &mut Share, more| {
             room.owe(more);
             Ok(())
@@ -187,14 +168,14 @@ impl SessionRule {
         (bytes, mut room): (Share, Share),
         enabled: bool,
         selection: Selection,
-        grow: impl Fn(&mut Share, u64) -> Result<(), Exceeded>,
-    ) -> Result<SessionRule, Exceeded> {
+        grow: impl Fn(&mut Share, u64) -> Result<(), QuotaError>,
+    ) -> Result<SessionRule, QuotaError> {
         let Selection { names, excluded, levels, filter, processes } = selection;
         let executables: Vec<Executable> =
             processes.executables.iter().map(|text| Executable::new(text)).collect();
         let sent = EventRule { enabled, names, excluded, levels, filter };
         let rule = rules::Rule::new(&sent);
-        let size = executables.iter().map(|one| EXECUTABLE_SIZE + one.pattern.size());
+        let size = executables.iter().map(|one| EXECUTABLE_SIZE + one.size());
         grow(&mut room, (size.sum::<usize>() + rule.size()) as u64)?;
         let patterns = Arc::new(Patterns { rule, _bytes: room });
         let order = Arc::new(Order { rule: sent, patterns, _bytes: bytes });
@@ -243,7 +224,7 @@ impl SessionChannel {
     }
 
     /// As users are told.
-    pub(crate) fn told_rules(&self) -> impl Iterator<Item = Rule> {
+    pub(crate) fn rule_messages(&self) -> impl Iterator<Item = Rule> {
         self.rules.iter().map(|rule| Rule {
             channel: self.channel.name.clone(),
             enabled: rule.order.rule.enabled,
