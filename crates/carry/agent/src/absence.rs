@@ -1,5 +1,5 @@
-//! Absence of a program: the time from the end of its connection until the program reconnects or the daemon stops
-//! waiting for it.
+//! Absence of a program: the time from the end of its connection until the program reconnects or
+//! the daemon stops waiting for it.
 
 use crate::process::may_run;
 use std::time::{Duration, Instant};
@@ -15,18 +15,19 @@ pub(crate) struct Absence {
     pause: Duration,
 }
 
-/// Longest absence of a program whose rings can all be read. The traces stay open that long, because the confined
-/// daemon could not open them again: see `confine`.
+/// Longest absence of a program whose rings can all be read. The traces stay open that long,
+/// because the confined daemon could not open them again: see `confine`.
 const ABSENCE_MAX: Duration = Duration::from_secs(8);
-/// Longest absence of a program with unsealed rings. A program that has not reconnected by then has unmapped its rings.
+/// Longest absence of a program with unsealed rings. A program that has not reconnected by then has
+/// unmapped its rings.
 const RINGS_KEPT: Duration = Duration::from_secs(65);
 /// First pause between checks. A connection often ends a moment before its process does.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LAST_PAUSE: Duration = Duration::from_secs(1);
 
 impl Absence {
-    /// Begins an absence. Rings that the program may still be about to map are not touched until the program
-    /// cannot map them any more, hence the longer deadline for `has_unsealed`.
+    /// Begins an absence. Rings that the program may still be about to map are not touched until
+    /// the program cannot map them any more, hence the longer deadline for `has_unsealed`.
     pub(crate) fn begin(since: Instant, has_unsealed: bool) -> Absence {
         let until = since + if has_unsealed { RINGS_KEPT } else { ABSENCE_MAX };
         Absence { since, until, check: since + FIRST_PAUSE, pause: FIRST_PAUSE }
@@ -37,7 +38,8 @@ impl Absence {
         self.check.min(self.until)
     }
 
-    /// Returns whether the daemon stops waiting: the deadline has passed, or process `pid` has ended.
+    /// Returns whether the daemon stops waiting: the deadline has passed, or process `pid` has
+    /// ended.
     pub(crate) fn is_over(&mut self, pid: u32, now: Instant) -> bool {
         if self.until <= now || (self.check <= now && !may_run(pid)) {
             return true;
@@ -49,7 +51,8 @@ impl Absence {
         false
     }
 
-    /// Returns whether the program has had time to unmap its rings, so that it cannot reconnect with them.
+    /// Returns whether the program has had time to unmap its rings, so that it cannot reconnect
+    /// with them.
     pub(crate) fn has_outlasted_rings(&self, now: Instant) -> bool {
         self.since + RINGS_KEPT <= now
     }

@@ -1,18 +1,18 @@
 //! The loop: waits for events, hands each to its handler, and drains rings.
 
-use crate::behind::Behind;
-use crate::caller::Caller;
+use crate::acceptor::{Acceptor, Arrival, own_descriptors};
+use crate::announcer::Announcer;
 use crate::command::{Command, Requester};
 use crate::connection::Connection;
+use crate::deferred_close::{DeferredClose, Intake, intake_of};
 use crate::directories::Directories;
-use crate::door::{Door, Knock, own_descriptors};
-use crate::foreign::{Foreign, Intake, intake_of};
 use crate::log::Log;
 use crate::node::Node;
 use crate::notebook::Notebook;
 use crate::owner::Owner;
+use crate::page_cache::PageCacheTrimmer;
 use crate::peers::{ConnectionQuota, PeerState, Peers};
-use crate::process::{Looker, group_number};
+use crate::process::{ProcessInspector, group_number};
 use crate::program::{Introduction, OWN_DESCRIPTORS, Program};
 use crate::programs::Programs;
 use crate::quota::{Accounts, Limits, Quota, QuotaError};
@@ -42,20 +42,20 @@ use std::time::{Duration, Instant};
 /// Options of an agent.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where it listens.
+    /// Path of the socket on which the agent listens.
     pub socket: PathBuf,
-    /// Whether programs and commands of all users may connect.
+    /// Set if programs and commands of all users may connect.
     pub is_public: bool,
     /// Members of this group may control all sessions of a public agent.
     pub group: String,
-    /// Where sessions go that do not say it. None: below each user's home directory.
+    /// Directory of sessions that do not name one. `None` is below each user's home directory.
     pub traces: Option<PathBuf>,
-    /// The socket of the service manager that wants to know when it is ready and when it ends, if there is
-    /// one: what `NOTIFY_SOCKET` says.
+    /// Socket of the service manager that is notified when the agent is ready and when it ends: the
+    /// value of `NOTIFY_SOCKET`.
     pub manager: Option<OsString>,
-    /// What one user may have it hold.
+    /// Limits of one user.
     pub limits: Limits,
-    /// What to do with a line that somebody should read.
+    /// Writes a line to the log.
     pub log: fn(&str),
 }
 
@@ -66,12 +66,12 @@ pub struct Agent {
     own_uid: u32,
     /// Number of the group whose members may control all sessions.
     group: Option<u32>,
-    /// Whether it was logged that the kernel does not report further groups of peers.
+    /// Set if it was logged that the kernel does not report further groups of peers.
     misses_groups: bool,
     /// Held while the daemon lives.
     _lock: File,
     /// `None` if it cannot start, as without `/proc`: older programs are not found then.
-    _caller: Option<Caller>,
+    _announcer: Option<Announcer>,
     node: Node,
     turns: Turns,
 }
@@ -79,19 +79,20 @@ pub struct Agent {
 /// Connections that are accepted in one turn of the loop.
 const ACCEPTED_AT_ONCE: usize = 64;
 
-/// Descriptors that this process may have.
+/// Returns the number of descriptors that this process may have.
 fn descriptors_in_all() -> u64 {
     use rustix::process::{Resource, getrlimit};
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Descriptors that users may take: all but the agent's own.
+/// Returns the number of descriptors that users may take: all but the agent's own.
 fn descriptors_of_users() -> u64 {
     let all = descriptors_in_all();
     all - own_descriptors(all)
 }
 
-/// One user of a public agent leaves something for others.
+/// Returns the limits of one user. On a public agent, a quarter of the descriptors is left for
+/// others.
 fn limits_of(options: &Options) -> Limits {
     let all = descriptors_of_users();
     let most = if options.is_public { all / 4 * 3 } else { all };
@@ -99,7 +100,9 @@ fn limits_of(options: &Options) -> Limits {
 }
 
 /// Returns whether a connection has sent `Hello` as a program.
-fn is_program(taken: &Result<Option<Received<Opening, Foreign<OwnedFd>>>, DecodeError>) -> bool {
+fn is_program(
+    taken: &Result<Option<Received<Opening, DeferredClose<OwnedFd>>>, DecodeError>,
+) -> bool {
     let Ok(Some(Received::Message { message: Opening::Hello(hello), .. })) = taken else {
         return false;
     };
@@ -107,7 +110,7 @@ fn is_program(taken: &Result<Option<Received<Opening, Foreign<OwnedFd>>>, Decode
 }
 
 impl Agent {
-    /// Begins to listen.
+    /// Begins to listen. Restores the sessions of an earlier agent on the same socket.
     pub fn bind(options: Options) -> io::Result<Agent> {
         let path = options.socket.clone();
         let in_words = |what: &str, path: &Path, error: io::Error| {
@@ -130,13 +133,13 @@ impl Agent {
             .custom_flags(libc::O_NOFOLLOW)
             .open(&lock_path)
             .map_err(|error| in_words("open", &lock_path, error))?;
-        // Whoever can open it could hold it.
+        // A process that can open the file could hold the lock.
         lock.set_permissions(fs::Permissions::from_mode(0o600))?;
         if lock.try_lock().is_err() {
             let message = format!("an agent already listens on `{}`", path.display());
             return Err(io::Error::new(io::ErrorKind::AddrInUse, message));
         }
-        // Whoever had the lock is gone, so nobody listens on what is there.
+        // The agent that had the lock has ended, so no process listens on an existing socket.
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(in_words("remove", &path, error));
@@ -148,9 +151,9 @@ impl Agent {
         let mode = if options.is_public { 0o666 } else { 0o600 };
         fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
         let own_uid = blkkin_sys::user_id();
-        let caller = Caller::start(&path, (!options.is_public).then_some(own_uid)).ok();
+        let announcer = Announcer::start(&path, (!options.is_public).then_some(own_uid)).ok();
         let poller = Arc::new(Poller::new()?);
-        let door = Door::open(listener, &poller)?;
+        let acceptor = Acceptor::open(listener, &poller)?;
         let group = group_number(&options.group);
         let mut accounts =
             Accounts::new(limits_of(&options), options.is_public.then(descriptors_of_users));
@@ -161,8 +164,8 @@ impl Agent {
         let node = Node {
             traces: options.traces.clone(),
             log: Log::new(options.log),
-            door,
-            looker: Looker::start()?,
+            acceptor,
+            inspector: ProcessInspector::start()?,
             accounts,
             peers: Peers::new(poller.clone()),
             programs: Programs::new(poller.clone()),
@@ -178,14 +181,14 @@ impl Agent {
             group,
             misses_groups: false,
             _lock: lock,
-            _caller: caller,
+            _announcer: announcer,
             node,
             turns: Turns::default(),
         })
     }
 
-    /// Works until `stop` can be read, and then writes all that is in the rings. The calling thread, and threads that it
-    /// starts, can do little else from then on: see `confine`.
+    /// Works until `stop` can be read, and then writes all that is in the rings. The calling
+    /// thread, and threads that it starts, can do little else from then on: see `confine`.
     pub fn run(&mut self, stop: BorrowedFd<'_>) -> io::Result<()> {
         self.begin()?;
         self.node.poller.add(stop, Source::Shutdown, EventFlags::IN)?;
@@ -204,7 +207,8 @@ impl Agent {
                     Source::WakeUp(id) => self.node.wake_up(id),
                 }
             }
-            // The kernel reports connections again that are not served in this turn. At the end, all are served.
+            // The kernel reports connections again that are not served in this turn. At the end,
+            // all are served.
             let turn = if is_stopped { LAST_TURN } else { TURN };
             let serve = |agent: &mut Agent, (id, flags)| agent.serve(id, flags);
             let _ = self.take_turns(turn, ready, |&(id, _)| id, serve);
@@ -234,13 +238,13 @@ impl Agent {
             self.node.save();
         }
         // The thread is confined as this one is.
-        self.node.sessions.page_cache = Some(Behind::start()?);
+        self.node.sessions.page_cache = Some(PageCacheTrimmer::start()?);
         Ok(())
     }
 
     /// Does all work that is due, after the events of a turn: drains rings, and continues requests.
     fn work(&mut self, now: Instant) {
-        if self.node.door.next().is_some_and(|next| next <= now) {
+        if self.node.acceptor.next().is_some_and(|next| next <= now) {
             self.accept();
         }
         self.node.drain_rings(now);
@@ -259,7 +263,8 @@ impl Agent {
         self.node.peers.resumed.extend(left);
     }
 
-    /// Serves connections for a limited time, in the order of [`Turns`]. Returns those that were not served.
+    /// Serves connections for a limited time, in the order of [`Turns`]. Returns those that were
+    /// not served.
     fn take_turns<T>(
         &mut self,
         length: Duration,
@@ -290,12 +295,12 @@ impl Agent {
     /// Accepts connections, up to a limit.
     fn accept(&mut self) {
         for _ in 0..ACCEPTED_AT_ONCE {
-            let (knock, line) = self.node.door.knock(&self.node.poller, Instant::now());
+            let (arrival, line) = self.node.acceptor.accept(&self.node.poller, Instant::now());
             line.iter().for_each(|line| self.node.log.line(line));
-            let (socket, superfluous) = match knock {
-                Knock::Nobody => return,
-                Knock::Somebody(socket) => (socket, None),
-                Knock::Superfluous(socket, reason) => (socket, Some(reason)),
+            let (socket, surplus) = match arrival {
+                Arrival::Nothing => return,
+                Arrival::Connection(socket) => (socket, None),
+                Arrival::Surplus(socket, reason) => (socket, Some(reason)),
             };
             let Ok(peer) = socket.peer() else { continue };
             let may = self.options.is_public || peer.uid == self.own_uid || peer.uid == 0;
@@ -304,7 +309,7 @@ impl Agent {
             }
             let account = self.node.accounts.of(peer.uid);
             let mut connection = Connection::new(socket, account.uid());
-            let quota = match superfluous {
+            let quota = match surplus {
                 Some(reason) => Err(reason),
                 None => {
                     self.node.free_descriptors(&account, 1);
@@ -327,10 +332,12 @@ impl Agent {
         }
     }
 
-    /// Refuses a connection, and counts it as a loss if it is a program's: a command records nothing.
+    /// Refuses a connection, and counts it as a loss if it is a program's: a command records
+    /// nothing.
     ///
-    /// A program sends `Hello` as soon as it has connected, but may be interrupted in between. A few refused connections
-    /// are therefore kept open for a while; their descriptors are taken from those for the agent's own work.
+    /// A program sends `Hello` as soon as it has connected, but may be interrupted in between. A
+    /// few refused connections are therefore kept open for a while; their descriptors are taken
+    /// from those for the agent's own work.
     fn refuse(&mut self, mut connection: Connection, peer: Peer, reason: String) {
         let refused = Refused { version: Version::OURS, try_again: true, reason: reason.clone() };
         // If the peer's socket is full, the message is lost.
@@ -482,7 +489,7 @@ impl Agent {
                 peer.state = PeerState::Program(decoder.followed_by());
                 let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
                 self.node.poller.add(&wake, Source::WakeUp(id), EACH_WRITE)?;
-                let process = self.node.looker.look(pid, uid)?;
+                let process = self.node.inspector.inspect(pid, uid)?;
                 // If the process still runs after that, it is the one that was inspected.
                 let is_left = peer.connection.is_left();
                 let process = if is_left { process.ended() } else { process };
@@ -500,7 +507,7 @@ impl Agent {
                 self.node.programs.connected.insert(id, Program::new(id, introduction));
             }
             Role::Command => {
-                let decoder: Decoder<Request, Foreign<OwnedFd>> = decoder.followed_by();
+                let decoder: Decoder<Request, DeferredClose<OwnedFd>> = decoder.followed_by();
                 let (owner, is_privileged) = (Owner { uid, gid }, self.is_privileged(id)?);
                 let requester = Requester { owner, is_privileged };
                 let command = Command { decoder, requester, is_busy: false, listing: None };
@@ -512,8 +519,9 @@ impl Agent {
         Ok(())
     }
 
-    /// Returns whether a peer may control all sessions: root, and members of the group. The peer's groups are those at the
-    /// time of the connection, as another process may have its number by now.
+    /// Returns whether a peer may control all sessions: root, and members of the group. The peer's
+    /// groups are those at the time of the connection, as another process may have its number by
+    /// now.
     fn is_privileged(&mut self, id: ConnectionId) -> io::Result<bool> {
         let (Some(peer), Some(group)) = (self.node.peers.get(id), self.group) else {
             return Ok(self.node.peers.get(id).is_some_and(|peer| peer.peer.uid == 0));

@@ -1,5 +1,5 @@
-//! Attachment: the rings that a program has for one channel of a session, the rings of earlier daemons that they
-//! replaced, and the rules in force.
+//! Attachment: the rings that a program has for one channel of a session, the rings of earlier
+//! daemons that they replaced, and the rules in force.
 
 use crate::catalog::Catalog;
 use crate::losses::{Amount, Evictions, Losses};
@@ -8,8 +8,8 @@ use crate::recovery::AdoptedRings;
 use crate::resume::{ResumePoint, resume};
 use crate::rings::{Identity, Packets, Rings};
 use crate::rule_history::RuleHistory;
-use crate::session::{Orders, SessionId};
-use crate::trace::Trace;
+use crate::session::{RuleSet, SessionId};
+use crate::trace::{StreamKey, Trace};
 use blkkin_control::Cause;
 use blkkin_ring::Left;
 use std::cmp::Ordering;
@@ -33,14 +33,14 @@ pub(crate) struct Attachment {
     pub(crate) number: u32,
     pub(crate) rings: Rings,
     quota: AttachmentQuota,
-    /// Whether packets are written to a trace as they come, rather than kept for snapshots.
+    /// Set if packets are written to a trace as they come, rather than kept for snapshots.
     pub(crate) is_written: bool,
     /// Number of the `Pong` by which the program has mapped the rings.
     pub(crate) mapped: u64,
     /// Rules that the program was sent last.
-    pub(crate) rules: Orders,
+    pub(crate) rules: RuleSet,
     pub(crate) history: RuleHistory,
-    /// Whether the program was sent rules over its present connection.
+    /// Set if the program was sent rules over its present connection.
     pub(crate) has_sent_rules: bool,
     /// Rings of earlier daemons, the oldest first. Their packets precede those of `rings`.
     pub(crate) adopted: Vec<AdoptedRings>,
@@ -54,8 +54,8 @@ pub(crate) struct Attachment {
     discarded_seen: u64,
 }
 
-/// A pending `RemoveChannel`: the program was told to unmap the rings, because the rings of its user hold too much
-/// memory.
+/// A pending `RemoveChannel`: the program was told to unmap the rings, because the rings of its
+/// user hold too much memory.
 #[derive(Clone, Copy, Debug)]
 struct Removal {
     /// Number of the `Pong` by which the program has unmapped them.
@@ -64,21 +64,22 @@ struct Removal {
     until: Instant,
 }
 
-/// What an attachment takes of its user's quota.
+/// Quota that an attachment takes.
 #[derive(Debug)]
 pub(crate) struct AttachmentQuota {
-    /// Of the rings, and of the adopted ones.
+    /// Memory of the rings, and of the adopted ones.
     pub(crate) ring_bytes: Share,
-    /// Of the types that its stream describes.
+    /// Types that its stream describes.
     pub(crate) type_bytes: Share,
-    /// The rings' memory, and the stream's files.
+    /// Descriptors of the rings' memory and the stream's files.
     pub(crate) _descriptors: Share,
 }
 
 /// Rings that hold less memory than this are not removed for others.
 const RENEWED_MIN: u64 = 512 << 10;
 
-/// Time that a program has to unmap rings that hold too much memory. After that, the memory is the program's own.
+/// Time that a program has to unmap rings that hold too much memory. After that, the memory is the
+/// program's own.
 const REMOVAL_TIME: Duration = Duration::from_secs(2);
 
 impl Attachment {
@@ -98,7 +99,7 @@ impl Attachment {
             quota,
             is_written,
             mapped,
-            rules: Orders::default(),
+            rules: RuleSet::default(),
             history: RuleHistory::default(),
             has_sent_rules: false,
             adopted: Vec::new(),
@@ -124,8 +125,9 @@ impl Attachment {
         self.sets().map(Rings::identity)
     }
 
-    /// Continues with the rings over another connection. The program has mapped them by `Pong(mapped)`;
-    /// `number_of` gives its numbers for adopted rings, or `None` if it does not have them any longer.
+    /// Continues with the rings over another connection. The program has mapped them by
+    /// `Pong(mapped)`; `number_of` gives its numbers for adopted rings, or `None` if it does not
+    /// have them any longer.
     pub(crate) fn reconnect(&mut self, mapped: u64, number_of: impl Fn(Identity) -> Option<u32>) {
         for set in &mut self.adopted {
             set.number = number_of(set.rings.identity());
@@ -136,8 +138,8 @@ impl Attachment {
         self.rings.wake_up();
     }
 
-    /// Restarts packet numbers and counters for a new trace, after the old one was closed. Does nothing while adopted
-    /// rings could not be written.
+    /// Restarts packet numbers and counters for a new trace, after the old one was closed. Does
+    /// nothing while adopted rings could not be written.
     pub(crate) fn begin_anew(&mut self) {
         if self.adopted.is_empty() {
             (0..self.rings.count()).for_each(|ring| self.rings.begin_anew(ring));
@@ -147,7 +149,7 @@ impl Attachment {
     /// Skips all packets of adopted rings.
     pub(crate) fn skip_adopted(&mut self) {
         for AdoptedRings { rings, .. } in &mut self.adopted {
-            (0..rings.count()).for_each(|ring| rings.pass_over(ring));
+            (0..rings.count()).for_each(|ring| rings.skip(ring));
         }
     }
 
@@ -166,91 +168,112 @@ impl Attachment {
         self.channel as u32
     }
 
+    /// Returns the file in traces that the packets of a ring are written to.
+    pub(crate) fn file_of(&self, ring: usize) -> StreamKey {
+        StreamKey { stream: self.stream(), cpu: ring as u32 }
+    }
+
     /// Sets the rules in force.
-    pub(crate) fn set_rules(&mut self, rules: Orders) {
+    pub(crate) fn set_rules(&mut self, rules: RuleSet) {
         self.history.add(&rules);
         self.rules = rules;
         self.has_sent_rules = true;
     }
 
-    /// Adopts rings of earlier daemons: continues their streams where the last daemon stopped. Returns the sets that
-    /// are drained already.
+    /// Adopts rings of earlier daemons: continues their streams where the last daemon stopped. Returns
+    /// the sets that are drained already.
     pub(crate) fn adopt(
         &mut self,
-        mut left: Vec<AdoptedRings>,
+        sets: Vec<AdoptedRings>,
         trace: Option<&mut Trace>,
     ) -> io::Result<Vec<AdoptedRings>> {
-        if !left.is_empty() {
+        if !sets.is_empty() {
             self.history.add_unknown();
         }
-        let Some(trace) = trace.filter(|_| self.is_written) else {
-            // A snapshot session: the rings hold all that was not cleared.
-            for ring in 0..most_rings(&self.rings, &left) {
-                let mut is_wanted = true;
-                for AdoptedRings { rings: set, .. } in left.iter_mut().rev() {
-                    let Some(was) = set.left(ring) else { continue };
-                    let position = if is_wanted { was.read } else { set.end(ring) };
-                    set.read_behind(ring, (position, was), None);
-                    is_wanted &= !was.is_first;
-                }
+        match trace.filter(|_| self.is_written) {
+            Some(trace) => self.adopt_to_write(sets, trace),
+            None => {
+                self.adopt_for_snapshots(sets);
+                Ok(Vec::new())
             }
-            self.adopted = left;
-            return Ok(Vec::new());
-        };
-        let mut done = left.len();
-        for ring in 0..most_rings(&self.rings, &left) {
-            let sets: Vec<Left> = left.iter().filter_map(|set| set.rings.left(ring)).collect();
+        }
+    }
+
+    /// Adopts rings of a snapshot session: they hold all packets that were not cleared.
+    fn adopt_for_snapshots(&mut self, mut sets: Vec<AdoptedRings>) {
+        for ring in 0..most_rings(&self.rings, &sets) {
+            let mut is_wanted = true;
+            for AdoptedRings { rings: set, .. } in sets.iter_mut().rev() {
+                let Some(state) = set.left(ring) else { continue };
+                let position = if is_wanted { state.read } else { set.end(ring) };
+                set.read_from(ring, (position, state), None);
+                is_wanted &= !state.is_first;
+            }
+        }
+        self.adopted = sets;
+    }
+
+    /// Adopts rings whose packets are written to a trace. Returns the sets that are drained already.
+    fn adopt_to_write(
+        &mut self,
+        mut sets: Vec<AdoptedRings>,
+        trace: &mut Trace,
+    ) -> io::Result<Vec<AdoptedRings>> {
+        // Number of sets that are drained in all their rings.
+        let mut drained = sets.len();
+        for ring in 0..most_rings(&self.rings, &sets) {
+            let states: Vec<Left> = sets.iter().filter_map(|set| set.rings.left(ring)).collect();
             let mut resumed = ResumePoint::default();
             let settle = |size: u64| {
-                resumed = resume(&sets, size);
+                resumed = resume(&states, size);
                 resumed.size
             };
-            let last = trace.go_on_with_stream((self.stream(), ring as u32), settle)?;
-            if !sets.is_empty() {
-                done = done.min(resumed.set);
+            let last = trace.resume_stream(self.file_of(ring), settle)?;
+            if !states.is_empty() {
+                drained = drained.min(resumed.set);
             }
             // Not all sets have as many rings.
             let with_ring =
-                left.iter_mut().map(|set| &mut set.rings).filter(|set| ring < set.count());
-            for (at, (set, &was)) in with_ring.zip(&sets).enumerate() {
+                sets.iter_mut().map(|set| &mut set.rings).filter(|set| ring < set.count());
+            for (at, (set, &state)) in with_ring.zip(&states).enumerate() {
                 let position = match at.cmp(&resumed.set) {
                     // All packets of the set are written.
                     Ordering::Less => set.end(ring),
-                    Ordering::Equal => resumed.position.unwrap_or(was.start),
-                    Ordering::Greater => was.start,
+                    Ordering::Equal => resumed.position.unwrap_or(state.start),
+                    Ordering::Greater => state.start,
                 };
-                set.read_behind(ring, (position, was), last);
+                set.read_from(ring, (position, state), last);
                 if at < resumed.set {
                     // Discarded events were reported too, perhaps in another trace.
-                    set.pass_over(ring);
+                    set.skip(ring);
                 } else if at == resumed.set
-                    && (was.size_after == 0 || at > 0 && resumed.position.is_none())
+                    && (state.size_after == 0 || at > 0 && resumed.position.is_none())
                 {
                     // The set's count of discarded events may date from before the older sets were
                     // read, or belong to packets that follow a closed trace.
-                    set.go_on_behind(ring, last);
+                    set.continue_after(ring, last);
                 }
             }
-            self.rings.go_on_behind(ring, last);
+            self.rings.continue_after(ring, last);
         }
-        self.adopted = left.split_off(done.min(left.len()));
+        self.adopted = sets.split_off(drained.min(sets.len()));
         self.charge_rings();
-        Ok(left)
+        Ok(sets)
     }
 
-    /// Writes all packets of adopted rings, into which programs do not record any longer, and has the packets of `rings`
-    /// follow them. Returns the drained sets.
+    /// Writes all packets of adopted rings, into which programs do not record any longer, and has
+    /// the packets of `rings` follow them. Returns the drained sets.
     pub(crate) fn write_adopted(&mut self, trace: &mut Trace) -> io::Result<Vec<AdoptedRings>> {
         let stream = self.stream();
-        let left = &mut self.adopted;
-        for ring in 0..most_rings(&self.rings, left) {
+        let adopted = &mut self.adopted;
+        for ring in 0..most_rings(&self.rings, adopted) {
             let mut packets = Packets::default();
-            let marks: Vec<_> = left.iter().map(|set| set.rings.mark_if(ring)).collect();
-            let sets = left.iter_mut().map(|set| &mut set.rings);
+            let marks: Vec<_> = adopted.iter().map(|set| set.rings.mark_of(ring)).collect();
+            let sets = adopted.iter_mut().map(|set| &mut set.rings);
             for set in sets.filter(|set| ring < set.count()) {
                 if !packets.is_empty() {
                     // Continues after the packets of the older set.
-                    set.go_on_behind(ring, packets.headers().last().copied());
+                    set.continue_after(ring, packets.headers().last().copied());
                 }
                 let mut own = Packets::default();
                 let mut before = None;
@@ -263,19 +286,20 @@ impl Attachment {
             if packets.is_empty() {
                 continue;
             }
-            let before = trace.size(stream, ring as u32);
+            let key = StreamKey { stream, cpu: ring as u32 };
+            let before = trace.size(key);
             if ring < self.rings.count() {
                 self.rings.announce(ring, (before, before + packets.size()));
             }
-            if let Err(error) = trace.append((stream, ring as u32), &packets, &self.rings) {
-                for (set, mark) in left.iter_mut().zip(marks) {
-                    mark.into_iter().for_each(|mark| set.rings.go_back(ring, mark));
+            if let Err(error) = trace.append(key, &packets, &self.rings) {
+                for (set, mark) in adopted.iter_mut().zip(marks) {
+                    mark.into_iter().for_each(|mark| set.rings.rewind(ring, mark));
                 }
                 return Err(error);
             }
-            self.rings.go_on_behind(ring, packets.headers().last().copied());
+            self.rings.continue_after(ring, packets.headers().last().copied());
         }
-        Ok(std::mem::take(left))
+        Ok(std::mem::take(adopted))
     }
 
     /// Returns the sets that hold packets of a ring for snapshots, the oldest first.
@@ -298,7 +322,8 @@ impl Attachment {
         kept.sum()
     }
 
-    /// Charges the memory of all sets to the quota, even beyond its limit: programs write pages without asking.
+    /// Charges the memory of all sets to the quota, even beyond its limit: programs write pages
+    /// without asking.
     pub(crate) fn charge_rings(&mut self) {
         let sizes = self.sets().map(Rings::charge).fold(0, u64::saturating_add);
         self.quota.ring_bytes.charge(sizes);
@@ -309,7 +334,8 @@ impl Attachment {
         self.removal.is_some()
     }
 
-    /// Notes that the program was told to unmap the rings, and has done so when it sends `Pong(pong)`.
+    /// Notes that the program was told to unmap the rings, and has done so when it sends
+    /// `Pong(pong)`.
     pub(crate) fn begin_removal(&mut self, pong: u64, now: Instant) {
         self.removal = Some(Removal { pong, until: now + REMOVAL_TIME });
     }
@@ -319,7 +345,8 @@ impl Attachment {
         self.removal.map(|removal| removal.until)
     }
 
-    /// Returns whether the program, which has sent `Pong(ponged)`, has unmapped the rings or had its time to.
+    /// Returns whether the program, which has sent `Pong(ponged)`, has unmapped the rings or had
+    /// its time to.
     pub(crate) fn is_removal_over(&self, ponged: u64, now: Instant) -> bool {
         self.removal.is_some_and(|removal| ponged >= removal.pong || removal.until <= now)
     }
@@ -411,8 +438,8 @@ impl Attachment {
         losses
     }
 
-    /// Returns the loss of events between the removal of the rings and the renewal: an unknown number, since the program
-    /// has no rings in which to count them.
+    /// Returns the loss of events between the removal of the rings and the renewal: an unknown
+    /// number, since the program has no rings in which to count them.
     pub(crate) fn lost_by_renewal(&self) -> Losses {
         let mut losses = Losses::default();
         if !self.rules.is_empty() {

@@ -6,13 +6,13 @@ use blkkin_ring::Shape;
 
 /// Bytes of a sub-buffer by default.
 ///
-/// With [`SUBBUFFER_COUNT`], a ring holds a burst of 400,000 events of one processor before the agent has run. Pages
-/// are allocated when an event is written to them.
+/// With [`SUBBUFFER_COUNT`], a ring holds a burst of 400,000 events of one processor before the
+/// agent has run. Pages are allocated when an event is written to them.
 const SUBBUFFER_SIZE: u64 = 512 << 10;
 /// Sub-buffers of a ring by default.
 const SUBBUFFER_COUNT: u32 = 64;
-/// Sub-buffers by default if all pages are in use after a while (overwrite mode), or if the kernel reserves memory for
-/// them in advance (strict accounting).
+/// Sub-buffers by default if all pages are in use after a while (overwrite mode), or if the kernel
+/// reserves memory for them in advance (strict accounting).
 const SUBBUFFER_COUNT_FILLED: u32 = 4;
 
 /// Sets the sizes that the command left out.
@@ -35,7 +35,7 @@ pub(crate) fn shape_of(channel: &Channel, stream: u32, uuid: [u8; 16]) -> Shape 
         Mode::Overwrite => blkkin_ring::Mode::Overwrite,
     };
     Shape {
-        // One ring for each processor, and one that processors without a ring share.
+        // Each processor has a ring, and processors without one share one more.
         rings: online_processors().last().map_or(1, |last| last + 1) + 1,
         subbuffer_size: channel.subbuffer_size.unwrap_or(SUBBUFFER_SIZE) as usize,
         subbuffer_count: channel.subbuffer_count.unwrap_or(SUBBUFFER_COUNT_FILLED) as usize,

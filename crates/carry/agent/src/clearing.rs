@@ -1,13 +1,14 @@
-//! Removal of a session's closed traces, for `session clear`. The daemon knows their parent directory only.
+//! Removal of a session's closed traces, for `session clear`. The daemon knows their parent
+//! directory only.
 //!
-//! There may be very many traces, so they are removed in steps, while programs continue to record. Only files that a
-//! daemon has made are removed.
+//! There may be very many traces, so they are removed in steps, while programs continue to record.
+//! Only files that a daemon has made are removed.
 
 use crate::output::Output;
 use crate::quota::Share;
 use crate::session::{Session, SessionId};
 use crate::source::ConnectionId;
-use crate::trace::{Part, part_named};
+use crate::trace::{FileKind, file_kind};
 use rustix::fs::{Dir, DirEntry, FileType};
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -66,8 +67,8 @@ impl ClearJob {
         self.spared.insert(trace.to_owned());
     }
 
-    /// Continues with up to `entries` files and directories, except traces that are `open`. Returns whether the removal is
-    /// complete.
+    /// Continues with up to `entries` files and directories, except traces that are `open`. Returns
+    /// whether the removal is complete.
     pub(crate) fn step(&mut self, entries: usize, open: &HashSet<&Path>) -> bool {
         // The program of this trace has reconnected while the trace was being removed.
         if self.open.get(1).is_some_and(|(directory, _)| self.is_spared(directory, open)) {
@@ -105,10 +106,12 @@ impl ClearJob {
         match (depth, is_directory) {
             (1, true) if !self.is_spared(&path, open) => self.enter(path),
             (2, true) if name == "index" => self.enter(path),
-            (2, false) if is_part(name, &[Part::Metadata, Part::Mark, Part::Stream]) => {
+            (2, false)
+                if is_part(name, &[FileKind::Metadata, FileKind::Mark, FileKind::Stream]) =>
+            {
                 self.remove(&path);
             }
-            (3, false) if is_part(name, &[Part::Index]) => self.remove(&path),
+            (3, false) if is_part(name, &[FileKind::Index]) => self.remove(&path),
             _ => {}
         }
     }
@@ -122,6 +125,6 @@ impl ClearJob {
     }
 }
 
-fn is_part(name: &OsStr, parts: &[Part]) -> bool {
-    name.to_str().and_then(part_named).is_some_and(|part| parts.contains(&part))
+fn is_part(name: &OsStr, parts: &[FileKind]) -> bool {
+    name.to_str().and_then(file_kind).is_some_and(|part| parts.contains(&part))
 }

@@ -1,9 +1,10 @@
-//! A command that is connected: its user, the state of its last request, and a list that is being sent to it.
+//! A command that is connected: its user, the state of its last request, and a list that is being
+//! sent to it.
 
 use crate::catalog::Catalog;
-use crate::foreign::Foreign;
+use crate::deferred_close::DeferredClose;
 use crate::owner::Owner;
-use crate::program::{Program, ROOM};
+use crate::program::{CATALOG_LIMITS, Program};
 use crate::programs::Programs;
 use crate::session::Session;
 use crate::source::ConnectionId;
@@ -15,9 +16,9 @@ use std::path::Path;
 /// A command.
 #[derive(Debug)]
 pub(crate) struct Command {
-    pub(crate) decoder: Decoder<Request, Foreign<OwnedFd>>,
+    pub(crate) decoder: Decoder<Request, DeferredClose<OwnedFd>>,
     pub(crate) requester: Requester,
-    /// Whether the answer to its last request is not complete.
+    /// Set if the answer to its last request is not complete.
     pub(crate) is_busy: bool,
     /// A list that is sent as far as the command reads.
     pub(crate) listing: Option<Listing>,
@@ -27,7 +28,7 @@ pub(crate) struct Command {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Requester {
     pub(crate) owner: Owner,
-    /// Whether the user may control all sessions.
+    /// Set if the user may control all sessions.
     pub(crate) is_privileged: bool,
 }
 
@@ -62,7 +63,7 @@ impl Listing {
                 {
                     // Finds types that were added since the last drain. Types beyond the user's
                     // quota are missing from the list.
-                    let _ = catalog.look(ROOM);
+                    let _ = catalog.refresh(CATALOG_LIMITS);
                 }
                 &*program
             });

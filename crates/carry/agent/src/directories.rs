@@ -1,8 +1,8 @@
-//! Output directories that users choose. Their file system may not answer, so directories are made and opened on threads
-//! that may hang; which file systems are refused is in [`crate::output`].
+//! Output directories that users choose. Their file system may not answer, so directories are made
+//! and opened on threads that may hang; which file systems are refused is in [`crate::output`].
 
 use crate::confine::confine;
-use crate::foreign::run;
+use crate::deferred_close::run;
 use crate::log::Log;
 use crate::output::{self, Output, Root};
 use crate::owner::Owner;
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub(crate) struct Directories {
     jobs: Vec<DirectoryJob>,
-    /// Whether users other than the agent's own may connect.
+    /// Set if users other than the agent's own may connect.
     is_public: bool,
     own_uid: u32,
 }
@@ -54,7 +54,7 @@ pub(crate) enum OutputPurpose {
         session: blkkin_control::Session,
         is_privileged: bool,
     },
-    /// Of the session of that number.
+    /// Snapshot of the session of that number.
     Snapshot(SessionId),
 }
 
@@ -134,8 +134,8 @@ impl Directories {
         all
     }
 
-    /// Opens the directories of an earlier agent's sessions. If a file system does not answer, the packets of its sessions
-    /// are lost until it does; other sessions are not affected.
+    /// Opens the directories of an earlier agent's sessions. If a file system does not answer, the
+    /// packets of its sessions are lost until it does; other sessions are not affected.
     pub(crate) fn open_all(&self, sessions: &mut [Session], accounts: &mut Accounts, log: &Log) {
         let mut guarded: BTreeMap<u32, Vec<(Output, Owner, Share)>> = BTreeMap::new();
         for session in sessions {
@@ -144,7 +144,7 @@ impl Directories {
                 session.output = Output::trusted(session.output.path().to_owned(), owner);
                 continue;
             }
-            let descriptor = accounts.of(owner.uid).owe(Quota::Descriptors, 1);
+            let descriptor = accounts.of(owner.uid).take_unchecked(Quota::Descriptors, 1);
             let output = session.output.clone();
             guarded.entry(owner.uid).or_default().push((output, owner, descriptor));
         }

@@ -1,5 +1,5 @@
-//! Effects: what the handlers of sessions and programs want sent. The handlers have no sockets; the daemon's loop carries
-//! the effects out, in their order.
+//! Effects: what the handlers of sessions and programs want sent. The handlers have no sockets; the
+//! daemon's loop carries the effects out, in their order.
 
 use crate::program::Message;
 use crate::source::ConnectionId;
@@ -7,7 +7,8 @@ use blkkin_control::{Reply, ToApplication};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// A message to send. If the connection is gone, it is dropped; if sending fails, the connection is closed.
+/// A message to send. If the connection is gone, it is dropped; if sending fails, the connection is
+/// closed.
 #[derive(Debug)]
 pub(crate) enum Effect {
     /// Send a message to a program, with descriptors.

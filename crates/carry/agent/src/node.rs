@@ -1,18 +1,18 @@
-//! The daemon's state and the conversations with programs and commands. Handlers in the modules below change sessions and
-//! programs; this module carries out their effects, and closes connections that fail.
+//! The daemon's state and the conversations with programs and commands. Handlers in the modules
+//! below change sessions and programs; this module carries out their effects, and closes
+//! connections that fail.
 
+use crate::acceptor::Acceptor;
 use crate::catalog::Catalog;
 use crate::command::{Listing, Requester};
+use crate::deferred_close::DeferredClose;
 use crate::directories::{self, Directories, OutputPurpose};
-use crate::door::Door;
 use crate::effect::Effect;
-use crate::foreign::Foreign;
 use crate::log::Log;
 use crate::output::Output;
 use crate::pace::DOZE;
 use crate::peers::Peers;
-use crate::process::Looker;
-use crate::program::ROOM;
+use crate::process::ProcessInspector;
 use crate::programs::Programs;
 use crate::quota::{Account, Accounts, Quota};
 use crate::recording::Recorder;
@@ -39,8 +39,8 @@ pub(crate) struct Node {
     pub(crate) traces: Option<PathBuf>,
     pub(crate) log: Log,
     pub(crate) poller: Arc<Poller>,
-    pub(crate) door: Door,
-    pub(crate) looker: Looker,
+    pub(crate) acceptor: Acceptor,
+    pub(crate) inspector: ProcessInspector,
     pub(crate) accounts: Accounts,
     pub(crate) peers: Peers,
     pub(crate) programs: Programs,
@@ -119,7 +119,8 @@ impl Node {
         self.peers.resumed.insert(id);
     }
 
-    /// Updates what the kernel watches a connection for. A connection that exceeds its quota is disconnected.
+    /// Updates what the kernel watches a connection for. A connection that exceeds its quota is
+    /// disconnected.
     pub(crate) fn watch(&mut self, id: ConnectionId) {
         if let Err(error) = self.peers.update(id) {
             self.fail(id, &error.into());
@@ -149,7 +150,7 @@ impl Node {
     pub(crate) fn disconnect(&mut self, id: ConnectionId) {
         let has_ended = self.peers.get(id).is_some_and(|peer| peer.connection.is_left());
         if self.peers.remove(id).is_some() {
-            self.door.look_soon(Instant::now());
+            self.acceptor.look_soon(Instant::now());
         }
         self.programs.disconnect(id, has_ended, &mut self.sessions, &self.log);
     }
@@ -157,7 +158,7 @@ impl Node {
     /// Counts a program that may not connect as a loss.
     pub(crate) fn count_turned_away(&mut self, peer: Peer, reason: String) {
         let programs = &self.programs;
-        self.sessions.count_turned_away(peer, reason, &self.looker, || programs.pids());
+        self.sessions.count_turned_away(peer, reason, &self.inspector, || programs.pids());
     }
 
     pub(crate) fn free_descriptors(&mut self, account: &Account, more: u64) {
@@ -176,7 +177,7 @@ impl Node {
         &mut self,
         id: ConnectionId,
         message: FromApplication,
-        mut descriptors: Vec<Foreign<OwnedFd>>,
+        mut descriptors: Vec<DeferredClose<OwnedFd>>,
     ) -> io::Result<()> {
         let Some(program) = self.programs.get_mut(id) else { return Ok(()) };
         if descriptors.iter().any(|one| blkkin_sys::sealed_size(one.as_fd()).is_err()) {
@@ -237,7 +238,8 @@ impl Node {
         }
     }
 
-    /// Tells a program what to record for the session at that index, as far as that has changed. Returns whether it has.
+    /// Tells a program what to record for the session at that index, as far as that has changed.
+    /// Returns whether it has.
     fn update_session(&mut self, id: ConnectionId, session: usize) -> bool {
         let mut has_changed = false;
         for channel in 0..self.sessions.list[session].channels.len() {
@@ -249,10 +251,11 @@ impl Node {
     /// Handles a wake-up by a program, which has found the daemon asleep, or a ring filling up.
     pub(crate) fn wake_up(&mut self, id: ConnectionId) {
         let Some(program) = self.programs.get_mut(id) else { return };
-        // The eventfd is not read, as the program could make that wait: it is watched for each write.
-        let look = program.hearing.woken(Instant::now());
+        // The eventfd is not read, as the program could make that wait: it is watched for each
+        // write.
+        let look = program.wake_ups.wake_up(Instant::now());
         program.next_look = Some(program.next_look.map_or(look, |next| next.min(look)));
-        if program.hearing.is_deaf() {
+        if program.wake_ups.is_muted() {
             self.poller.modify(&program.wake, Source::WakeUp(id), EventFlags::empty());
         }
     }
@@ -266,15 +269,15 @@ impl Node {
             if program.next_look.is_none_or(|look| look > now) {
                 continue;
             }
-            if program.hearing.looked() {
+            if program.wake_ups.drain() {
                 self.poller.modify(&program.wake, Source::WakeUp(*id), EACH_WRITE);
             }
             let was_asleep = program.is_asleep;
-            let mut drain = program.drain(ROOM, None, Some(now));
+            let mut drain = program.drain(None, Some(now));
             let mut retry = program.next_retry();
             if !drain.found && retry.is_none() {
                 program.fall_asleep();
-                drain = program.drain(ROOM, None, Some(now));
+                drain = program.drain(None, Some(now));
                 retry = program.next_retry();
             }
             let trouble = retry.is_some();
@@ -403,7 +406,8 @@ impl Node {
         }
     }
 
-    /// Tells all programs of a change that concerns them, and answers the command when they have followed.
+    /// Tells all programs of a change that concerns them, and answers the command when they have
+    /// followed.
     fn begin_to_settle(&mut self, command: ConnectionId, follow_up: FollowUp, scope: Scope) {
         let to_visit = self.programs.ids(|program| scope.has(program));
         let (session, waits_for, deadline) = (scope.session, Vec::new(), None);
@@ -433,7 +437,8 @@ impl Node {
         pending.to_visit.is_empty()
     }
 
-    /// Continues with requests that wait for programs, each in its turn, and answers those that are complete.
+    /// Continues with requests that wait for programs, each in its turn, and answers those that are
+    /// complete.
     pub(crate) fn settle(&mut self, now: Instant) {
         let until = now + VISITS_AT_ONCE;
         for _ in 0..self.pending.len() {
@@ -548,7 +553,7 @@ impl Node {
             self.programs.next_absence(),
             is_busy.then_some(now),
             making,
-            self.door.next(),
+            self.acceptor.next(),
         ];
         looks.chain(pending).chain(others.into_iter().flatten()).min()
     }

@@ -1,5 +1,5 @@
-//! Notes for the daemon that is started after this one: a file beside the socket. It is written as a whole when sessions
-//! change, and appended to when traces are begun and losses are counted.
+//! Notes for the daemon that is started after this one: a file beside the socket. It is written as
+//! a whole when sessions change, and appended to when traces are begun and losses are counted.
 
 use crate::session::{Session, SessionId};
 use blkkin_control::{Saved, SavedClosed, SavedTrace, encode};
@@ -16,7 +16,7 @@ pub(crate) struct SuspendedTrace {
     pub(crate) session: SessionId,
     pub(crate) pid: u32,
     pub(crate) directory: PathBuf,
-    /// Whether an earlier daemon wrote it. The program alone has the rings then.
+    /// Set if an earlier daemon wrote it. The program alone has the rings then.
     pub(crate) is_earlier: bool,
 }
 
@@ -29,7 +29,8 @@ pub(crate) struct Notebook {
     log: fn(&str),
 }
 
-/// The note of an open trace. The trace itself adds it, as it chooses its directory when it is begun.
+/// The note of an open trace. The trace itself adds it, as it chooses its directory when it is
+/// begun.
 #[derive(Debug)]
 pub(crate) struct Note {
     notebook: Notebook,
@@ -41,7 +42,8 @@ pub(crate) struct Note {
     directory: PathBuf,
 }
 
-/// Notes that are appended before the file is written as a whole. The number of programs is added to it.
+/// Notes that are appended before the file is written as a whole. The number of programs is added
+/// to it.
 const ADDED_MAX: usize = 768;
 /// Returns the path of the file for an agent that listens on `socket`.
 pub(crate) fn path_of(socket: &Path) -> PathBuf {
@@ -66,7 +68,8 @@ impl Notebook {
             .open(&self.path)
             .and_then(append);
         if added.is_err() {
-            // Notes after an incomplete one would not be read: the file must be written as a whole soon.
+            // Notes after an incomplete one would not be read: the file must be written as a whole
+            // soon.
             self.added.store(usize::MAX / 2, Relaxed);
         }
         self.log_failure(added);

@@ -1,9 +1,9 @@
-//! Connections of programs and commands: their sockets, the state of each conversation, and what they take of their user's
-//! quotas.
+//! Connections of programs and commands: their sockets, the state of each conversation, and what
+//! they take of their user's quotas.
 
 use crate::command::Command;
 use crate::connection::Connection;
-use crate::foreign::Foreign;
+use crate::deferred_close::DeferredClose;
 use crate::quota::{Account, Quota, QuotaError, Share};
 use crate::source::{ConnectionId, Poller, Source};
 use blkkin_control::{Decoder, FromApplication, Opening, Reply, ToApplication};
@@ -23,7 +23,8 @@ pub(crate) struct Peers {
     poller: Arc<Poller>,
     /// Commands whose next request may be handled.
     pub(crate) resumed: BTreeSet<ConnectionId>,
-    /// Refused connections that are kept until they send `Hello`, the oldest first. Some may be closed already.
+    /// Refused connections that are kept until they send `Hello`, the oldest first. Some may be
+    /// closed already.
     refused: VecDeque<ConnectionId>,
 }
 
@@ -44,16 +45,16 @@ pub(crate) struct PeerConnection {
 #[derive(Debug)]
 pub(crate) enum PeerState {
     /// `Hello` is expected.
-    Opening(Decoder<Opening, Foreign<OwnedFd>>),
+    Opening(Decoder<Opening, DeferredClose<OwnedFd>>),
     /// The connection was refused for this reason before it sent `Hello`.
-    Refused(Decoder<Opening, Foreign<OwnedFd>>, String),
-    Program(Decoder<FromApplication, Foreign<OwnedFd>>),
+    Refused(Decoder<Opening, DeferredClose<OwnedFd>>, String),
+    Program(Decoder<FromApplication, DeferredClose<OwnedFd>>),
     Command(Command),
     /// The last message is queued; the connection is closed when it is sent.
     Closing,
 }
 
-/// What a connection takes of its user's quotas.
+/// Quota that a connection takes.
 #[derive(Debug)]
 pub(crate) struct ConnectionQuota {
     /// Descriptors whose message is incomplete.
@@ -64,7 +65,8 @@ pub(crate) struct ConnectionQuota {
 
 /// Time that a connection has to send `Hello`.
 const OPENING_TIME: Duration = Duration::from_secs(5);
-/// Refused connections that are kept until they send `Hello`: few, since the agent's own descriptors may be 16.
+/// Refused connections that are kept until they send `Hello`: few, since the agent's own
+/// descriptors may be 16.
 const REFUSED_MAX: usize = 4;
 
 impl ConnectionQuota {
@@ -195,8 +197,9 @@ impl Peers {
         }
     }
 
-    /// Updates the quotas of a connection and the events that the kernel reports: whether something can be received, unless a
-    /// command waits for an answer, and whether more can be sent, if something waits for that.
+    /// Updates the quotas of a connection and the events that the kernel reports: whether something
+    /// can be received, unless a command waits for an answer, and whether more can be sent, if
+    /// something waits for that.
     pub(crate) fn update(&mut self, id: ConnectionId) -> Result<(), QuotaError> {
         let Some(peer) = self.by_id.get_mut(&id) else { return Ok(()) };
         peer.charge()?;

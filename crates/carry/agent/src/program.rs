@@ -1,10 +1,11 @@
-//! A traced program: what it has told the daemon, its attachments, and the traces that they are written to.
+//! A traced program: what it has told the daemon, its attachments, and the traces that they are
+//! written to.
 
 use crate::absence::Absence;
 use crate::attachment::Attachment;
-use crate::catalog::{Catalog, Room};
+use crate::catalog::{Catalog, CatalogLimits};
 use crate::losses::{Amount, Losses, cause_of};
-use crate::pace::{Hearing, Pace};
+use crate::pace::{Pace, WakeUpLimiter};
 use crate::process::{Process, may_run};
 use crate::quota::{Account, Share};
 use crate::recovery::{OrphanedRings, Recovery};
@@ -42,7 +43,7 @@ pub(crate) struct Program {
     pub(crate) uuids: BTreeMap<SessionId, [u8; 16]>,
     /// Rings of connections before this one.
     pub(crate) recovery: Recovery,
-    /// Whether the program has sent `Goodbye`.
+    /// Set if the program has sent `Goodbye`.
     pub(crate) is_ending: bool,
     /// Deadlines of a program that has disconnected and may reconnect.
     pub(crate) absence: Option<Absence>,
@@ -53,17 +54,17 @@ pub(crate) struct Program {
     /// Next drain of the rings; `None` if the program wakes the daemon.
     pub(crate) next_look: Option<Instant>,
     pub(crate) pace: Pace,
-    pub(crate) hearing: Hearing,
-    /// Whether the program has been asked to wake the daemon, and no event was found since.
+    pub(crate) wake_ups: WakeUpLimiter,
+    /// Set if the program has been asked to wake the daemon, and no event was found since.
     pub(crate) is_asleep: bool,
-    /// Whether a failed write was logged that still fails.
+    /// Set if a failed write was logged that still fails.
     pub(crate) is_in_trouble: bool,
     /// Numbers of the last `Ping` that was sent and of the last `Pong` that was received.
     pub(crate) pinged: u64,
     pub(crate) ponged: u64,
 }
 
-/// What a program is and says when it connects.
+/// Facts about a program when it connects: those that the kernel reports, and those in its `Hello`.
 #[derive(Debug)]
 pub(crate) struct Introduction {
     pub(crate) process: Process,
@@ -79,14 +80,15 @@ pub(crate) struct Introduction {
 /// Descriptors of a program without its connection: the eventfd and the catalog.
 pub(crate) const OWN_DESCRIPTORS: u64 = 2;
 /// Event types of one program.
-pub(crate) const ROOM: Room = Room { types: 16_384, bytes: 8 << 20 };
+pub(crate) const CATALOG_LIMITS: CatalogLimits = CatalogLimits { types: 16_384, bytes: 8 << 20 };
 
-/// Rings are drained so often that at most about a quarter of this size is unread, even if a ring is larger: unread
-/// events stay in the processor's cache.
+/// Rings are drained so often that at most about a quarter of this size is unread, even if a ring
+/// is larger: unread events stay in the processor's cache.
 const READ_IN_TIME: u64 = 2 << 20;
 
-/// Drains after which a full ring is empty. One drain takes as many bytes of packets as fit into a ring; a full ring may
-/// hold a little more, because packet headers are made anew, and one drain may have gone to adopted rings.
+/// Drains after which a full ring is empty. One drain takes as many bytes of packets as fit into a
+/// ring; a full ring may hold a little more, because packet headers are made anew, and one drain
+/// may have gone to adopted rings.
 const DRAINS_OF_FULL_RINGS: u32 = 3;
 
 /// Pause before postponed metadata is written.
@@ -99,10 +101,10 @@ const TROUBLE_PAUSE: Duration = Duration::from_millis(500);
 pub(crate) struct Drain {
     /// Fill level of the fullest ring, in parts of 256.
     pub(crate) fullest: u64,
-    /// Whether there were packets.
+    /// Set if there were packets.
     pub(crate) found: bool,
-    /// Error of a failed write. The packets stay in the rings; when these are full, the program discards and counts
-    /// events.
+    /// Error of a failed write. The packets stay in the rings; when these are full, the program
+    /// discards and counts events.
     pub(crate) trouble: Option<io::Error>,
 }
 
@@ -133,7 +135,7 @@ impl Program {
             next_number: 0,
             next_look: None,
             pace: Pace::default(),
-            hearing: Hearing::default(),
+            wake_ups: WakeUpLimiter::default(),
             is_asleep: false,
             is_in_trouble: false,
             pinged: 0,
@@ -153,8 +155,8 @@ impl Program {
         number
     }
 
-    /// Counts one more `Ping`, and returns the number to send in it. The program has done what it was told before when
-    /// it answers with that number.
+    /// Counts one more `Ping`, and returns the number to send in it. The program has done what it
+    /// was told before when it answers with that number.
     pub(crate) fn ping(&mut self) -> u64 {
         self.pinged += 1;
         self.pinged
@@ -211,7 +213,8 @@ impl Program {
         sealed
     }
 
-    /// Has the program's next event wake the daemon. The rings are to be drained once more after this.
+    /// Has the program's next event wake the daemon. The rings are to be drained once more after
+    /// this.
     pub(crate) fn fall_asleep(&mut self) {
         self.is_asleep = true;
         let written = self.attachments.iter().filter(|attachment| attachment.is_written);
@@ -219,7 +222,8 @@ impl Program {
         blkkin_sys::barrier_for_all();
     }
 
-    /// Sets whether threads that find a ring filling up wake the daemon, because the next drain is far away.
+    /// Sets whether threads that find a ring filling up wake the daemon, because the next drain is
+    /// far away.
     pub(crate) fn doze(&self, is_dozing: bool) {
         for attachment in self.attachments.iter().filter(|attachment| attachment.is_written) {
             if is_dozing { attachment.rings.doze() } else { attachment.rings.rouse() }
@@ -239,7 +243,8 @@ impl Program {
             || self.recovery.is_buried(identity)
     }
 
-    /// Returns whether there are rings that the program may not have mapped yet, and that cannot be read before.
+    /// Returns whether there are rings that the program may not have mapped yet, and that cannot be
+    /// read before.
     pub(crate) fn has_unsealed(&self) -> bool {
         self.attachments.iter().any(|attachment| !attachment.rings.is_sealed())
     }
@@ -255,24 +260,20 @@ impl Program {
         written.all(|attachment| attachment.retry.is_some())
     }
 
-    /// Drains the rings of one session, or of all: writes their packets to the traces. With `now`, attachments whose last
-    /// write failed are left out until their retry is due, and large metadata may be postponed.
-    pub(crate) fn drain(
-        &mut self,
-        room: Room,
-        session: Option<SessionId>,
-        now: Option<Instant>,
-    ) -> Drain {
-        let mut drained = Drain::default();
+    /// Drains the rings of one session, or of all: writes their packets to the traces. With `now`,
+    /// attachments whose last write failed are left out until their retry is due, and large
+    /// metadata may be postponed.
+    pub(crate) fn drain(&mut self, session: Option<SessionId>, now: Option<Instant>) -> Drain {
+        let mut drain = Drain::default();
         let mut packets = Packets::default();
-        let mut done = Vec::new();
+        let mut finished = Vec::new();
         let is_due =
             |one: &Attachment| one.retry.is_none_or(|retry| now.is_none_or(|now| retry <= now));
         let readable = |one: &&mut Attachment| {
             one.is_of(session) && one.is_written && one.rings.is_sealed() && is_due(one)
         };
-        let look = |catalog: &mut Option<Catalog>| {
-            catalog.as_mut().map_or(Ok(false), |catalog| catalog.look(room))
+        let refresh = |catalog: &mut Option<Catalog>| {
+            catalog.as_mut().map_or(Ok(false), |catalog| catalog.refresh(CATALOG_LIMITS))
         };
         for attachment in self.attachments.iter_mut().filter(readable) {
             let Some(trace) = self.traces.get_mut(&attachment.session) else { continue };
@@ -280,25 +281,25 @@ impl Program {
             attachment.retry = None;
             let before = attachment.trouble.take();
             let mut trouble = None;
-            trace.put_off(now.is_some());
+            trace.allow_postponing(now.is_some());
             let mut fail = |error: io::Error| {
                 if error.kind() == io::ErrorKind::ResourceBusy {
                     return Some(Instant::now() + METADATA_PAUSE);
                 }
                 trouble = Some((cause_of(&error), error.to_string()));
-                drained.trouble = Some(error);
+                drain.trouble = Some(error);
                 Some(Instant::now() + TROUBLE_PAUSE)
             };
             let mut has_taken = false;
             if !attachment.adopted.is_empty() {
-                let written = look(&mut self.catalog).and_then(|_| {
+                let written = refresh(&mut self.catalog).and_then(|_| {
                     attachment.describe(self.catalog.as_ref(), trace, &self.account)?;
                     attachment.write_adopted(trace)
                 });
                 match written {
                     Ok(sets) => {
                         sets.iter().for_each(|set| attachment.losses.add_all(&set.losses()));
-                        done.extend(sets);
+                        finished.extend(sets);
                         attachment.charge_rings();
                     }
                     Err(error) => {
@@ -307,7 +308,7 @@ impl Program {
                         continue;
                     }
                 }
-                drained.found = true;
+                drain.found = true;
             }
             for ring in 0..attachment.rings.count() {
                 let mark = attachment.rings.mark(ring);
@@ -316,26 +317,24 @@ impl Program {
                 if packets.is_empty() {
                     continue;
                 }
-                drained.found = true;
+                drain.found = true;
                 has_taken = true;
-                // Large rings are for bursts; a steady flow is drained in time for the cache.
+                // Large rings are for bursts; a steady flow is drain in time for the cache.
                 let ring_size = (attachment.rings.shape().ring_size() as u64).min(READ_IN_TIME);
                 let fullness = packets.size() * 256 / ring_size;
-                drained.fullest = drained.fullest.max(fullness);
-                // A type is in the catalog before its first event is in a ring, so this finds the types
-                // of all events that were just taken.
-                let looked = look(&mut self.catalog);
-                let described = looked
+                drain.fullest = drain.fullest.max(fullness);
+                // A type is in the catalog before its first event is in a ring, so this finds the
+                // types of all events that were just taken.
+                let refreshed = refresh(&mut self.catalog);
+                let described = refreshed
                     .and_then(|_| attachment.describe(self.catalog.as_ref(), trace, &self.account));
-                let (stream, cpu) = (attachment.stream(), ring as u32);
-                let before = trace.size(stream, cpu);
+                let key = attachment.file_of(ring);
+                let before = trace.size(key);
                 attachment.rings.announce(ring, (before, before + packets.size()));
-                match described
-                    .and_then(|()| trace.append((stream, cpu), &packets, &attachment.rings))
-                {
+                match described.and_then(|()| trace.append(key, &packets, &attachment.rings)) {
                     Ok(()) => attachment.rings.free(ring),
                     Err(error) => {
-                        attachment.rings.go_back(ring, mark);
+                        attachment.rings.rewind(ring, mark);
                         attachment.retry = fail(error);
                     }
                 }
@@ -343,22 +342,25 @@ impl Program {
             if has_taken {
                 attachment.charge_rings();
             }
-            // Events that were discarded before this write succeeded have the cause of the failed one.
+            // Events that were discarded before this write succeeded have the cause of the failed
+            // one.
             attachment.trouble = before;
             attachment.attribute();
             attachment.trouble = trouble;
         }
-        self.recovery.finish(done);
-        drained
+        self.recovery.finish(finished);
+        drain
     }
 
-    /// Returns the index of the attachment whose renewal would free most memory, and the bytes freed.
+    /// Returns the index of the attachment whose renewal would free most memory, and the bytes
+    /// freed.
     pub(crate) fn most_excess(&self) -> Option<(usize, u64)> {
         let excess = self.attachments.iter().map(Attachment::excess).enumerate();
         excess.filter(|(_, excess)| *excess > 0).max_by_key(|(_, excess)| *excess)
     }
 
-    /// Notes that the program was told to unmap an attachment's rings, and answers with that number then.
+    /// Notes that the program was told to unmap an attachment's rings, and answers with that number
+    /// then.
     pub(crate) fn begin_removal(&mut self, at: usize, pong: u64, now: Instant) {
         if let Some(attachment) = self.attachments.get_mut(at) {
             attachment.begin_removal(pong, now);
@@ -367,13 +369,13 @@ impl Program {
     }
 
     /// Takes the attachments whose removal is over, after writing all their packets.
-    pub(crate) fn take_removed(&mut self, room: Room, now: Instant) -> Vec<Attachment> {
+    pub(crate) fn take_removed(&mut self, now: Instant) -> Vec<Attachment> {
         let ponged = self.ponged;
         let is_over = |one: &Attachment| one.is_removal_over(ponged, now);
         if !self.attachments.iter().any(is_over) {
             return Vec::new();
         }
-        self.drain_all(room, None);
+        self.drain_all(None);
         self.attachments.extract_if(.., |one| is_over(one)).collect()
     }
 
@@ -382,30 +384,31 @@ impl Program {
         self.attachments.iter().filter_map(Attachment::removal_deadline).min()
     }
 
-    /// Writes all packets that are in the rings now, of one session or of all. The number of drains is limited, as a program
-    /// may record faster than they are written.
-    pub(crate) fn drain_all(&mut self, room: Room, session: Option<SessionId>) -> Drain {
-        let mut last = self.drain(room, session, None);
+    /// Writes all packets that are in the rings now, of one session or of all. The number of drains
+    /// is limited, as a program may record faster than they are written.
+    pub(crate) fn drain_all(&mut self, session: Option<SessionId>) -> Drain {
+        let mut last = self.drain(session, None);
         for _ in 1..DRAINS_OF_FULL_RINGS {
             if !last.found || last.trouble.is_some() {
                 break;
             }
-            last = self.drain(room, session, None);
+            last = self.drain(session, None);
         }
         last
     }
 
     /// Writes all packets and the final counts, after the program has ended or unmapped its rings.
-    pub(crate) fn finish(&mut self, room: Room, session: Option<SessionId>) -> Drain {
+    pub(crate) fn finish(&mut self, session: Option<SessionId>) -> Drain {
         let sealed = self.seal(|attachment| attachment.is_of(session));
-        self.traces.values_mut().for_each(|trace| trace.put_off(false));
-        let mut last = self.drain_all(room, session);
+        self.traces.values_mut().for_each(|trace| trace.allow_postponing(false));
+        let mut last = self.drain_all(session);
         last.trouble = sealed.err().or(last.trouble);
         self.write_discarded(session, &mut last);
         last
     }
 
-    /// Writes the number of events that were discarded since the last packet, for rings that are drained.
+    /// Writes the number of events that were discarded since the last packet, for rings that are
+    /// drained.
     pub(crate) fn write_discarded(&mut self, session: Option<SessionId>, last: &mut Drain) {
         let readable =
             |one: &&mut Attachment| one.is_of(session) && one.is_written && one.rings.is_sealed();
@@ -422,11 +425,11 @@ impl Program {
                 if packets.is_empty() {
                     continue;
                 }
-                let (stream, cpu) = (attachment.stream(), ring as u32);
-                let before = trace.size(stream, cpu);
+                let key = attachment.file_of(ring);
+                let before = trace.size(key);
                 attachment.rings.announce(ring, (before, before + packets.size()));
-                if let Err(error) = trace.append((stream, cpu), &packets, &attachment.rings) {
-                    attachment.rings.go_back(ring, mark);
+                if let Err(error) = trace.append(key, &packets, &attachment.rings) {
+                    attachment.rings.rewind(ring, mark);
                     attachment.rings.announce(ring, (before, before));
                     last.trouble = Some(error);
                 }
@@ -445,11 +448,10 @@ impl Program {
         sets.flat_map(|set| (0..set.count()).map(|ring| ((set.identity(), ring), set.moment(ring))))
     }
 
-    /// Continues a snapshot: copies the packets that the rings of a session held at `ends` to a trace. Stops at `until`;
-    /// returns whether the snapshot of this program is complete.
+    /// Continues a snapshot: copies the packets that the rings of a session held at `ends` to a
+    /// trace. Stops at `until`; returns whether the snapshot of this program is complete.
     pub(crate) fn snapshot(
         &mut self,
-        room: Room,
         (session, ends): (SessionId, &RingEnds),
         trace: &mut Trace,
         cursor: &mut SnapshotCursor,
@@ -473,13 +475,14 @@ impl Program {
             cursor.ring += 1;
             packets.clear();
             for set in attachment.kept_sets(ring) {
-                // Rings that could not be read at that moment have no end: all their packets are copied.
+                // Rings that could not be read at that moment have no end: all their packets are
+                // copied.
                 let end = ends.get(&(set.identity(), ring)).copied();
                 set.snapshot(ring, end, &mut packets);
             }
             if !packets.is_empty() {
                 if let Some(catalog) = &mut self.catalog {
-                    catalog.look(room)?;
+                    catalog.refresh(CATALOG_LIMITS)?;
                     let types = catalog.types();
                     if types.len() > cursor.types {
                         cursor.types = types.len();
@@ -488,7 +491,7 @@ impl Program {
                         attachment.history.describe(types, trace, stream, &self.account);
                     }
                 }
-                trace.append((attachment.stream(), ring as u32), &packets, &attachment.rings)?;
+                trace.append(attachment.file_of(ring), &packets, &attachment.rings)?;
             }
             if Instant::now() >= until {
                 return Ok(false);
@@ -534,8 +537,8 @@ impl SnapshotCursor {
 }
 
 impl Program {
-    /// Continues the state of the connection `before`, but for rings that the program has unmapped. Returns the messages
-    /// that say so to the program.
+    /// Continues the state of the connection `before`, but for rings that the program has unmapped.
+    /// Returns the messages that say so to the program.
     pub(crate) fn continue_from(
         &mut self,
         before: &mut Program,
@@ -566,7 +569,7 @@ impl Program {
         for rings in orphaned {
             let identity = rings.identity;
             if continued.contains(&identity) {
-                // One of the messages names these rings.
+                // The messages name these rings.
             } else if self.has_had(identity) || before.has_had(identity) {
                 self.recovery.release(rings.orphan.number);
             } else {
@@ -576,7 +579,8 @@ impl Program {
         messages
     }
 
-    /// Continues an attachment whose rings the program still has, or never received. Returns the message that says so.
+    /// Continues an attachment whose rings the program still has, or never received. Returns the
+    /// message that says so.
     fn reconnect(
         &self,
         attachment: &mut Attachment,

@@ -4,7 +4,7 @@ use crate::clock::Rate;
 use crate::date;
 use crate::program::Program;
 use crate::session::Session;
-use crate::trace::About;
+use crate::trace::TraceDescription;
 use blkkin_control::Clock;
 use blkkin_ctf::schema::EnvValue;
 use jiff::Zoned;
@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 /// Bytes of a program's name in the name of its trace.
 const PROGRAM_SIZE_MAX: usize = 150;
 
-/// Returns the directory of a program's trace below a session's: the layout of LTTng with buffers per process.
+/// Returns the directory of a program's trace below a session's: the layout of LTTng with buffers
+/// per process.
 pub(crate) fn directory_of(output: &Path, program: &Program) -> PathBuf {
     let plain = |letter: char| if letter == '/' { '_' } else { letter };
     let mut name: String = program.name.chars().map(plain).take(100).collect();
@@ -40,7 +41,12 @@ pub(crate) fn ring_clock(program: &Program) -> blkkin_ring::Clock {
 }
 
 /// Returns the description of a program's trace for its metadata.
-pub(crate) fn about(rate: Rate, session: &Session, program: &Program, uuid: [u8; 16]) -> About {
+pub(crate) fn describe(
+    rate: Rate,
+    session: &Session,
+    program: &Program,
+    uuid: [u8; 16],
+) -> TraceDescription {
     let text = |text: &str| EnvValue::Str(text.to_owned());
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let now = date::for_environment(&Zoned::now());
@@ -65,7 +71,7 @@ pub(crate) fn about(rate: Rate, session: &Session, program: &Program, uuid: [u8;
         Clock::Tsc => ("tsc", rate),
         Clock::Monotonic => ("monotonic", rate.ahead(program.process.monotonic_ahead_ns)),
     };
-    About {
+    TraceDescription {
         uuid,
         env: env.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
         clock_name,

@@ -1,8 +1,8 @@
 //! Programs of all users: those that are connected, and those whose connection has ended.
 //!
-//! A program that still runs may reconnect with the rings that it has. Until then it is kept as it was, with its open
-//! traces, for as long as [`Absence`] says. Rings for snapshots are kept of all programs, also ended ones, until their
-//! user's quota is exhausted.
+//! A program that still runs may reconnect with the rings that it has. Until then it is kept as it
+//! was, with its open traces, for as long as [`Absence`] says. Rings for snapshots are kept of all
+//! programs, also ended ones, until their user's quota is exhausted.
 
 use crate::absence::Absence;
 use crate::attachment::Attachment;
@@ -10,7 +10,7 @@ use crate::catalog::Catalog;
 use crate::log::Log;
 use crate::losses::Losses;
 use crate::notebook::Note;
-use crate::program::{Message, Program, ROOM};
+use crate::program::{CATALOG_LIMITS, Message, Program};
 use crate::quota::{Account, Quota};
 use crate::session::SessionId;
 use crate::sessions::Sessions;
@@ -25,8 +25,8 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub(crate) struct Programs {
     pub(crate) connected: BTreeMap<ConnectionId, Program>,
-    /// Programs that may reconnect, or that have ended and left rings for snapshots, in the order in which they
-    /// disconnected.
+    /// Programs that may reconnect, or that have ended and left rings for snapshots, in the order
+    /// in which they disconnected.
     departed: VecDeque<Program>,
     /// Watches the eventfds of connected programs.
     poller: Arc<Poller>,
@@ -86,8 +86,8 @@ impl Programs {
         self.departed.iter().filter_map(|one| one.absence.as_ref()).map(Absence::next).min()
     }
 
-    /// Handles the end of a program's connection: writes all that it has recorded. `has_ended` is whether its process has
-    /// ended too.
+    /// Handles the end of a program's connection: writes all that it has recorded. `has_ended` is
+    /// whether its process has ended too.
     pub(crate) fn disconnect(
         &mut self,
         id: ConnectionId,
@@ -108,14 +108,14 @@ impl Programs {
                     "{}: {refused} event types were not recorded: too many ({} at most, fewer with \
                      long descriptions), or not what types may be",
                     program.title(),
-                    ROOM.types
+                    CATALOG_LIMITS.types
                 ),
             );
         }
         if program.is_ending || has_ended {
             end_recordings(&mut program, sessions, log);
         } else {
-            let drain = program.drain_all(ROOM, None);
+            let drain = program.drain_all(None);
             log_unwritten(&program, drain.trouble, log);
             program.absence = Some(Absence::begin(Instant::now(), program.has_unsealed()));
         }
@@ -149,8 +149,8 @@ impl Programs {
         }
     }
 
-    /// Ends the oldest absence of a user's program, if there is one. Programs with rings that cannot be read yet come
-    /// last.
+    /// Ends the oldest absence of a user's program, if there is one. Programs with rings that
+    /// cannot be read yet come last.
     fn end_oldest_absence(&mut self, uid: u32, sessions: &mut Sessions, log: &Log) -> bool {
         let is_absent = |one: &Program| {
             one.account.uid() == uid
@@ -161,7 +161,8 @@ impl Programs {
         oldest.map(|oldest| self.end_absence(oldest, sessions, log)).is_some()
     }
 
-    /// Returns the index of the first departed program whose rings can all be read, or else of the first one.
+    /// Returns the index of the first departed program whose rings can all be read, or else of the
+    /// first one.
     fn oldest(&self, is_meant: impl Fn(&Program) -> bool) -> Option<usize> {
         let first = |is_wanted: &dyn Fn(&Program) -> bool| {
             self.departed.iter().position(|one| is_meant(one) && is_wanted(one))
@@ -169,7 +170,8 @@ impl Programs {
         first(&|one| !one.has_unsealed()).or_else(|| first(&|_| true))
     }
 
-    /// Ends absences of a user's programs, the oldest first, until `has_room` holds or none is left.
+    /// Ends absences of a user's programs, the oldest first, until `has_room` holds or none is
+    /// left.
     pub(crate) fn free_absent(
         &mut self,
         account: &Account,
@@ -191,8 +193,9 @@ impl Programs {
         self.free_absent(account, || account.has(Quota::Descriptors, more), sessions, log);
     }
 
-    /// Writes what absent programs have recorded until now, at the daemon's own end. Programs that are about to end may
-    /// have rings that cannot be read before, so the daemon waits a moment for them.
+    /// Writes what absent programs have recorded until now, at the daemon's own end. Programs that
+    /// are about to end may have rings that cannot be read before, so the daemon waits a moment for
+    /// them.
     pub(crate) fn end_all_absences(&mut self, sessions: &mut Sessions, log: &Log) {
         let deadline = Instant::now() + LAST_WAIT;
         let is_open = |one: &Program| one.absence.is_some() && one.has_unsealed();
@@ -207,14 +210,15 @@ impl Programs {
             std::thread::sleep(Duration::from_millis(1));
         }
         for mut program in std::mem::take(&mut self.departed) {
-            let mut drain = program.drain_all(ROOM, None);
+            let mut drain = program.drain_all(None);
             program.write_discarded(None, &mut drain);
             log_unwritten(&program, drain.trouble, log);
         }
     }
 
-    /// Frees memory of a user's rings: ends the oldest absence, or else evicts the oldest adopted rings for snapshots, or
-    /// else the rings of the program that disconnected first. Returns whether there were any.
+    /// Frees memory of a user's rings: ends the oldest absence, or else evicts the oldest adopted
+    /// rings for snapshots, or else the rings of the program that disconnected first. Returns
+    /// whether there were any.
     pub(crate) fn free_rings(&mut self, uid: u32, sessions: &mut Sessions, log: &Log) -> bool {
         if self.end_oldest_absence(uid, sessions, log) {
             return true;
@@ -251,8 +255,8 @@ impl Programs {
         earlier.filter(|(_, one)| is_same(program, one)).map(|(other, _)| *other).collect()
     }
 
-    /// Continues the state of a program's last connection, if that was to this daemon, with the rings that the program
-    /// still has. Returns the messages that say so to the program.
+    /// Continues the state of a program's last connection, if that was to this daemon, with the
+    /// rings that the program still has. Returns the messages that say so to the program.
     pub(crate) fn reconnect(
         &mut self,
         id: ConnectionId,
@@ -274,7 +278,7 @@ impl Programs {
         // Rings that the program has unmapped meanwhile end, in traces that may be continued.
         before.traces = std::mem::take(&mut program.traces);
         before.catalog = program.catalog.take();
-        let drain = before.finish(ROOM, None);
+        let drain = before.finish(None);
         program.traces = std::mem::take(&mut before.traces);
         program.catalog = before.catalog.take();
         log_unwritten(&before, drain.trouble, log);
@@ -289,13 +293,13 @@ impl Programs {
     pub(crate) fn write_all(&mut self, session: SessionId) -> Option<io::Error> {
         let mut trouble = None;
         for program in self.all_mut() {
-            trouble = program.drain_all(ROOM, Some(session)).trouble.or(trouble);
+            trouble = program.drain_all(Some(session)).trouble.or(trouble);
         }
         trouble
     }
 
-    /// Takes the rings of a session from all programs, which have unmapped them. Their packets are written, or dropped if
-    /// they were kept for snapshots. Returns the last error.
+    /// Takes the rings of a session from all programs, which have unmapped them. Their packets are
+    /// written, or dropped if they were kept for snapshots. Returns the last error.
     pub(crate) fn detach(
         &mut self,
         session: SessionId,
@@ -307,7 +311,7 @@ impl Programs {
         let mut types_lost: Vec<Losses> = Vec::new();
         for program in self.all_mut() {
             let count = program.attachments.len();
-            trouble = program.finish(ROOM, Some(session)).trouble.or(trouble);
+            trouble = program.finish(Some(session)).trouble.or(trouble);
             gone.extend(program.attachments.extract_if(.., |one| one.session == session));
             closed.extend(program.traces.remove(&session));
             program.uuids.remove(&session);
@@ -332,7 +336,8 @@ impl Programs {
         trouble
     }
 
-    /// Drops all packets of a session: in rings, and in open traces. `note` receives the result for each trace.
+    /// Drops all packets of a session: in rings, and in open traces. `note` receives the result for
+    /// each trace.
     pub(crate) fn clear(&mut self, session: SessionId, mut note: impl FnMut(io::Result<()>)) {
         for program in self.all_mut() {
             program.forget(session);
@@ -353,8 +358,8 @@ impl Programs {
     }
 }
 
-/// Returns whether two connections are of one program. No other program has the memory of its catalog: a process that
-/// executes another program makes a new catalog.
+/// Returns whether two connections are of one program. No other program has the memory of its
+/// catalog: a process that executes another program makes a new catalog.
 fn is_same(one: &Program, other: &Program) -> bool {
     let catalog = |program: &Program| program.catalog.as_ref().map(Catalog::identity);
     (one.process.pid, one.process.uid) == (other.process.pid, other.process.uid)
@@ -369,18 +374,18 @@ fn log_unwritten(program: &Program, trouble: Option<io::Error>, log: &Log) {
     }
 }
 
-/// Stops waiting for a program: writes all that it has recorded, and closes its traces. A program that reconnects all the
-/// same gets other traces, which continue without a gap.
+/// Stops waiting for a program: writes all that it has recorded, and closes its traces. A program
+/// that reconnects all the same gets other traces, which continue without a gap.
 fn end_recordings(program: &mut Program, sessions: &mut Sessions, log: &Log) {
     let absence = program.absence.take();
     let is_late = absence.is_some_and(|absence| absence.has_outlasted_rings(Instant::now()));
     let may_come = !is_late && program.may_come();
     let drain = if may_come {
-        let mut drain = program.drain_all(ROOM, None);
+        let mut drain = program.drain_all(None);
         program.write_discarded(None, &mut drain);
         drain
     } else {
-        program.finish(ROOM, None)
+        program.finish(None)
     };
     log_unwritten(program, drain.trouble, log);
     if may_come {
@@ -410,7 +415,8 @@ fn end_recordings(program: &mut Program, sessions: &mut Sessions, log: &Log) {
     close_traces(program, &cut, sessions);
 }
 
-/// Closes the traces of a program that has no rings for them any longer. The traces of the sessions `cut` miss events.
+/// Closes the traces of a program that has no rings for them any longer. The traces of the sessions
+/// `cut` miss events.
 fn close_traces(program: &mut Program, cut: &HashSet<SessionId>, sessions: &mut Sessions) {
     let own: HashSet<SessionId> = program.attachments.iter().map(|one| one.session).collect();
     let may_come = program.may_come();

@@ -3,18 +3,18 @@
 use crate::attachment::{Attachment, AttachmentQuota, ChannelKey};
 use crate::catalog::Catalog;
 use crate::channel::shape_of;
+use crate::deferred_close::DeferredClose;
 use crate::effect::Effect;
-use crate::foreign::Foreign;
 use crate::log::Log;
 use crate::losses::{Amount, Losses};
 use crate::notebook::{Note, SuspendedTrace};
-use crate::program::{OWN_DESCRIPTORS, Program, ROOM};
-use crate::program_trace::{about, directory_of, new_uuid, ring_clock};
+use crate::program::{OWN_DESCRIPTORS, Program};
+use crate::program_trace::{describe, directory_of, new_uuid, ring_clock};
 use crate::programs::Programs;
 use crate::quota::{Account, Quota};
 use crate::recovery::{AdoptedRings, ORPHANS_MAX, Offer, OrphanedRings};
-use crate::rings::{Identity, Rings, charge_min, possible_processors, shape_of_left};
-use crate::session::{Orders, SessionId};
+use crate::rings::{Identity, Rings, charge_min, possible_processors, shape_of_orphans};
+use crate::session::{RuleSet, SessionId};
 use crate::sessions::Sessions;
 use crate::source::ConnectionId;
 use crate::trace::Trace;
@@ -25,7 +25,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Handlers of what programs record. They change programs and sessions, and collect messages to programs.
+/// Handlers of what programs record. They change programs and sessions, and collect messages to
+/// programs.
 #[derive(Debug)]
 pub(crate) struct Recorder<'n> {
     pub(crate) programs: &'n mut Programs,
@@ -47,10 +48,10 @@ struct ShapedOrphan {
     orphan: Orphan,
     identity: Identity,
     shape: Shape,
-    memory: Foreign<OwnedFd>,
+    memory: DeferredClose<OwnedFd>,
 }
 
-/// What an attachment adopts from earlier daemons.
+/// Rings and trace that an attachment adopts from earlier daemons.
 #[derive(Debug, Default)]
 struct Adoption {
     uuid: [u8; 16],
@@ -89,8 +90,8 @@ impl<'n> Recorder<'n> {
         self.effects.push(Effect::send(to, message));
     }
 
-    /// Sends `Ping` to a program, and returns its number. The program has done what it was told before when it sends `Pong`
-    /// with that number.
+    /// Sends `Ping` to a program, and returns its number. The program has done what it was told
+    /// before when it sends `Pong` with that number.
     pub(crate) fn ping(&mut self, id: ConnectionId) -> u64 {
         let Some(program) = self.programs.get_mut(id) else { return 0 };
         let number = program.ping();
@@ -112,12 +113,13 @@ impl<'n> Recorder<'n> {
         &mut self,
         id: ConnectionId,
         orphan: Orphan,
-        memory: Foreign<OwnedFd>,
+        memory: DeferredClose<OwnedFd>,
     ) -> io::Result<()> {
         let identity = Identity::of(&*memory)?;
         let Some(program) = self.programs.get(id) else { return Ok(()) };
         let process = |one: &Program| (one.process.pid, one.process.uid);
-        // The daemon has mapped the memory then, and most likely still has when the rings are adopted.
+        // The daemon has mapped the memory then, and most likely still has when the rings are
+        // adopted.
         let is_same = |one: &Program| process(one) == process(program);
         let is_known = self.programs.all().any(|one| is_same(one) && one.has_had(identity));
         let Some(program) = self.programs.get_mut(id) else { return Ok(()) };
@@ -133,17 +135,18 @@ impl<'n> Recorder<'n> {
     /// Counts the packets of orphaned rings as lost, because there is no room for the rings.
     fn lose(&mut self, id: ConnectionId, memory: &OwnedFd) {
         let Some(program) = self.programs.get(id) else { return };
-        let rings = shape_of_left(memory).and_then(|shape| {
+        let rings = shape_of_orphans(memory).and_then(|shape| {
             self.channel_of(program, &shape)?;
-            Rings::left_behind(memory, shape, ring_clock(program))
+            Rings::adopt(memory, shape, ring_clock(program))
         });
         if let Some(unread) = rings.ok().and_then(|rings| self.unread_in(program, &rings)) {
             self.count_lost(unread);
         }
     }
 
-    /// Returns the session and channel that orphaned rings belong to. Their shape must equal the channel's: otherwise no
-    /// daemon made the memory, and its size must not decide how much is read.
+    /// Returns the session and channel that orphaned rings belong to. Their shape must equal the
+    /// channel's: otherwise no daemon made the memory, and its size must not decide how much is
+    /// read.
     fn channel_of(&self, program: &Program, shape: &Shape) -> io::Result<ChannelIndex> {
         let invalid = |why| io::Error::new(io::ErrorKind::InvalidData, why);
         let session = self.session_of(program, shape.uuid);
@@ -184,8 +187,8 @@ impl<'n> Recorder<'n> {
         self.sessions.count_lost_rings(key, rings, packets, &losses);
     }
 
-    /// Gives a program new rings in place of its orphaned ones, as far as their sessions still exist. The orphaned rings
-    /// are adopted or released.
+    /// Gives a program new rings in place of its orphaned ones, as far as their sessions still
+    /// exist. The orphaned rings are adopted or released.
     pub(crate) fn adopt(&mut self, id: ConnectionId) {
         let Some(program) = self.programs.get_mut(id) else { return };
         if program.recovery.lost() > 0 {
@@ -200,7 +203,7 @@ impl<'n> Recorder<'n> {
         // The sets of each channel, in their order.
         let mut channels: Vec<Vec<ShapedOrphan>> = Vec::new();
         for OrphanedRings { orphan, identity, memory } in program.recovery.take_orphaned() {
-            let shape = memory.as_ref().and_then(|memory| shape_of_left(memory).ok());
+            let shape = memory.as_ref().and_then(|memory| shape_of_orphans(memory).ok());
             let (Some(memory), Some(shape)) = (memory, shape) else {
                 program.recovery.release(orphan.number);
                 continue;
@@ -239,7 +242,7 @@ impl<'n> Recorder<'n> {
         let mut sets = Vec::new();
         for ShapedOrphan { orphan, shape, memory, .. } in orphans {
             index = Some(self.channel_of(program, shape)?);
-            let rings = Rings::left_behind(memory, *shape, clock)?;
+            let rings = Rings::adopt(memory, *shape, clock)?;
             sets.push(AdoptedRings { number: Some(orphan.number), rings });
         }
         let (Some(index), Some(last)) = (index, orphans.last()) else { return Ok(()) };
@@ -254,8 +257,8 @@ impl<'n> Recorder<'n> {
         adopted
     }
 
-    /// Adopts the sets of a channel and continues their trace. The session need not be active, as the sets are to be
-    /// written in any case.
+    /// Adopts the sets of a channel and continues their trace. The session need not be active, as
+    /// the sets are to be written in any case.
     fn adopt_sets(
         &mut self,
         id: ConnectionId,
@@ -273,7 +276,7 @@ impl<'n> Recorder<'n> {
             let pid = program.process.pid;
             let note = Note::new(self.sessions.notebook.clone(), session, pid, uuid);
             // If the trace cannot be continued, it stays as it is and another one is begun.
-            Trace::go_on(suspended.directory.clone(), session.output.clone(), note).ok()
+            Trace::resume(suspended.directory.clone(), session.output.clone(), note).ok()
         });
         let attached = self.attach(id, index, Some(adoption));
         let program = self.programs.get(id);
@@ -294,8 +297,8 @@ impl<'n> Recorder<'n> {
         own.map(|(session, _)| *session).or(suspended.map(|trace| trace.session))
     }
 
-    /// Sends a program the rules of a channel if they have changed, with rings if it has none. `session` and `channel` are
-    /// indexes. Returns whether there was a change.
+    /// Sends a program the rules of a channel if they have changed, with rings if it has none.
+    /// `session` and `channel` are indexes. Returns whether there was a change.
     pub(crate) fn update_channel(
         &mut self,
         id: ConnectionId,
@@ -313,7 +316,7 @@ impl<'n> Recorder<'n> {
         let wanted = if session.is_active() {
             session.channels[channel].rules_for(&program.process)
         } else {
-            Orders::default()
+            RuleSet::default()
         };
         match program.attachments.iter().position(|one| one.key() == key) {
             Some(at) => {
@@ -337,7 +340,7 @@ impl<'n> Recorder<'n> {
         }
     }
 
-    fn send_rules(&mut self, id: ConnectionId, at: usize, rules: Orders) -> bool {
+    fn send_rules(&mut self, id: ConnectionId, at: usize, rules: RuleSet) -> bool {
         let Some(program) = self.programs.get_mut(id) else { return false };
         let Some(attachment) = program.attachments.get_mut(at) else { return false };
         let channel = attachment.number;
@@ -350,8 +353,8 @@ impl<'n> Recorder<'n> {
         true
     }
 
-    /// Reserves the user's quota for new rings of a channel, and for the sets that they adopt. Rings that are kept for
-    /// snapshots are evicted to make room.
+    /// Reserves the user's quota for new rings of a channel, and for the sets that they adopt.
+    /// Rings that are kept for snapshots are evicted to make room.
     fn reserve(
         &mut self,
         id: ConnectionId,
@@ -382,7 +385,7 @@ impl<'n> Recorder<'n> {
             self.free_rings(id, key, &account, own, &mut Vec::new());
             let mut ring_bytes = account.take(Quota::RingBytes, own)?;
             // The adopted sets are unmapped as soon as they are written.
-            ring_bytes.owe(size_of_sets(sets));
+            ring_bytes.take_unchecked(size_of_sets(sets));
             ring_bytes
         } else {
             self.free_rings(id, key, &account, own, sets);
@@ -395,8 +398,9 @@ impl<'n> Recorder<'n> {
         })
     }
 
-    /// Evicts rings of the user that are kept for snapshots, the oldest first, until there is room for `own` bytes of a
-    /// channel's new rings and for the `sets` that they adopt. The oldest of these sets are evicted last.
+    /// Evicts rings of the user that are kept for snapshots, the oldest first, until there is room
+    /// for `own` bytes of a channel's new rings and for the `sets` that they adopt. The oldest of
+    /// these sets are evicted last.
     fn free_rings(
         &mut self,
         id: ConnectionId,
@@ -455,14 +459,14 @@ impl<'n> Recorder<'n> {
                 None => {
                     let directory = directory_of(session.output.path(), program);
                     let rate = clocks.rate(&mut session.rates, program.clock);
-                    let about = about(rate, session, program, uuid);
+                    let about = describe(rate, session, program, uuid);
                     let note = Note::new(notebook.clone(), session, program.process.pid, uuid);
                     Trace::new(directory, session.output.clone(), about, Some(note))
                 }
             };
-            trace.let_go_by(page_cache.clone());
-            trace.bound_by(session.bound.clone());
-            trace.count_for(program.account.clone());
+            trace.trim_by(page_cache.clone());
+            trace.limit_by(session.size_limit.clone());
+            trace.charge_to(program.account.clone());
             // The note must precede the program's rings.
             trace.note_directory();
             program.traces.insert(session.id, trace);
@@ -507,8 +511,9 @@ impl<'n> Recorder<'n> {
         Ok(at)
     }
 
-    /// Removes rings that hold much memory from a user's programs while the user exceeds the quota. A program gets new,
-    /// empty rings when it has unmapped the old ones. A program that does not unmap them keeps the memory as its own.
+    /// Removes rings that hold much memory from a user's programs while the user exceeds the quota.
+    /// A program gets new, empty rings when it has unmapped the old ones. A program that does not
+    /// unmap them keeps the memory as its own.
     pub(crate) fn limit_rings(&mut self, account: &Arc<Account>, now: Instant) {
         while account.is_over(Quota::RingBytes)
             && self.programs.free_rings(account.uid(), self.sessions, self.log)
@@ -530,11 +535,11 @@ impl<'n> Recorder<'n> {
         self.send(id, ToApplication::Ping(ping));
     }
 
-    /// Takes rings that a program has unmapped because of their memory. Returns whether there were any: the program is to
-    /// be updated then.
+    /// Takes rings that a program has unmapped because of their memory. Returns whether there were
+    /// any: the program is to be updated then.
     pub(crate) fn take_removed(&mut self, id: ConnectionId, now: Instant) -> bool {
         let Some(program) = self.programs.get_mut(id) else { return false };
-        let removed = program.take_removed(ROOM, now);
+        let removed = program.take_removed(now);
         for attachment in &removed {
             self.sessions.count_ended(attachment);
             self.sessions.count_loss(attachment.session, &attachment.unread());
@@ -551,5 +556,168 @@ impl<'n> Recorder<'n> {
         let messages = removed.map(|one| ToApplication::RemoveChannel(one.number));
         self.effects.extend(messages.map(|message| Effect::send(id, message)));
         own.count() > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::Requester;
+    use crate::notebook::Notebook;
+    use crate::output::Output;
+    use crate::owner::Owner;
+    use crate::process::ProcessInspector;
+    use crate::program::Introduction;
+    use crate::quota::{Accounts, Limits};
+    use crate::requests::{Answer, FollowUp, RequestHandler};
+    use crate::saved::SavedState;
+    use crate::source::Poller;
+    use blkkin_control::{Clock, Events, Request, Selection, catalog};
+    use rustix::fs::{MemfdFlags, SealFlags, memfd_create};
+    use std::fs::File;
+    use std::os::unix::fs::FileExt;
+
+    const PROGRAM: ConnectionId = 1;
+
+    /// A node without sockets, with one program and one session of root.
+    struct Fixture {
+        programs: Programs,
+        sessions: Sessions,
+        accounts: Accounts,
+        log: Log,
+    }
+
+    fn catalog_file() -> DeferredClose<OwnedFd> {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let file = File::from(memfd_create(c"catalog", flags).unwrap());
+        file.set_len(catalog::SIZE as u64).unwrap();
+        let magic = catalog::MAGIC.map(u64::to_le_bytes).concat();
+        file.write_all_at(&magic, 0).unwrap();
+        rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW).unwrap();
+        DeferredClose::new(file.into(), 0)
+    }
+
+    impl Fixture {
+        fn new(directory: &std::path::Path) -> Fixture {
+            let poller = Arc::new(Poller::new().unwrap());
+            let notebook = Notebook::of(&directory.join("agent.sock"), |_| ());
+            let mut accounts = Accounts::new(Limits::default(), None);
+            let (account, pid) = (accounts.of(0), std::process::id());
+            let process = ProcessInspector::start().unwrap().inspect(pid, 0).unwrap();
+            let introduction = Introduction {
+                process,
+                descriptors: account.take(Quota::Descriptors, OWN_DESCRIPTORS).unwrap(),
+                account: account.clone(),
+                pid_inner: pid,
+                name: "program".to_owned(),
+                release: String::new(),
+                clock: Clock::Monotonic,
+                wake: Arc::new(memfd_create(c"wake", MemfdFlags::CLOEXEC).unwrap()),
+            };
+            let mut program = Program::new(PROGRAM, introduction);
+            let share = account.take(Quota::TypeBytes, 0).unwrap();
+            program.catalog = Some(Catalog::open(catalog_file(), share).unwrap());
+            let mut programs = Programs::new(poller);
+            programs.connected.insert(PROGRAM, program);
+            let sessions = Sessions::new(SavedState::default(), notebook);
+            let mut fixture = Fixture { programs, sessions, accounts, log: Log::new(|_| ()) };
+            let owner = Owner { uid: 0, gid: 0 };
+            let output = Output::trusted(directory.join("traces"), owner);
+            let session = blkkin_control::Session {
+                name: "session".to_owned(),
+                purpose: Purpose::Record,
+                output: None,
+            };
+            fixture.requests().add_session(session, output, owner, true).unwrap();
+            fixture
+        }
+
+        fn requests(&mut self) -> RequestHandler<'_> {
+            RequestHandler {
+                sessions: &mut self.sessions,
+                programs: &mut self.programs,
+                accounts: &mut self.accounts,
+                traces: None,
+                effects: Vec::new(),
+            }
+        }
+
+        fn act(&mut self, request: Request) -> Answer {
+            let requester = Requester { owner: Owner { uid: 0, gid: 0 }, is_privileged: true };
+            self.requests().act(requester, request).unwrap()
+        }
+
+        /// Updates the session's only channel; returns the names of the messages to the program.
+        fn update(&mut self) -> Vec<&'static str> {
+            let mut recorder = Recorder::new(&mut self.programs, &mut self.sessions, &self.log);
+            let has_changed = recorder.update_channel(PROGRAM, 0, 0);
+            let names = names(&recorder.effects);
+            assert_eq!(has_changed, !names.is_empty());
+            names
+        }
+    }
+
+    fn names(effects: &[Effect]) -> Vec<&'static str> {
+        let name = |effect: &Effect| match effect {
+            Effect::Send { message: ToApplication::AddChannel(_), descriptors, .. } => {
+                assert_eq!(descriptors.len(), 2, "the memory and the eventfd");
+                "AddChannel"
+            }
+            Effect::Send { message: ToApplication::Rule(_), .. } => "Rule",
+            Effect::Send { message: ToApplication::Apply(_), .. } => "Apply",
+            Effect::Send { message: ToApplication::RemoveChannel(_), .. } => "RemoveChannel",
+            other => panic!("{other:?}"),
+        };
+        effects.iter().map(name).collect()
+    }
+
+    /// A program is given rings when a session records it, and is sent the rules only when they have
+    /// changed.
+    #[test]
+    fn programs_follow_their_sessions() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut node = Fixture::new(directory.path());
+        let selection = Selection::of(["*"]);
+        let name = "session".to_owned();
+        let events = Events { session: name.clone(), channel: None, selection };
+        assert!(matches!(node.act(Request::EnableEvents(events)), Answer::Settle(..)));
+        assert_eq!(node.update(), [""; 0], "the session is not active");
+        node.act(Request::StartSession(name.clone()));
+        assert_eq!(node.update(), ["AddChannel", "Rule", "Apply"]);
+        assert_eq!(node.update(), [""; 0]);
+        let stopped = node.act(Request::StopSession(name.clone()));
+        assert!(matches!(stopped, Answer::Settle(FollowUp::Write(_), scope)
+            if node.programs.ids(|one| scope.has(one)) == [PROGRAM]));
+        assert_eq!(node.update(), ["Apply"], "no rules are left");
+        let destroyed = node.act(Request::DestroySession(name));
+        let Answer::Settle(FollowUp::Destroy { session, .. }, _) = destroyed else {
+            panic!("{destroyed:?}")
+        };
+        let mut recorder = Recorder::new(&mut node.programs, &mut node.sessions, &node.log);
+        assert!(recorder.remove_session(PROGRAM, session));
+        assert_eq!(names(&recorder.effects), ["RemoveChannel"]);
+        assert!(node.programs.detach(session, &mut node.sessions).is_none());
+        assert!(node.programs.get(PROGRAM).unwrap().attachments.is_empty());
+    }
+
+    /// Without quota for its rings, a program is counted as refused, and nothing is sent.
+    #[test]
+    fn programs_without_quota_are_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut node = Fixture::new(directory.path());
+        let selection = Selection::of(["*"]);
+        let name = "session".to_owned();
+        let events = Events { session: name.clone(), channel: None, selection };
+        node.act(Request::EnableEvents(events));
+        node.act(Request::StartSession(name));
+        let account = node.accounts.of(0);
+        let _all = account.take_unchecked(Quota::RingBytes, Limits::default().ring_bytes);
+        let mut recorder = Recorder::new(&mut node.programs, &mut node.sessions, &node.log);
+        assert!(!recorder.update_channel(PROGRAM, 0, 0));
+        assert!(recorder.effects.is_empty());
+        let session = &node.sessions.list[0];
+        let losses = node.sessions.loss_replies(session, node.programs.all());
+        let [blkkin_control::Reply::Loss(loss)] = &losses[..] else { panic!("{losses:?}") };
+        assert_eq!((loss.cause, loss.uncounted), (Cause::Quota, 1));
     }
 }

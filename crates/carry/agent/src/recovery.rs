@@ -1,23 +1,23 @@
-//! Recovery of rings that outlived a connection: of this daemon, or of an earlier one that was stopped or killed.
+//! Recovery of rings that outlived a connection: of this daemon, or of an earlier one that was
+//! stopped or killed.
 //!
-//! A set of rings passes through these states. Each state has a type of its own, and a transition consumes the value
-//! of the state before, so a set is in one state at a time.
+//! A set of rings passes through these states. Each state has a value of its own, and a transition
+//! moves the rings from one value to the next, so a set is in one state at a time.
 //!
-//! | state    | value                                    | event                                   | next     |
-//! |----------|------------------------------------------|-----------------------------------------|----------|
-//! | live     | `Attachment::rings`                      | the connection or the daemon ends       | orphaned |
-//! | orphaned | [`OrphanedRings`] in [`Recovery`]        | the same daemon still has its reader    | live     |
-//! | orphaned |                                          | their channel gets new rings            | adopted  |
-//! | orphaned |                                          | no room, or no channel to adopt them    | released |
-//! | adopted  | [`AdoptedRings`] in an `Attachment`      | their last packet is in the trace       | drained  |
-//! | adopted  |                                          | the session is cleared, quota exhausted | drained  |
-//! | drained  | a number in [`Recovery`] and a tombstone | `Release` is sent to the program        | released |
-//! | released | a tombstone in [`Recovery`]              | the program offers them again           | released |
+//! | state    | value                       | event                                  | next     |
+//! |----------|-----------------------------|----------------------------------------|----------|
+//! | live     | `Attachment::rings`         | the connection or the daemon ends      | orphaned |
+//! | orphaned | [`OrphanedRings`]           | this daemon still reads them           | live     |
+//! |          |                             | their channel gets new rings           | adopted  |
+//! |          |                             | no room, no channel, or drained before | drained  |
+//! | adopted  | [`AdoptedRings`]            | packets written, cleared or evicted    | drained  |
+//! | drained  | a number in [`Recovery`]    | `Release` is sent to the program       | released |
+//! | released | a tombstone in [`Recovery`] | the program offers them again          | drained  |
 //!
-//! A tombstone is the identity of the memory: the program may not have received `Release` when its connection ends,
-//! and would pass the rings on once more.
+//! A tombstone is the identity of the memory: the program may not have received `Release` when its
+//! connection ends, and would pass the rings on once more.
 
-use crate::foreign::Foreign;
+use crate::deferred_close::DeferredClose;
 use crate::losses::{Amount, Losses};
 use crate::rings::{Identity, Rings};
 use blkkin_control::{Cause, Orphan};
@@ -40,7 +40,7 @@ pub(crate) struct OrphanedRings {
     pub(crate) orphan: Orphan,
     pub(crate) identity: Identity,
     /// `None` if there was no room for the descriptor, and the daemon has the memory anyway.
-    pub(crate) memory: Option<Foreign<OwnedFd>>,
+    pub(crate) memory: Option<DeferredClose<OwnedFd>>,
 }
 
 /// Rings of an earlier daemon that are read before the rings that replaced them.
@@ -76,13 +76,14 @@ pub(crate) struct Recovery {
 #[derive(Debug)]
 pub(crate) enum Offer {
     Kept,
-    /// There is no room: the memory of this set, not necessarily the offered one, is only read for its losses.
-    Lost(Option<Foreign<OwnedFd>>),
+    /// There is no room: the memory of this set, not necessarily the offered one, is only read for
+    /// its losses.
+    Lost(Option<DeferredClose<OwnedFd>>),
 }
 
 impl Recovery {
-    /// Adds rings that the program passes on. `is_known` is whether the daemon has mapped them already;
-    /// `reserve` takes the quota for one more descriptor.
+    /// Adds rings that the program passes on. `is_known` is whether the daemon has mapped them
+    /// already; `reserve` takes the quota for one more descriptor.
     pub(crate) fn offer(
         &mut self,
         mut rings: OrphanedRings,
@@ -103,7 +104,8 @@ impl Recovery {
         if self.lost > ORPHANS_LOST_MAX {
             return Err(io::Error::other("it has more rings than there can be"));
         }
-        // The newest sets say how far the stream was written; the oldest spent set is most likely drained.
+        // The newest sets say how far the stream was written; the oldest spent set is most likely
+        // drained.
         let mut others = self.orphaned.iter();
         let oldest = others.position(|one| one.memory.is_some() && one.orphan.is_spent);
         let displaced = match oldest.map(|oldest| self.orphaned.remove(oldest)) {
@@ -188,7 +190,7 @@ mod tests {
     fn rings(number: u32, is_spent: bool) -> OrphanedRings {
         let memory = memfd_create(c"rings", MemfdFlags::CLOEXEC).unwrap();
         let identity = Identity::of(&memory).unwrap();
-        let memory = Some(Foreign::new(memory, 0));
+        let memory = Some(DeferredClose::new(memory, 0));
         OrphanedRings { orphan: Orphan { number, is_spent }, identity, memory }
     }
 
@@ -222,7 +224,7 @@ mod tests {
         let mut recovery = Recovery::default();
         let first = rings(1, false);
         let memory = first.memory.as_ref().unwrap().try_clone().unwrap();
-        let again = OrphanedRings { memory: Some(Foreign::new(memory, 0)), ..first };
+        let again = OrphanedRings { memory: Some(DeferredClose::new(memory, 0)), ..first };
         recovery.offer(again, false, || true).unwrap();
         let twice =
             OrphanedRings { memory: None, orphan: Orphan { number: 2, is_spent: true }, ..first };

@@ -114,7 +114,8 @@ const SESSIONS_MAX: usize = 256;
 const CHANNELS_MAX: usize = 32;
 /// Name of the channel that is made for the first events, as in LTTng.
 const FIRST_CHANNEL: &str = "channel0";
-/// Files and directories that are removed or skipped in one turn of the loop, for all removals together.
+/// Files and directories that are removed or skipped in one turn of the loop, for all removals
+/// together.
 const CLEARED_AT_ONCE: usize = 128;
 
 /// Outcome of a request that has not failed.
@@ -221,7 +222,7 @@ impl RequestHandler<'_> {
             }
             Request::LimitSession(SessionLimit { session, size_max }) => {
                 let at = self.find(who, &session)?;
-                self.sessions.list[at].bound.set(size_max);
+                self.sessions.list[at].size_limit.set(size_max);
                 Ok(Answer::Done(vec![]))
             }
             Request::ClearSession(name) => {
@@ -298,7 +299,8 @@ impl RequestHandler<'_> {
         }
     }
 
-    /// Returns the index of a session that the requester may see; sessions of the requester come first.
+    /// Returns the index of a session that the requester may see; sessions of the requester come
+    /// first.
     fn find(&self, who: Requester, name: &str) -> Result<usize, Failed> {
         let own = self.sessions.list.iter().position(|one| one.name == name && who.owns(one));
         let seen = || self.sessions.list.iter().position(|one| one.name == name && who.sees(one));
@@ -366,7 +368,7 @@ impl RequestHandler<'_> {
             created: Zoned::now(),
             channels: Vec::new(),
             snapshots: 0,
-            bound: Arc::default(),
+            size_limit: Arc::default(),
             rates: Rates::default(),
         });
         Ok(())
@@ -490,7 +492,7 @@ impl RequestHandler<'_> {
     pub(crate) fn clear(&mut self, command: ConnectionId, session: usize, descriptors: Share) {
         let session = &self.sessions.list[session];
         let id = session.id;
-        session.bound.clear();
+        session.size_limit.clear();
         let mut job = ClearJob::begin(command, session, descriptors);
         self.programs.clear(id, |cleared| job.note(cleared));
         self.sessions.clear_evictions(id);

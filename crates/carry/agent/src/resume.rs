@@ -1,5 +1,5 @@
-//! Position at which a stream continues that an earlier daemon has written to, worked out from what that daemon announced
-//! in the rings' memory and from the size of the stream's file.
+//! Position at which a stream continues that an earlier daemon has written to, worked out from what
+//! that daemon announced in the rings' memory and from the size of the stream's file.
 
 use blkkin_ring::Left;
 
@@ -14,11 +14,11 @@ pub(crate) struct ResumePoint {
     pub(crate) position: Option<u64>,
 }
 
-/// Returns where to continue a stream whose file has `size` bytes. `sets` holds the state of one ring in each set, the
-/// oldest set first.
+/// Returns where to continue a stream whose file has `size` bytes. `sets` holds the state of one
+/// ring in each set, the oldest set first.
 ///
-/// A daemon announces each write in its own set before the write: packets taken from that set or, before the first of
-/// them, all packets of the older sets.
+/// A daemon announces each write in its own set before the write: packets taken from that set or,
+/// before the first of them, all packets of the older sets.
 pub(crate) fn resume(sets: &[Left], mut size: u64) -> ResumePoint {
     for (set, left) in sets.iter().enumerate().rev() {
         if left.size_after == 0 && left.next == left.start && left.read == left.start {
@@ -77,7 +77,8 @@ mod tests {
         check(&[left(0, 100, (0, 90))], 90, (90, 0, Some(100)));
         check(&[left(100, 100, (0, 90))], 90, (90, 0, Some(100)));
         check(&[left(100, 300, (90, 250))], 91, (90, 0, Some(100)));
-        // The next one was killed before it wrote what the first had left, while it did, and behind.
+        // The next one was killed before it wrote what the first had left, while it did, and
+        // behind.
         let first = left(100, 300, (90, 250));
         check(&[first, left(0, 0, (0, 0))], 90, (90, 0, Some(100)));
         check(&[first, left(0, 0, (90, 500))], 400, (90, 0, Some(100)));

@@ -1,8 +1,8 @@
-//! Rules that were in force for a channel of a program, to find the event types that its trace has to describe: a ring may
-//! hold events that were recorded by any of them.
+//! Rules that were in force for a channel of a program, to find the event types that its trace has
+//! to describe: a ring may hold events that were recorded by any of them.
 
 use crate::quota::Account;
-use crate::session::{Matcher, Orders};
+use crate::session::{Matcher, RuleSet};
 use crate::trace::Trace;
 use blkkin_control::{EventType, limits};
 use std::time::Instant;
@@ -17,7 +17,7 @@ const RULES_MAX: usize = 2 * limits::RULES_MAX;
 pub(crate) struct RuleHistory {
     /// Each set, with the number of types that were matched against it.
     sets: Vec<(Matcher, usize)>,
-    /// Whether unknown rules were in force too, so that the rings may hold events of all types.
+    /// Set if unknown rules were in force too, so that the rings may hold events of all types.
     has_unknown: bool,
     /// Number of types that are described, if the rings may hold events of all types.
     described: usize,
@@ -25,7 +25,7 @@ pub(crate) struct RuleHistory {
 
 impl RuleHistory {
     /// Adds rules that are in force from now on.
-    pub(crate) fn add(&mut self, rules: &Orders) {
+    pub(crate) fn add(&mut self, rules: &RuleSet) {
         if rules.is_empty() || self.has_unknown {
             return;
         }
@@ -41,7 +41,8 @@ impl RuleHistory {
         self.has_unknown = true;
     }
 
-    /// Gives up the rules, so that all types are described. More descriptions than events do no harm.
+    /// Gives up the rules, so that all types are described. More descriptions than events do no
+    /// harm.
     fn forget(&mut self) {
         self.has_unknown = true;
         self.sets = Vec::new();
@@ -53,8 +54,8 @@ impl RuleHistory {
         self.sets.iter_mut().for_each(|(_, described)| *described = 0);
     }
 
-    /// Adds all types to a stream of a trace whose events may be in the rings. Matching is limited to the time that
-    /// the user's `account` has left; after that, all types are added.
+    /// Adds all types to a stream of a trace whose events may be in the rings. Matching is limited
+    /// to the time that the user's `account` has left; after that, all types are added.
     pub(crate) fn describe(
         &mut self,
         types: &[EventType],

@@ -1,5 +1,5 @@
-//! State that an earlier daemon has saved: sessions, the traces that programs may continue, and counters. Reads the file
-//! that [`crate::notebook`] writes.
+//! State that an earlier daemon has saved: sessions, the traces that programs may continue, and
+//! counters. Reads the file that [`crate::notebook`] writes.
 
 use crate::attachment::ChannelKey;
 use crate::clock::Rates;
@@ -51,8 +51,8 @@ pub(crate) fn read(socket: &Path, accounts: &mut Accounts) -> io::Result<SavedSt
     };
     check_owner(&file.metadata()?, &path)?;
     let mut bytes = Vec::new();
-    // Sessions come first, and their size is bounded for each user. The rest are traces, which are not continued
-    // if they are beyond the limit.
+    // Sessions come first, and their size is bounded for each user. The rest are traces, which are
+    // not continued if they are beyond the limit.
     file.take(SIZE_MAX).read_to_end(&mut bytes)?;
     let mut decoder: Decoder<Saved> = Decoder::new();
     decoder.feed(&bytes, []);
@@ -67,8 +67,8 @@ pub(crate) fn read(socket: &Path, accounts: &mut Accounts) -> io::Result<SavedSt
     }
 }
 
-/// Checks that no other user can write the file: its sessions write to any directory, with root's rights if the agent is
-/// root's.
+/// Checks that no other user can write the file: its sessions write to any directory, with root's
+/// rights if the agent is root's.
 fn check_owner(found: &fs::Metadata, path: &Path) -> io::Result<()> {
     let is_own = [0, blkkin_sys::user_id()].contains(&found.uid());
     if found.is_file() && is_own && found.mode() & 0o022 == 0 {
@@ -90,7 +90,7 @@ impl SavedState {
             Saved::Channel(channel) => {
                 if let Some(session) = self.sessions.last_mut() {
                     let account = accounts.of(session.owner.uid);
-                    let bytes = account.owe(Quota::RuleBytes, size_of_channel(&channel));
+                    let bytes = account.take_unchecked(Quota::RuleBytes, size_of_channel(&channel));
                     session.channels.push(SessionChannel::new(channel, bytes));
                 }
             }
@@ -111,7 +111,8 @@ impl SavedState {
                     .insert(uuid, SuspendedTrace { session, pid, directory, is_earlier: true });
             }
             Saved::Sampling(SavedSampling { user, rules }) => {
-                let bytes = accounts.of(user).owe(Quota::RuleBytes, size_of_sampling(&rules));
+                let bytes =
+                    accounts.of(user).take_unchecked(Quota::RuleBytes, size_of_sampling(&rules));
                 self.sampling.insert(user, SamplingRules { rules, _bytes: bytes });
             }
             Saved::Closed(SavedClosed { uuid_first, uuid_second }) => {
@@ -119,7 +120,7 @@ impl SavedState {
             }
             Saved::Limit(SavedLimit { number, size_max }) => {
                 let session = self.sessions.iter().find(|session| session.id == number);
-                session.iter().for_each(|session| session.bound.set(size_max));
+                session.iter().for_each(|session| session.size_limit.set(size_max));
             }
             Saved::Loss(SavedLoss { number, loss }) => {
                 self.losses.entry(number).or_default().set(loss);
@@ -128,7 +129,7 @@ impl SavedState {
                 let session = self.sessions.iter().find(|session| session.id == number);
                 let mut channels = session.into_iter().flat_map(|session| &session.channels);
                 let at = channels.position(|one| one.channel.name == ended.channel);
-                session.iter().for_each(|session| session.bound.add(ended.bytes_written));
+                session.iter().for_each(|session| session.size_limit.add(ended.bytes_written));
                 at.map(|at| {
                     self.ended
                         .insert(ChannelKey { session: number, channel: at }, Totals::of(&ended))
@@ -141,7 +142,7 @@ impl SavedState {
 fn session(saved: SavedSession, account: &Arc<Account>) -> Session {
     let SessionState { session, activity, owner, created_ns } = saved.state;
     let output = session.output.unwrap_or_default();
-    let bytes = account.owe(Quota::RuleBytes, size_of_session(&session.name, &output));
+    let bytes = account.take_unchecked(Quota::RuleBytes, size_of_session(&session.name, &output));
     let created = Timestamp::from_nanosecond(created_ns.into()).unwrap_or_default();
     let owner = Owner { uid: owner, gid: saved.group };
     Session {
@@ -157,7 +158,7 @@ fn session(saved: SavedSession, account: &Arc<Account>) -> Session {
         created: Zoned::new(created, TimeZone::system()),
         channels: Vec::new(),
         snapshots: saved.snapshots,
-        bound: Arc::default(),
+        size_limit: Arc::default(),
         rates: Rates::default(),
     }
 }

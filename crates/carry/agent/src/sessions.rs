@@ -1,13 +1,13 @@
-//! Sessions of all users, and what outlives their programs: counters, traces that may be continued, and the notes for the
-//! daemon that is started after this one.
+//! Sessions of all users, and what outlives their programs: counters, traces that may be continued,
+//! and the notes for the daemon that is started after this one.
 
 use crate::attachment::{Attachment, ChannelKey};
-use crate::behind::Behind;
 use crate::clearing::ClearJob;
 use crate::clock::Clocks;
 use crate::losses::{Amount, Evictions, Losses, Totals, cause_of};
 use crate::notebook::{Note, Notebook, SuspendedTrace, saved_trace};
-use crate::process::{Looker, may_run};
+use crate::page_cache::PageCacheTrimmer;
+use crate::process::{ProcessInspector, may_run};
 use crate::program::Program;
 use crate::quota::Accounts;
 use crate::saved::SavedState;
@@ -30,7 +30,7 @@ pub(crate) struct Sessions {
     pub(crate) sampling: HashMap<u32, SamplingRules>,
     pub(crate) clocks: Clocks,
     /// Drops written pages of traces from memory; `None` until the daemon is confined.
-    pub(crate) page_cache: Option<Behind>,
+    pub(crate) page_cache: Option<PageCacheTrimmer>,
     pub(crate) notebook: Notebook,
     /// Traces that no program has open, by UUID.
     pub(crate) suspended: HashMap<[u8; 16], SuspendedTrace>,
@@ -121,15 +121,17 @@ impl Sessions {
         }
         let own = self.losses.entry(session).or_default();
         own.add_all(losses);
-        // A session without a name is being destroyed: its losses are reported at the end, and not noted.
+        // A session without a name is being destroyed: its losses are reported at the end, and not
+        // noted.
         let Some(session) = self.list.iter().find(|one| one.id == session) else { return };
         for loss in own.messages(&session.name, false).filter(|loss| losses.has(loss.cause)) {
             self.notebook.add(&Saved::Loss(SavedLoss { number: session.id, loss }));
         }
     }
 
-    /// Counts that a program could not be given rings, once for each channel. `connected` returns the processes that are
-    /// connected now; refusals of others are forgotten when there are too many.
+    /// Counts that a program could not be given rings, once for each channel. `connected` returns
+    /// the processes that are connected now; refusals of others are forgotten when there are too
+    /// many.
     pub(crate) fn count_refused(
         &mut self,
         key: ChannelKey,
@@ -162,7 +164,7 @@ impl Sessions {
         &mut self,
         peer: Peer,
         reason: String,
-        looker: &Looker,
+        inspector: &ProcessInspector,
         connected: impl Fn() -> HashSet<u32>,
     ) {
         let Peer { pid, uid, .. } = peer;
@@ -175,7 +177,7 @@ impl Sessions {
         if new.is_empty() || self.refused.len() >= REFUSED_MAX {
             return;
         }
-        let Ok(process) = looker.look(pid, uid) else { return };
+        let Ok(process) = inspector.inspect(pid, uid) else { return };
         let error = io::Error::new(io::ErrorKind::QuotaExceeded, reason);
         for id in new {
             let channels = self.get(id).map_or(&[][..], |session| &session.channels);
@@ -189,8 +191,8 @@ impl Sessions {
         }
     }
 
-    /// Returns the loss of traces whose programs have not reconnected to this daemon: their rings hold an unknown
-    /// number of events.
+    /// Returns the loss of traces whose programs have not reconnected to this daemon: their rings
+    /// hold an unknown number of events.
     pub(crate) fn unreturned(&self, session: SessionId) -> Losses {
         let own = self.suspended.values().filter(|one| one.is_earlier && one.session == session);
         let mut losses = Losses::default();
@@ -198,12 +200,14 @@ impl Sessions {
         losses
     }
 
-    /// Counts traces of an earlier daemon whose programs have ended since, and their rings with them.
+    /// Counts traces of an earlier daemon whose programs have ended since, and their rings with
+    /// them.
     pub(crate) fn count_cut_off(&mut self) {
         self.count_earlier(Cause::CutOff, |trace| !may_run(trace.pid));
     }
 
-    /// Counts traces of an earlier daemon that process `pid`, which has reconnected, does not continue.
+    /// Counts traces of an earlier daemon that process `pid`, which has reconnected, does not
+    /// continue.
     pub(crate) fn count_given_up(&mut self, pid: u32) {
         self.count_earlier(Cause::AgentAway, |trace| trace.pid == pid);
     }
@@ -302,7 +306,8 @@ impl Sessions {
         losses.messages(&session.name, false).map(Reply::Loss).collect()
     }
 
-    /// Returns all losses at the end of a recording, with the rings of programs that have not reconnected.
+    /// Returns all losses at the end of a recording, with the rings of programs that have not
+    /// reconnected.
     pub(crate) fn final_loss_replies<'p>(
         &self,
         session: &Session,
@@ -313,7 +318,8 @@ impl Sessions {
         losses.messages(&session.name, false).map(Reply::Loss).collect()
     }
 
-    /// Moves the losses of a session that was just destroyed to those kept for `status`. Returns them as replies.
+    /// Moves the losses of a session that was just destroyed to those kept for `status`. Returns
+    /// them as replies.
     pub(crate) fn bury(
         &mut self,
         id: SessionId,
@@ -365,7 +371,8 @@ impl Sessions {
         }
     }
 
-    /// Saves all sessions and traces for the daemon after this one. `open` are the notes of open traces.
+    /// Saves all sessions and traces for the daemon after this one. `open` are the notes of open
+    /// traces.
     pub(crate) fn save<'n>(&mut self, open: impl Iterator<Item = &'n Note>) {
         // Counts the suspended traces of ended programs, which are dropped below.
         self.count_cut_off();
@@ -390,7 +397,7 @@ impl Sessions {
                 is_privileged: session.is_privileged,
                 snapshots: session.snapshots,
             }));
-            if let Some(size_max) = session.bound.size_max() {
+            if let Some(size_max) = session.size_limit.size_max() {
                 note(Saved::Limit(SavedLimit { number: session.id, size_max }));
             }
             for channel in &session.channels {

@@ -1,11 +1,11 @@
-//! Snapshots: the packets in the rings of a session are copied to traces of their own, in steps, so that the loop serves
-//! others in between.
+//! Snapshots: the packets in the rings of a session are copied to traces of their own, in steps, so
+//! that the loop serves others in between.
 
 use crate::effect::Effect;
 use crate::log::Log;
 use crate::output::Output;
-use crate::program::{ROOM, SnapshotCursor};
-use crate::program_trace::{about, directory_of, new_uuid};
+use crate::program::SnapshotCursor;
+use crate::program_trace::{describe, directory_of, new_uuid};
 use crate::programs::Programs;
 use crate::rings::RingEnds;
 use crate::session::SessionId;
@@ -30,8 +30,9 @@ struct SnapshotJob {
     command: ConnectionId,
     session: SessionId,
     output: Output,
-    /// Position of each ring when the snapshot was requested. A snapshot that is copied ring by ring would otherwise hold
-    /// later events of one processor than of another, and miss what a thread recorded before it moved.
+    /// Position of each ring when the snapshot was requested. A snapshot that is copied ring by
+    /// ring would otherwise hold later events of one processor than of another, and miss what a
+    /// thread recorded before it moved.
     ends: RingEnds,
     /// Serial numbers of the programs that are still to be copied.
     programs: VecDeque<u64>,
@@ -39,8 +40,8 @@ struct SnapshotJob {
     current: Option<(Trace, SnapshotCursor)>,
 }
 
-/// Attempts to read the positions of all rings without an event in between. The last attempt counts if programs record
-/// without a pause.
+/// Attempts to read the positions of all rings without an event in between. The last attempt counts
+/// if programs record without a pause.
 const ATTEMPTS_MAX: usize = 4;
 
 /// Time for all snapshots in one turn of the loop.
@@ -51,7 +52,8 @@ impl Snapshots {
         self.queue.is_empty()
     }
 
-    /// Begins a snapshot of what the session's programs have recorded so far, to a directory that exists.
+    /// Begins a snapshot of what the session's programs have recorded so far, to a directory that
+    /// exists.
     pub(crate) fn begin(
         &mut self,
         command: ConnectionId,
@@ -76,7 +78,8 @@ impl Snapshots {
         self.queue.push_back(SnapshotJob { command, session, output, ends, programs, current });
     }
 
-    /// Continues all snapshots for a while. Snapshots of commands that are not connected any longer are given up.
+    /// Continues all snapshots for a while. Snapshots of commands that are not connected any longer
+    /// are given up.
     pub(crate) fn step(
         &mut self,
         programs: &mut Programs,
@@ -137,7 +140,7 @@ impl SnapshotJob {
                 none => {
                     let uuid = *program.uuids.entry(session.id).or_insert_with(new_uuid);
                     let rate = clocks.rate(&mut session.rates, program.clock);
-                    let about = about(rate, session, program, uuid);
+                    let about = describe(rate, session, program, uuid);
                     let path = directory_of(self.output.path(), program);
                     let mut trace = Trace::new(path, self.output.clone(), about, None);
                     for (number, channel) in session.channels.iter().enumerate() {
@@ -148,7 +151,7 @@ impl SnapshotJob {
                     (trace, cursor)
                 }
             };
-            match program.snapshot(ROOM, (session.id, &self.ends), trace, cursor, until) {
+            match program.snapshot((session.id, &self.ends), trace, cursor, until) {
                 Ok(false) => return Ok(false),
                 Ok(true) => {}
                 // The quota for event types is exhausted. Other programs are copied all the same.

@@ -1,11 +1,12 @@
-//! Fair scheduling between users: connections whose users have had the least of the daemon's time come first.
+//! Fair scheduling between users: connections whose users have had the least of the daemon's time
+//! come first.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 /// Time for connections in one turn of the loop, before rings are drained.
 pub(crate) const TURN: Duration = Duration::from_millis(20);
-/// The same at the daemon's end.
+/// Time for connections in the last turn, at the daemon's end.
 pub(crate) const LAST_TURN: Duration = Duration::from_secs(1);
 /// Times of all users are halved when one of them exceeds this.
 const SPENT_MAX: Duration = Duration::from_secs(10);
@@ -25,7 +26,8 @@ pub(crate) struct Turn {
 }
 
 impl Turns {
-    /// Sorts connections: the last element is to be served first. `ready` is in the order of arrival.
+    /// Sorts connections: the last element is to be served first. `ready` is in the order of
+    /// arrival.
     pub(crate) fn sort<T>(&self, ready: &mut [T], uid_of: impl Fn(&T) -> u32) {
         ready.reverse();
         if !self.spent.is_empty() {
