@@ -68,12 +68,12 @@ pub struct Agent {
     group: Option<u32>,
     /// Set if it was logged that the kernel does not report further groups of peers.
     misses_groups: bool,
-    /// Held while the daemon lives.
-    _lock: File,
     /// `None` if it cannot start, as without `/proc`: older programs are not found then.
     _announcer: Option<Announcer>,
     node: Node,
     turns: Turns,
+    /// Lock on the socket's path. It is released after the listener in `node` is closed.
+    _lock: File,
 }
 
 /// Connections that are accepted in one turn of the loop.
