@@ -74,7 +74,7 @@ impl Acceptor {
     }
 
     /// Notes that a descriptor will be free soon.
-    pub(crate) fn look_soon(&mut self, now: Instant) {
+    pub(crate) fn retry_soon(&mut self, now: Instant) {
         // The socket is closed on another thread.
         let soon = now + PAUSE_MIN;
         self.again = self.again.map(|again| again.min(soon));
@@ -185,7 +185,7 @@ mod tests {
         }
         assert_eq!(asks(&poller), 0, "nobody is asked about it");
         assert!(now < begun + QUIET && acceptor.calm(now).is_none());
-        acceptor.look_soon(begun);
+        acceptor.retry_soon(begun);
         assert_eq!(acceptor.next(), Some(begun + PAUSE_MIN));
         assert!(matches!(acceptor.accept(&poller, now), (Arrival::Connection(_), None)));
         assert!(matches!(acceptor.accept(&poller, now), (Arrival::Nothing, None)));

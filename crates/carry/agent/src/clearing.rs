@@ -78,7 +78,7 @@ impl ClearJob {
             let depth = self.open.len();
             let Some((directory, entries)) = self.open.last_mut() else { return true };
             match entries.next() {
-                Some(Ok(entry)) => self.look_at(&entry, depth, open),
+                Some(Ok(entry)) => self.visit(&entry, depth, open),
                 Some(Err(error)) => self.note(Err(error.into())),
                 None => {
                     let directory = std::mem::take(directory);
@@ -92,7 +92,7 @@ impl ClearJob {
         false
     }
 
-    fn look_at(&mut self, entry: &DirEntry, depth: usize, open: &HashSet<&Path>) {
+    fn visit(&mut self, entry: &DirEntry, depth: usize, open: &HashSet<&Path>) {
         let name = OsStr::from_bytes(entry.file_name().to_bytes());
         if name == "." || name == ".." {
             return;

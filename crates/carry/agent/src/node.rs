@@ -150,7 +150,7 @@ impl Node {
     pub(crate) fn disconnect(&mut self, id: ConnectionId) {
         let has_ended = self.peers.get(id).is_some_and(|peer| peer.connection.is_left());
         if self.peers.remove(id).is_some() {
-            self.acceptor.look_soon(Instant::now());
+            self.acceptor.retry_soon(Instant::now());
         }
         self.programs.disconnect(id, has_ended, &mut self.sessions, &self.log);
     }
@@ -203,7 +203,7 @@ impl Node {
             // Other threads and destructors of the program may record until it has ended.
             FromApplication::Goodbye => {
                 program.is_ending = true;
-                program.next_look = Some(Instant::now());
+                program.next_drain = Some(Instant::now());
                 Ok(())
             }
             FromApplication::Ping(number) => {
@@ -254,7 +254,7 @@ impl Node {
         // The eventfd is not read, as the program could make that wait: it is watched for each
         // write.
         let look = program.wake_ups.wake_up(Instant::now());
-        program.next_look = Some(program.next_look.map_or(look, |next| next.min(look)));
+        program.next_drain = Some(program.next_drain.map_or(look, |next| next.min(look)));
         if program.wake_ups.is_muted() {
             self.poller.modify(&program.wake, Source::WakeUp(id), EventFlags::empty());
         }
@@ -266,7 +266,7 @@ impl Node {
         let busy = u32::try_from(busy).unwrap_or(u32::MAX).max(1);
         let (mut over, mut removing) = (Vec::new(), Vec::new());
         for (id, program) in &mut self.programs.connected {
-            if program.next_look.is_none_or(|look| look > now) {
+            if program.next_drain.is_none_or(|look| look > now) {
                 continue;
             }
             if program.wake_ups.drain() {
@@ -281,7 +281,7 @@ impl Node {
                 retry = program.next_retry();
             }
             let trouble = retry.is_some();
-            program.next_look = match (drain.found, trouble) {
+            program.next_drain = match (drain.found, trouble) {
                 (true, _) => {
                     let pause = program.pace.after(now, drain.fullest, busy);
                     program.doze(pause >= DOZE);
@@ -321,8 +321,8 @@ impl Node {
             }
             if let Some(removal) = program.next_removal() {
                 removing.push(*id);
-                let next = program.next_look.map_or(removal, |look| look.min(removal));
-                program.next_look = Some(next);
+                let next = program.next_drain.map_or(removal, |look| look.min(removal));
+                program.next_drain = Some(next);
             }
         }
         for account in over {
@@ -542,7 +542,7 @@ impl Node {
     /// Returns the next moment at which the node has something to do by itself.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let now = Instant::now();
-        let looks = self.programs.connected.values().filter_map(|program| program.next_look);
+        let drains = self.programs.connected.values().filter_map(|program| program.next_drain);
         let pending = self.pending.iter().map(|pending| pending.next(now));
         let is_busy = !self.sessions.clear_jobs.is_empty()
             || !self.peers.resumed.is_empty()
@@ -555,6 +555,6 @@ impl Node {
             making,
             self.acceptor.next(),
         ];
-        looks.chain(pending).chain(others.into_iter().flatten()).min()
+        drains.chain(pending).chain(others.into_iter().flatten()).min()
     }
 }

@@ -39,13 +39,13 @@ pub(crate) struct Pace {
     found: u32,
     found_before: u32,
     /// When it did, and when nothing was found last.
-    woken: Option<Instant>,
+    last_wake_up: Option<Instant>,
     rested: Option<Instant>,
 }
 
 impl Default for Pace {
     fn default() -> Pace {
-        Pace { interval: SHORTEST, found: 0, found_before: 0, woken: None, rested: None }
+        Pace { interval: SHORTEST, found: 0, found_before: 0, last_wake_up: None, rested: None }
     }
 }
 
@@ -62,12 +62,12 @@ impl Pace {
             let often = too_soon.max(self.interval * 3 / 2) * self.found_before;
             self.interval = if since(self.rested) >= LONG_AGO {
                 SHORTEST
-            } else if since(self.woken) < often {
+            } else if since(self.last_wake_up) < often {
                 (self.interval * 2).min(LONGEST)
             } else {
                 (self.interval / 2).max(SHORTEST)
             };
-            self.woken = Some(now);
+            self.last_wake_up = Some(now);
         }
         self.found = self.found.saturating_add(1);
         if fullest > FULL {

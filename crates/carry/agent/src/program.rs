@@ -52,7 +52,7 @@ pub(crate) struct Program {
     /// Number of the next channel in messages to the program.
     next_number: u32,
     /// Next drain of the rings; `None` if the program wakes the daemon.
-    pub(crate) next_look: Option<Instant>,
+    pub(crate) next_drain: Option<Instant>,
     pub(crate) pace: Pace,
     pub(crate) wake_ups: WakeUpLimiter,
     /// Set if the program has been asked to wake the daemon, and no event was found since.
@@ -133,7 +133,7 @@ impl Program {
             absence: None,
             wake,
             next_number: 0,
-            next_look: None,
+            next_drain: None,
             pace: Pace::default(),
             wake_ups: WakeUpLimiter::default(),
             is_asleep: false,
@@ -165,7 +165,7 @@ impl Program {
     /// Handles a `Pong`: seals the rings that the program has mapped by now.
     pub(crate) fn receive_pong(&mut self, number: u64) -> io::Result<()> {
         self.ponged = number.min(self.pinged);
-        self.next_look = Some(Instant::now());
+        self.next_drain = Some(Instant::now());
         self.seal_mapped()
     }
 
@@ -364,7 +364,7 @@ impl Program {
     pub(crate) fn begin_removal(&mut self, at: usize, pong: u64, now: Instant) {
         if let Some(attachment) = self.attachments.get_mut(at) {
             attachment.begin_removal(pong, now);
-            self.next_look = Some(now);
+            self.next_drain = Some(now);
         }
     }
 
@@ -551,7 +551,7 @@ impl Program {
         self.uuids = std::mem::take(&mut before.uuids);
         self.recovery.continue_from(&mut before.recovery);
         self.next_number = before.next_number;
-        self.next_look = Some(Instant::now());
+        self.next_drain = Some(Instant::now());
         let orphaned = self.recovery.take_orphaned();
         let mut messages = Vec::new();
         for mut attachment in std::mem::take(&mut before.attachments) {

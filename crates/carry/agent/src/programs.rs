@@ -97,7 +97,7 @@ impl Programs {
     ) {
         let Some(mut program) = self.connected.remove(&id) else { return };
         self.poller.remove(&program.wake);
-        program.next_look = None;
+        program.next_drain = None;
         // `Pong`s and numbers of rings belong to the connection.
         program.recovery.disconnect();
         let refused = program.catalog.as_ref().map_or(0, Catalog::refused);
@@ -228,7 +228,7 @@ impl Programs {
                 let evictions = sessions.evictions_of(attachment.key());
                 if let Some(set) = attachment.evict_oldest(evictions) {
                     program.recovery.finish([set]);
-                    program.next_look = Some(Instant::now());
+                    program.next_drain = Some(Instant::now());
                     return true;
                 }
             }

@@ -495,7 +495,7 @@ impl<'n> Recorder<'n> {
         program.attachments.push(attachment);
         let at = program.attachments.len() - 1;
         // Events may come from now on. The drain asks the program to wake the daemon.
-        program.next_look = Some(Instant::now());
+        program.next_drain = Some(Instant::now());
         let message = ToApplication::AddChannel(AddChannel {
             channel: number,
             session: session.name.clone(),
