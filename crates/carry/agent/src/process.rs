@@ -49,7 +49,7 @@ impl ProcessInspector {
                 && sender.send(pids.into_iter().map(executable_of).collect()).is_ok()
             {}
         };
-        std::thread::Builder::new().name("blkkin-inspector".to_owned()).spawn(look)?;
+        std::thread::Builder::new().name("blkkin-looker".to_owned()).spawn(look)?;
         Ok(ProcessInspector { requests, answers })
     }
 
