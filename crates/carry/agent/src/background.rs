@@ -1,6 +1,6 @@
-//! An agent of one's own, on a thread: nobody else finds it, and it goes with its owner.
+//! An agent on a thread of another program, for that program alone.
 
-use crate::engine::{Agent, Options};
+use crate::agent::{Agent, Options};
 use crate::quota::Limits;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, PipeWriter};
@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// What directories for sockets are called, before a random number.
+/// Prefix of the names of socket directories; a random number follows.
 const PREFIX: &str = "blkkin-";
-/// How long an agent may take to lock its new directory.
+/// Time that an agent has to lock its new directory.
 const BEGINNING: Duration = Duration::from_secs(2);
-/// Entries of a directory that are looked at.
+/// Entries of a directory that are checked.
 const ENTRIES_MAX: usize = 4096;
 
 /// An agent that runs on a thread.
@@ -22,18 +22,18 @@ const ENTRIES_MAX: usize = 4096;
 pub struct Background {
     directory: PathBuf,
     socket: PathBuf,
-    /// The agent ends when it is dropped.
+    /// The agent ends when this end of the pipe is closed.
     stop: Option<PipeWriter>,
     thread: Option<JoinHandle<io::Result<()>>>,
 }
 
 impl Background {
-    /// Starts it, in a directory that only this user can enter.
+    /// Starts an agent in a directory that only this user can enter.
     pub fn start(log: fn(&str)) -> io::Result<Background> {
         Background::start_with(log, Limits::default())
     }
 
-    /// The same, where one user may have it hold so much.
+    /// Starts an agent with other limits for each user.
     pub fn start_with(log: fn(&str), limits: Limits) -> io::Result<Background> {
         let directory = private_directory()?;
         let socket = directory.join("agent.sock");
@@ -55,12 +55,12 @@ impl Background {
         Ok(Background { directory, socket, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Where it listens.
+    /// Returns the path of its socket.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// Has it write what there is, and end.
+    /// Has the agent write all packets, and waits for its end.
     pub fn end(mut self) -> io::Result<()> {
         self.end_now()
     }
@@ -83,13 +83,13 @@ impl Drop for Background {
     }
 }
 
-/// Whether nobody is just beginning to use it.
+/// Returns whether a directory is older than the time that an agent has to lock it.
 fn is_old(directory: &fs::Metadata) -> bool {
     let age = directory.modified().ok().and_then(|modified| modified.elapsed().ok());
     age.is_some_and(|age| age > BEGINNING)
 }
 
-/// Removes directories of this user's agents that were killed, so that they do not pile up.
+/// Removes directories of this user's agents that were killed, so that they do not accumulate.
 fn remove_abandoned(parent: &Path) {
     let own = blkkin_sys::user_id();
     for entry in fs::read_dir(parent).into_iter().flatten().flatten().take(ENTRIES_MAX) {
@@ -98,7 +98,8 @@ fn remove_abandoned(parent: &Path) {
             name.to_str().and_then(|name| name.strip_prefix(PREFIX)).is_some_and(|word| {
                 word.len() == 16 && word.bytes().all(|byte| byte.is_ascii_hexdigit())
             });
-        // Others' directories are not even looked at: one may be of a file system that does not answer.
+        // Directories of other users are not accessed: one may be on a file system that does not
+        // answer.
         if !is_ours {
             continue;
         }
@@ -109,7 +110,7 @@ fn remove_abandoned(parent: &Path) {
             continue;
         }
         let lock = entry.path().join("agent.lock");
-        // One that has no lock yet is about to be used.
+        // A directory without a lock is about to be used.
         let opened = File::options().write(true).custom_flags(libc::O_NOFOLLOW).open(lock);
         if opened.is_ok_and(|lock| lock.try_lock().is_ok()) {
             let _ = fs::remove_dir_all(entry.path());
@@ -117,7 +118,7 @@ fn remove_abandoned(parent: &Path) {
     }
 }
 
-/// A new directory for sockets: paths of those must be short, and nobody else may enter it.
+/// Makes a directory for the socket, whose path must be short. No other user may enter it.
 fn private_directory() -> io::Result<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let runtime = runtime.filter(|path| path.is_absolute() && path.is_dir());

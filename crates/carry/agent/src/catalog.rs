@@ -1,51 +1,51 @@
-//! What a program tells of its event types, read from its file. Nothing in it is believed: see
+//! A program's event types, read from its file. The file's content is not trusted: see
 //! [`blkkin_control::catalog`].
 
-use crate::foreign::Foreign;
+use crate::deferred_close::DeferredClose;
 use crate::quota::Share;
 use crate::rings::Identity;
 use blkkin_control::{EventType, catalog};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Event types of a program, as far as they are known.
+/// Event types that a program has described so far.
 #[derive(Debug)]
 pub(crate) struct Catalog {
-    file: Foreign<OwnedFd>,
+    file: DeferredClose<OwnedFd>,
     identity: Identity,
-    /// Types so far, in the order in which they were found.
+    /// Types in the order in which they were found.
     types: Vec<EventType>,
-    /// Types below this index have been looked for …
-    looked: usize,
-    /// … and these were not told yet.
+    /// Number of entries of the file's table that were read.
+    scanned: usize,
+    /// Indexes below that whose entries are still empty.
     missing: Vec<usize>,
-    /// Types that cannot be understood.
+    /// Number of invalid types, and of types beyond the limits.
     broken: u32,
-    /// Bytes of descriptions that were read, …
+    /// Bytes of descriptions that were read.
     bytes: usize,
-    /// … and that the types take here, and about as many in each trace, …
+    /// Bytes that the types take here; each trace takes about as many.
     size: usize,
-    /// … of all that the user's may take.
+    /// Quota that the types take.
     share: Share,
 }
 
-/// What a type takes beside its names: here, or as a schema and its text.
+/// Bytes that a type takes besides its names: here, or as a schema and its text.
 const TYPE_SIZE: usize = 256;
-/// What each of its fields takes.
+/// Bytes that a field takes besides its name.
 const FIELD_SIZE: usize = 256;
 
-/// Most types, and bytes of their descriptions, that one program may have the daemon keep.
+/// Limits on the types of one program, and on the bytes of their descriptions.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Room {
+pub(crate) struct CatalogLimits {
     pub(crate) types: usize,
     pub(crate) bytes: usize,
 }
 
 impl Catalog {
-    /// A program's file, if it is one.
-    pub(crate) fn open(file: Foreign<OwnedFd>, share: Share) -> io::Result<Catalog> {
+    /// Opens a program's file, after checking its size and magic number.
+    pub(crate) fn open(file: DeferredClose<OwnedFd>, share: Share) -> io::Result<Catalog> {
         let invalid = |why| io::Error::new(io::ErrorKind::InvalidData, why);
-        // Memory that cannot shrink: to read another file, or a device, could take for ever.
+        // A memfd whose size is sealed. Reading another file, or a device, could block.
         if blkkin_sys::sealed_size(file.as_fd())? != catalog::SIZE as u64 {
             return Err(invalid("the file of event types has another size"));
         }
@@ -55,7 +55,7 @@ impl Catalog {
             file,
             identity,
             types,
-            looked: 0,
+            scanned: 0,
             missing,
             broken: 0,
             bytes: 0,
@@ -68,41 +68,42 @@ impl Catalog {
         }
     }
 
-    /// Which program's it is, whatever its connection: no other one has this memory.
+    /// Returns the identity of the file's memory, which identifies the program across connections.
     pub(crate) fn identity(&self) -> Identity {
         self.identity
     }
 
-    /// All types that were found.
+    /// Returns all types that were found.
     pub(crate) fn types(&self) -> &[EventType] {
         &self.types
     }
 
-    /// Types of which no events are recorded: that were told and cannot be understood, or are more than there
-    /// is room for, here or at the program.
+    /// Returns the number of types of which no events are recorded: invalid ones, and those beyond
+    /// the limits, here or in the program.
     pub(crate) fn refused(&self) -> u32 {
         let untold = self.word(catalog::REFUSED).unwrap_or(0);
         self.broken.saturating_add(u32::try_from(untold).unwrap_or(u32::MAX))
     }
 
-    /// Bytes that the types take.
+    /// Returns the bytes that the types take.
     pub(crate) fn size(&self) -> usize {
         self.size
     }
 
-    /// Looks for types that have been told since; gives whether there are some. If the user may have no more,
-    /// those are looked for again the next time: until then nobody can say what their events are.
-    pub(crate) fn look(&mut self, room: Room) -> io::Result<bool> {
+    /// Reads types that were added since; returns whether there are any. Types for which the user's
+    /// quota has no room are read again the next time, as their events cannot be described until
+    /// then.
+    pub(crate) fn refresh(&mut self, limits: CatalogLimits) -> io::Result<bool> {
         let count = usize::try_from(self.word(catalog::COUNT)?).unwrap_or(usize::MAX);
-        let count = count.min(blkkin_control::limits::EVENT_TYPES_MAX).max(self.looked);
-        if count <= self.looked && self.missing.is_empty() {
+        let count = count.min(blkkin_control::limits::EVENT_TYPES_MAX).max(self.scanned);
+        if count <= self.scanned && self.missing.is_empty() {
             return Ok(false);
         }
         let before = self.types.len();
         let mut missing = std::mem::take(&mut self.missing);
-        missing.extend(self.looked..count);
-        self.looked = self.looked.max(count);
-        // One look at all words from the first that is missing, however many a program leaves out.
+        missing.extend(self.scanned..count);
+        self.scanned = self.scanned.max(count);
+        // Reads all entries from the first empty one at once, however many a program leaves out.
         let first = missing.iter().copied().min().unwrap_or(count);
         let mut words = vec![0; 8 * count.saturating_sub(first)];
         read_exact_at(&self.file, &mut words, catalog::word_of(first) as u64)?;
@@ -116,7 +117,7 @@ impl Catalog {
                 self.missing.push(index);
                 continue;
             }
-            match self.read(index, word, room) {
+            match self.read(index, word, limits) {
                 Ok(Some(event_type)) => self.types.push(event_type),
                 Ok(None) => self.broken += 1,
                 Err(error) => {
@@ -129,9 +130,14 @@ impl Catalog {
         Ok(self.types.len() > before)
     }
 
-    fn read(&mut self, index: usize, word: u64, room: Room) -> io::Result<Option<EventType>> {
+    fn read(
+        &mut self,
+        index: usize,
+        word: u64,
+        limits: CatalogLimits,
+    ) -> io::Result<Option<EventType>> {
         let Some(place) = catalog::place(word) else { return Ok(None) };
-        let is_full = self.types.len() >= room.types || self.bytes + place.len() > room.bytes;
+        let is_full = self.types.len() >= limits.types || self.bytes + place.len() > limits.bytes;
         if is_full {
             return Ok(None);
         }
@@ -153,7 +159,7 @@ impl Catalog {
     }
 }
 
-/// Reads all of `bytes` from memory whose size stays.
+/// Fills `bytes` from memory whose size is sealed.
 fn read_exact_at(file: impl AsFd, bytes: &mut [u8], offset: u64) -> io::Result<()> {
     let mut read = 0;
     while read < bytes.len() {

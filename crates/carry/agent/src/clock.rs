@@ -1,34 +1,35 @@
-//! The clocks that programs take times from, and how they relate to the time of day.
+//! Rates of the clocks that programs read, and their relation to the time of day.
 //!
-//! The processor's counter has no frequency that one could ask for, so it is measured: between the
-//! daemon's start and the first trace of each session, the longer the better. Both ends are read as close
-//! together as the machine lets us, some ten nanoseconds. Where the counter did not just go on, because the
-//! machine was suspended or was moved to another one, it is measured anew.
+//! The processor's counter has no frequency that can be queried, so it is measured between the
+//! daemon's start and the first trace of each session: the longer, the more precise. Both ends are
+//! read as close together as the machine allows, some ten nanoseconds. If the counter was reset or
+//! jumped, because the machine was suspended or migrated, the measurement starts anew.
 //!
-//! As long as the agent runs and the counter goes on, all traces of a session say the same of a clock, so that
-//! what programs did stays in order when the time of day is set. A clock that was wrong when the first program
-//! of a session came is so for all of the session.
+//! As long as the agent runs and the counter continues, all traces of a session describe a clock in
+//! the same way, so that events of several programs stay in order when the time of day is set. A
+//! clock that was wrong when the first program of a session connected stays wrong for the whole
+//! session.
 
 use blkkin_control::Clock;
 use std::thread::sleep;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const SECOND: u64 = 1_000_000_000;
-/// A trace that begins sooner after the daemon waits until so much has passed. The error of the frequency
-/// is then some parts in a million, and less for all later traces.
+/// Shortest measurement. A trace that begins sooner after the daemon waits for its end. The error
+/// of the frequency is then some parts in a million, and less for later traces.
 const SHORTEST: Duration = Duration::from_millis(20);
 
-/// What a trace's metadata says of its clock.
+/// Description of a clock in a trace's metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rate {
-    /// Ticks in a second.
+    /// Ticks per second.
     pub(crate) frequency: u64,
-    /// What the clock showed in 1970, in nanoseconds before then.
+    /// Nanoseconds from 1970 to the moment when the clock showed 0.
     pub(crate) offset_ns: u128,
 }
 
 impl Rate {
-    /// That of a clock that shows so much more.
+    /// Returns the rate of a clock that is ahead by `ahead_ns`.
     pub(crate) fn ahead(self, ahead_ns: i64) -> Rate {
         let ns = u128::from(ahead_ns.unsigned_abs());
         let offset_ns = match ahead_ns > 0 {
@@ -39,24 +40,25 @@ impl Rate {
     }
 }
 
-/// How clocks run, as all traces of a session say: what its programs did stays in order, whatever the time of day does
-/// meanwhile, and however the measured frequency changes.
+/// Rates that all traces of a session share: events of several programs stay in order when the time
+/// of day is set, and when a later measurement differs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rates {
-    /// With how often the counter had begun anew.
+    /// Rate of the processor's counter, and the number of resets before it was measured.
     tsc: Option<(u64, Rate)>,
-    /// With how long the machine had been suspended.
+    /// Rate of the monotonic clock, and how long the machine had been suspended when it was read.
     monotonic: Option<(u64, Rate)>,
 }
 
 /// Measures the clocks.
 #[derive(Debug)]
 pub(crate) struct Clocks {
-    /// Where the measurement began.
+    /// Start of the measurement.
     start: Moment,
-    /// What it was last.
+    /// The last result.
     frequency: Option<u64>,
-    /// How often it began anew: the counter does when a machine was suspended, and may jump when it moves elsewhere.
+    /// Number of times that the measurement started anew: the counter may be reset when the machine
+    /// is suspended, and jump when it is migrated.
     begun: u64,
 }
 
@@ -65,22 +67,23 @@ pub(crate) struct Clocks {
 struct Moment {
     tsc: u64,
     monotonic_ns: u64,
-    /// How long the machine was suspended, of which the other clock knows nothing.
+    /// Time that the machine was suspended, which the monotonic clock does not count.
     suspended_ns: u64,
     since_1970_ns: u128,
 }
 
-/// A frequency further from the last one than this part of it is none: some counter has jumped. The time of day's
-/// keepers may have the clocks run faster or slower by a twelfth.
+/// Largest deviation from the last frequency, as a divisor. A larger one means that a counter has
+/// jumped: the kernel's clock discipline changes the clocks' speed by a twelfth at most.
 const DIFFERENT_PART: u64 = 8;
 
-/// Both clocks that this is told by are read one after the other.
+/// Tolerance of the suspended time, which is the difference of two clocks that are read one after
+/// the other.
 const SUSPENDED_NS: u64 = 1_000_000;
 
-/// No counter is slower.
+/// Lowest frequency of a counter.
 const FREQUENCY_MIN: u64 = 1_000_000;
 
-/// How often the counter may jump while it is measured.
+/// Attempts at a measurement in which the counter jumps.
 const TRIES: usize = 3;
 
 impl Clocks {
@@ -88,7 +91,7 @@ impl Clocks {
         Clocks { start: Moment::now(), frequency: None, begun: 0 }
     }
 
-    /// How a clock runs in a session of these rates.
+    /// Returns a clock's rate in a session, which is measured for the first trace.
     pub(crate) fn rate(&mut self, rates: &mut Rates, clock: Clock) -> Rate {
         let mut look = |after: Duration| {
             if !after.is_zero() {
@@ -113,7 +116,7 @@ impl Clocks {
         }
     }
 
-    /// The same of the processor's counter; `look` gives the moment after a time.
+    /// Returns the rate of the processor's counter. `look` returns the clocks after a pause.
     fn tsc_rate(&mut self, rates: &mut Rates, look: &mut dyn FnMut(Duration) -> Moment) -> Rate {
         let mut now = look(Duration::ZERO);
         if !self.goes_on_to(&now) {
@@ -142,7 +145,7 @@ impl Clocks {
         rate
     }
 
-    /// Whether the counter has gone on as it did.
+    /// Returns whether the counter has continued at its frequency.
     fn goes_on_to(&self, now: &Moment) -> bool {
         if now.tsc < self.start.tsc
             || now.suspended_ns.abs_diff(self.start.suspended_ns) > SUSPENDED_NS
@@ -187,7 +190,7 @@ impl Moment {
         Duration::from_nanos(self.monotonic_ns.saturating_sub(start.monotonic_ns))
     }
 
-    /// How fast the counter went; none if it did not go on.
+    /// Returns the counter's frequency since `start`; `None` if it did not continue.
     fn frequency_since(&self, start: &Moment) -> Option<u64> {
         let ticks = u128::from(self.tsc.checked_sub(start.tsc)?) * u128::from(SECOND);
         let passed = u128::from(self.monotonic_ns.checked_sub(start.monotonic_ns)?).max(1);
@@ -196,7 +199,8 @@ impl Moment {
     }
 }
 
-/// How long the machine was suspended: the least of a few looks, between which other programs may run.
+/// Returns the time that the machine was suspended: the least of several readings, between which
+/// other programs may run.
 fn suspended_ns() -> u64 {
     let once = || {
         let monotonic_ns = blkkin_sys::monotonic_ns();
@@ -296,22 +300,23 @@ mod tests {
         };
         for before in [Duration::ZERO, Duration::from_millis(5), DAY, DAY * 300] {
             for measured in [false, true] {
-                // As after sleep, where the counter lost its power.
+                // Sleep, in which the counter lost its power.
                 begins(1 << 50, before, measured, &|machine| {
                     machine.now.tsc = 1000;
                     machine.now.suspended_ns += 3600 * SECOND;
                     machine.now.since_1970_ns += 3600 * u128::from(SECOND);
                 });
-                // The same, and nobody knows of it.
+                // The counter began anew, and no other clock shows it.
                 begins(1 << 50, before, measured, &|machine| machine.now.tsc = 0);
-                // It went on while the other clock stood: a thousandth of what ran before, or all.
+                // The counter continued while the other clock stood: a thousandth of the time
+                // before, or all.
                 begins(1 << 50, before, measured, &|machine| {
                     machine.now.suspended_ns += 600 * SECOND;
                     machine.now.since_1970_ns += 600 * u128::from(SECOND);
                     machine.now.tsc += 600 * FREQUENCY;
                 });
             }
-            // On another machine.
+            // Migration to another machine.
             begins(1 << 50, before.max(SHORTEST), true, &|machine| {
                 machine.now.tsc += 1 << 59;
                 machine.ticks = 1_000_000_000;
@@ -345,7 +350,7 @@ mod tests {
             assert_eq!(machine.rate(&mut rates), first, "its programs' events stay in order");
             machine.check();
         }
-        // What a counter showed that begins anew says nothing of what it shows now.
+        // Values of a counter before a reset say nothing about its present value.
         machine.now.tsc = 7;
         assert_ne!(machine.rate(&mut rates), first);
         machine.check();

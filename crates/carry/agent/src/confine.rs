@@ -1,8 +1,8 @@
-//! What the daemon may do from now on: no more than it needs. So that whoever finds a way into it, through
-//! what programs say, finds little there: no other program can be started, nothing outside is connected to,
-//! and of files only those can be read that it reads itself.
+//! Confinement of the daemon to what it needs. An intruder who takes over the daemon through a
+//! message cannot start programs, cannot connect to other machines, and can read only the files
+//! that the daemon itself reads.
 //!
-//! What a kernel cannot do is left out, and told.
+//! What a kernel cannot restrict is left out, and logged.
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
@@ -17,13 +17,13 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// Of root's powers: to act on files as another user.
+/// Capabilities that are kept, of root's: to act on files as another user.
 const POWERS: CapabilitySet =
     CapabilitySet::SETUID.union(CapabilitySet::SETGID).union(CapabilitySet::DAC_OVERRIDE);
-/// To see what other users' processes run.
+/// Capability to inspect processes of other users.
 const POWER_TO_LOOK: CapabilitySet = CapabilitySet::SYS_PTRACE;
 
-/// What is read: who processes are, which processors there are, users, and the time zone.
+/// Files that the daemon reads: processes, processors, users, and the time zone.
 const READ: [&str; 8] = [
     "/proc",
     "/sys/devices/system/cpu",
@@ -35,7 +35,8 @@ const READ: [&str; 8] = [
     "/usr/share/zoneinfo",
 ];
 
-/// Confines this thread, and all that it will start; `traces` can be read. Gives what could not be done.
+/// Confines this thread, and all threads that it starts later; `traces` can be read. Returns the
+/// restrictions that failed.
 pub(crate) fn confine(traces: &mut dyn Iterator<Item = OwnedFd>) -> Vec<String> {
     let steps = [
         ("powers of root", drop_powers(POWERS)),
@@ -52,17 +53,18 @@ pub(crate) fn confine(traces: &mut dyn Iterator<Item = OwnedFd>) -> Vec<String> 
     steps.into_iter().filter_map(failed).collect()
 }
 
-/// Confines this thread to reading links, those of other users' processes too.
+/// Confines this thread to reading links, also those of other users' processes.
 pub(crate) fn confine_to_links() {
-    // What cannot be done is told by the other thread, which cannot do it either.
+    // The other thread logs restrictions that fail; they fail there too.
     let _ = drop_powers(POWER_TO_LOOK);
     let _ = rustix::thread::set_no_new_privs(true);
     let _ = permit(&[]);
 }
 
-/// Confines this thread to looking at processes, those of other users too, and to writing to what they hold open.
+/// Confines this thread to inspecting processes, also of other users, and to writing to files that
+/// they hold open.
 pub(crate) fn confine_to_calls() {
-    // As above.
+    // The daemon's thread logs restrictions that fail.
     let _ = drop_powers(POWER_TO_LOOK);
     let _ = rustix::thread::set_no_new_privs(true);
     let _ = permit(&[
@@ -95,13 +97,14 @@ fn drop_powers(powers: CapabilitySet) -> Result<(), String> {
 }
 
 fn restrict_files(traces: &mut dyn Iterator<Item = OwnedFd>) -> Result<(), String> {
-    // Writing is not restricted: users say where their traces go, and the kernel goes by their rights.
+    // Writing is not restricted: users choose the directories of their traces, and the kernel
+    // checks their permissions.
     let handled = AccessFs::Execute | AccessFs::ReadFile;
     let restrict = || {
         let mut rules = Ruleset::default()
             .set_compatibility(CompatLevel::BestEffort)
             .handle_access(handled & AccessFs::from_all(ABI::V1))?
-            // No port can be listened on or connected to, whoever has made the socket.
+            // No port can be listened on or connected to, with sockets of other processes either.
             .handle_access(AccessNet::from_all(ABI::V4))?
             .create()?;
         for path in READ.iter().map(Path::new).filter(|path| path.exists()) {
@@ -123,7 +126,7 @@ fn restrict_files(traces: &mut dyn Iterator<Item = OwnedFd>) -> Result<(), Strin
     }
 }
 
-/// Calls by which more could be had than this process has.
+/// System calls by which the process could gain rights.
 const REFUSED: [libc::c_long; 53] = [
     libc::SYS_bind,
     libc::SYS_listen,
@@ -180,8 +183,9 @@ const REFUSED: [libc::c_long; 53] = [
     libc::SYS_pidfd_send_signal,
 ];
 
-/// The same, also as x86-64's kernels may know them by other numbers, for programs with short pointers: with this
-/// bit, some of them among the numbers that only those have. A filter cannot tell these programs otherwise.
+/// Returns the refused calls, on x86-64 also by the numbers that programs with short pointers (x32)
+/// use: with this bit set, and some of them among the numbers 512 to 547. A filter cannot recognize
+/// these programs otherwise.
 fn refused() -> impl Iterator<Item = libc::c_long> {
     const SHORT: libc::c_long = 0x4000_0000;
     let others = REFUSED.into_iter().chain(512..=547).map(|call| call | SHORT);
@@ -190,29 +194,29 @@ fn refused() -> impl Iterator<Item = libc::c_long> {
 
 fn restrict_calls() -> Result<(), String> {
     let mut rules: BTreeMap<i64, _> = refused().map(|call| (call, Vec::new())).collect();
-    // Processes cannot be started by old calls either.
+    // Old calls cannot start processes either.
     #[cfg(target_arch = "x86_64")]
     rules.extend([libc::SYS_fork, libc::SYS_vfork].map(|call| (call, Vec::new())));
-    // Threads can be started, processes cannot. Sockets can be made only to reach the service manager.
+    // Threads can be started, processes cannot. Sockets are needed for the service manager only.
     let is_process = SeccompCmpOp::MaskedEq(libc::CLONE_THREAD as u64);
     rules.insert(libc::SYS_clone, vec![rule(0, is_process, 0)?]);
     rules.insert(libc::SYS_socket, vec![rule(0, SeccompCmpOp::Ne, libc::AF_UNIX as u64)?]);
     let refuse = SeccompAction::Errno(libc::EPERM as u32);
     filter_calls(rules, SeccompAction::Allow, refuse)?;
-    // What this one is to do is in memory, where a filter cannot look. C libraries go on with the older one if a
-    // kernel does not know it.
+    // The arguments of `clone3` are in memory, which a filter cannot read. C libraries fall back to
+    // `clone` if the kernel does not know it.
     let unknown = SeccompAction::Errno(libc::ENOSYS as u32);
     filter_calls([(libc::SYS_clone3, Vec::new())].into(), SeccompAction::Allow, unknown)
 }
 
-/// For calls with such an argument.
+/// Returns a rule that matches calls by one argument.
 fn rule(argument: u8, operator: SeccompCmpOp, value: u64) -> Result<SeccompRule, String> {
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)
         .and_then(|condition| SeccompRule::new(vec![condition]))
         .map_err(|error| error.to_string())
 }
 
-/// What a thread needs to wait, to have memory and to end, and to read links.
+/// System calls that a thread needs to wait, to allocate memory, to end, and to read links.
 const PERMITTED: [libc::c_long; 13] = [
     libc::SYS_readlinkat,
     libc::SYS_futex,
@@ -229,13 +233,13 @@ const PERMITTED: [libc::c_long; 13] = [
     libc::SYS_exit,
 ];
 
-/// Permits those, and these as well.
+/// Permits [`PERMITTED`] and `others` only.
 fn permit(others: &[libc::c_long]) -> Result<(), String> {
     let permitted = PERMITTED.iter().chain(others);
     let mut rules: BTreeMap<i64, _> = permitted.map(|call| (*call, Vec::new())).collect();
     #[cfg(target_arch = "x86_64")]
     rules.insert(libc::SYS_readlink, Vec::new());
-    // Memory, but none for code.
+    // Memory can be mapped, but not for code.
     let is_no_code = rule(2, SeccompCmpOp::MaskedEq(libc::PROT_EXEC as u64), 0)?;
     for call in [libc::SYS_mmap, libc::SYS_mprotect] {
         rules.insert(call, vec![is_no_code.clone()]);
@@ -243,7 +247,7 @@ fn permit(others: &[libc::c_long]) -> Result<(), String> {
     filter_calls(rules, SeccompAction::Errno(libc::EPERM as u32), SeccompAction::Allow)
 }
 
-/// Does the one with calls that fit no rule, and the other with those that fit.
+/// Installs a filter: `fitting` is the action for calls that match a rule, `others` for all others.
 fn filter_calls(
     rules: BTreeMap<i64, Vec<SeccompRule>>,
     others: SeccompAction,
@@ -253,7 +257,7 @@ fn filter_calls(
     seccompiler::apply_filter(&program).map_err(|error| error.to_string())
 }
 
-/// The filter that does that.
+/// Compiles a filter: `fitting` is the action for calls that match a rule, `others` for all others.
 fn program(
     rules: BTreeMap<i64, Vec<SeccompRule>>,
     others: SeccompAction,
@@ -279,7 +283,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::process::Command;
 
-    /// As somebody would try who has found a way to the thread that looks at processes.
+    /// Tries what an intruder in the inspecting thread would try.
     #[test]
     fn links_can_be_read_and_nothing_else() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -312,7 +316,7 @@ mod tests {
         assert!(std::fs::read("/bin/true").is_ok(), "other threads are not confined");
     }
 
-    /// What is done for another user is done without root's power over files.
+    /// Actions for another user have none of root's power over files.
     #[test]
     fn others_act_without_power_over_files() {
         if blkkin_sys::user_id() != 0 {
@@ -329,13 +333,13 @@ mod tests {
         assert!(!others.contains(CapabilitySet::DAC_OVERRIDE));
     }
 
-    /// As somebody would try who has found a way in. On a thread, which is confined alone.
+    /// Tries what an intruder would try, on a thread, which is confined alone.
     #[test]
     fn little_is_left_to_do() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         assert!(TcpStream::connect(address).is_ok());
-        let looker = crate::process::Looker::start().unwrap();
+        let inspector = crate::process::ProcessInspector::start().unwrap();
         assert!(std::fs::read("/etc/shadow").is_ok() || blkkin_sys::user_id() != 0);
         let mut sleeper = Command::new("sleep").arg("60").spawn().unwrap();
         let other = sleeper.id();
@@ -364,9 +368,9 @@ mod tests {
                 assert!(std::fs::read("/etc/shadow").is_err());
                 assert!(std::fs::read("/bin/true").is_err());
             }
-            // What it needs.
+            // System calls that the daemon needs.
             assert!(std::fs::read_to_string("/etc/passwd").is_ok());
-            let looked = looker.look(other, 0).unwrap();
+            let looked = inspector.inspect(other, 0).unwrap();
             assert!(looked.executable.ends_with("sleep"), "{looked:?}");
             assert!(std::fs::read("/sys/devices/system/cpu/online").is_ok());
             let path = std::env::temp_dir().join(format!("blkkin-confined-{}", std::process::id()));

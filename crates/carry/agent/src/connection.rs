@@ -1,6 +1,6 @@
-//! A connection that never waits: what cannot be sent yet is kept, up to a limit.
+//! A connection that never blocks: bytes that cannot be sent yet are queued, up to a limit.
 
-use crate::foreign::Foreign;
+use crate::deferred_close::DeferredClose;
 use crate::quota::Share;
 use blkkin_control::{Decoder, Fault, Messages, encode};
 use blkkin_sys::socket::Socket;
@@ -9,15 +9,16 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// Most that waits to be sent to a program. Who does not read for so long is gone, or means no good.
+/// Bytes that are queued for a program at most. A program that does not read for so long hangs, or
+/// is hostile.
 const WAITING_SIZE_MAX: usize = 2 << 20;
-/// Bytes that are taken at a time.
+/// Bytes that are received at a time.
 const RECEIVE_SIZE: usize = 16 << 10;
 
 /// A connection to a program or command.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    socket: Foreign<Socket>,
+    socket: DeferredClose<Socket>,
     uid: u32,
     waiting: VecDeque<Piece>,
     waiting_size: usize,
@@ -31,23 +32,23 @@ struct Piece {
 }
 
 impl Connection {
-    /// A connection of a process for which that user answers.
-    pub(crate) fn new(mut socket: Foreign<Socket>, uid: u32) -> Connection {
+    /// Makes a connection of a process whose account is that of `uid`.
+    pub(crate) fn new(mut socket: DeferredClose<Socket>, uid: u32) -> Connection {
         socket.is_of(uid);
         Connection { socket, uid, waiting: VecDeque::new(), waiting_size: 0 }
     }
 
-    /// Who answers for the process on the other side.
+    /// Returns the user whose account the process is charged to.
     pub(crate) fn uid(&self) -> u32 {
         self.uid
     }
 
-    /// Gives `share` back when the connection is closed.
+    /// Keeps a share until the connection is closed.
     pub(crate) fn hold(&mut self, share: Share) {
         self.socket.hold(share);
     }
 
-    /// Gives a message, and its descriptors, to whoever is on the other side.
+    /// Sends a message with descriptors. Fails if too many bytes are queued.
     pub(crate) fn send<M: Messages>(
         &mut self,
         message: &M,
@@ -61,7 +62,8 @@ impl Connection {
         self.flush()
     }
 
-    /// Gives a part of an answer to a command. How much of it may wait is a question of the quota for it.
+    /// Sends a part of an answer to a command. The bytes that may be queued are limited by the
+    /// quota for messages.
     pub(crate) fn answer<M: Messages>(&mut self, message: &M) -> io::Result<()> {
         self.queue(message, vec![])?;
         self.flush()
@@ -81,7 +83,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends what can be sent now.
+    /// Sends queued bytes as far as the socket has room.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         while let Some(piece) = self.waiting.front_mut() {
             let descriptors: Vec<BorrowedFd<'_>> =
@@ -103,35 +105,36 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether the process that has connected is no more, though somebody holds the connection.
+    /// Returns whether the process that connected has ended, even if another process holds the
+    /// connection.
     pub(crate) fn is_left(&self) -> bool {
         self.socket.peer_has_ended()
     }
 
-    /// The further groups of who is on the other side; see [`Socket::peer_groups`].
+    /// Returns the peer's supplementary groups; see [`Socket::peer_groups`].
     pub(crate) fn peer_groups(&self) -> io::Result<Option<Vec<u32>>> {
         self.socket.peer_groups()
     }
 
-    /// Bytes that wait to be sent.
+    /// Returns the number of queued bytes.
     pub(crate) fn waiting_size(&self) -> usize {
         self.waiting_size
     }
 
-    /// Whether something waits to be sent.
+    /// Returns whether bytes are queued.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Feeds what has come; false if the other side has closed.
+    /// Receives bytes and descriptors into a decoder; returns false if the other side has closed.
     pub(crate) fn receive<M: Messages>(
         &self,
-        decoder: &mut Decoder<M, Foreign<OwnedFd>>,
+        decoder: &mut Decoder<M, DeferredClose<OwnedFd>>,
     ) -> io::Result<bool> {
         let (mut bytes, mut descriptors) = ([0; RECEIVE_SIZE], Vec::new());
         let received = self.socket.receive(&mut bytes, &mut descriptors);
-        let descriptors: Vec<Foreign<OwnedFd>> =
-            descriptors.into_iter().map(|one| Foreign::new(one, self.uid)).collect();
+        let descriptors: Vec<DeferredClose<OwnedFd>> =
+            descriptors.into_iter().map(|one| DeferredClose::new(one, self.uid)).collect();
         match received {
             Ok(0) => Ok(false),
             Ok(size) => {

@@ -1,18 +1,18 @@
-//! Dates as they are in names of traces, and in traces.
+//! Formats of dates in names of traces and in their environment.
 
 use jiff::Zoned;
 
-/// `20261121-174501`, as LTTng has it in names of directories.
+/// Formats a time as LTTng does in names of directories: `20261121-174501`.
 pub(crate) fn for_names(time: &Zoned) -> String {
     time.strftime("%Y%m%d-%H%M%S").to_string()
 }
 
-/// The present, as in names of traces: `20261121-174501`.
+/// Returns the present time in the format of traces' names: `20261121-174501`.
 pub fn now() -> String {
     for_names(&Zoned::now())
 }
 
-/// `20261121T174501+0000`, as LTTng has it in a trace's environment.
+/// Formats a time as LTTng does in a trace's environment: `20261121T174501+0000`.
 pub(crate) fn for_environment(time: &Zoned) -> String {
     time.strftime("%Y%m%dT%H%M%S%z").to_string()
 }

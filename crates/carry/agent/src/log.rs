@@ -1,18 +1,18 @@
-//! Lines for whoever looks after the machine. What programs and commands cause is limited for each user, so that
-//! nobody fills a journal or has it drop others' lines.
+//! The daemon's log. Lines that programs and commands cause are rate-limited for each user, so that
+//! no user can fill a journal or have it drop lines of others.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// Where lines go.
+/// Writes lines, with a rate limit for each user.
 #[derive(Debug)]
 pub(crate) struct Log {
     write: fn(&str),
     users: RefCell<HashMap<u32, Window>>,
 }
 
-/// Lines about one user.
+/// Lines about one user in the present window.
 #[derive(Debug)]
 struct Window {
     begun: Instant,
@@ -31,12 +31,12 @@ impl Log {
         Log { write, users: RefCell::default() }
     }
 
-    /// A line about the daemon itself.
+    /// Writes a line about the daemon itself.
     pub(crate) fn line(&self, line: &str) {
         (self.write)(line);
     }
 
-    /// A line that a user has caused.
+    /// Writes a line that a user has caused, unless the user has caused too many.
     pub(crate) fn about(&self, uid: u32, line: &str) {
         self.about_at(uid, line, Instant::now());
     }

@@ -1,5 +1,5 @@
-//! What a program's trace looks like, as a schema: LTTng's packets, our event headers, contexts, and the
-//! fields of event types.
+//! Schema of a program's trace: LTTng's packets, our event headers, contexts, and the fields of
+//! event types.
 
 use crate::clock::Rate;
 use blkkin_control::{Context, EventType, FieldKind, Scalar, Width};
@@ -12,10 +12,10 @@ use blkkin_ctf::schema::{
 
 use std::collections::HashSet;
 
-/// Bytes of the name of a thread, with a NUL: as LTTng has it.
+/// Bytes of a thread's name with a NUL, as in LTTng's traces.
 const PROCNAME_SIZE: u64 = 17;
 
-/// A trace without streams.
+/// Returns the schema of a trace without streams.
 pub(crate) fn trace(
     uuid: [u8; 16],
     env: Vec<(String, EnvValue)>,
@@ -56,7 +56,7 @@ pub(crate) fn trace(
     }
 }
 
-/// The stream of a channel, without events.
+/// Returns the stream of a channel, without event types.
 pub(crate) fn stream(id: u32, contexts: &[Context]) -> StreamClass {
     let mut members: Vec<Member> = Vec::new();
     for context in contexts {
@@ -85,7 +85,7 @@ pub(crate) fn stream(id: u32, contexts: &[Context]) -> StreamClass {
     }
 }
 
-/// A type of events.
+/// Returns an event type.
 pub(crate) fn event(event_type: &EventType) -> EventClass {
     let names: HashSet<&str> = event_type.fields.iter().map(|field| &*field.name).collect();
     let mut members = Vec::new();
@@ -101,8 +101,8 @@ pub(crate) fn event(event_type: &EventType) -> EventClass {
     }
 }
 
-/// Adds what is in the trace of a field: for bytes and sequences also their length, under LTTng's name for it, if no
-/// field has that. `names` are those of all fields.
+/// Adds the members of a field. Bytes and sequences have a member for their length, under LTTng's
+/// name unless a field has that name. `names` are the names of all fields.
 fn add_members(members: &mut Vec<Member>, name: &str, kind: &FieldKind, names: &HashSet<&str>) {
     let hex_byte = Scalar::Unsigned { width: Width::Bits8, hex: true };
     let class = match kind {
@@ -128,7 +128,7 @@ fn add_members(members: &mut Vec<Member>, name: &str, kind: &FieldKind, names: &
     members.push(Member { name: name.to_owned(), class });
 }
 
-/// An array whose length is a member before it.
+/// Returns an array whose length is a member before it.
 fn sequence(
     members: &mut Vec<Member>,
     name: &str,
@@ -157,7 +157,7 @@ fn scalar(of: Scalar) -> FieldClass {
     }
 }
 
-/// The value of a label, as an integer of this size has it.
+/// Returns the value of a label as an integer of this size.
 fn value(bits: u64, size: u32, is_signed: bool) -> i128 {
     let unused = 64 - size;
     match is_signed {
@@ -166,8 +166,9 @@ fn value(bits: u64, size: u32, is_signed: bool) -> i128 {
     }
 }
 
-/// As LTTng calls them, for whom scripts were written: a process and a thread as these see themselves have
-/// the `v` of virtual, and what a program supplies is `app_provider_name`.
+/// Returns the name of a context in LTTng's traces, for which scripts were written: process and
+/// thread numbers in the program's own namespace have a `v` for virtual, and contexts that the
+/// program supplies are `app_provider_name`.
 fn context_name(context: &Context, others: &[Member]) -> String {
     let name = match context {
         Context::Pid => return "vpid".to_owned(),
@@ -301,7 +302,8 @@ mod tests {
         assert_eq!(read, schema, "{text}");
     }
 
-    /// A13: the length of bytes or of a sequence never has the name of a field, or of another length.
+    /// A13: the length of bytes or of a sequence never has the name of a field, or of another
+    /// length.
     #[test]
     fn a13_lengths_have_names_of_their_own() {
         let number = FieldKind::Unsigned { width: Width::Bits64, hex: false };

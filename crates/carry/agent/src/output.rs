@@ -1,10 +1,11 @@
-//! The directory that a session or a snapshot writes to, and the files below it.
+//! Output directory of a session or a snapshot, and the files below it.
 //!
-//! The agent has one thread, so a file system that does not answer has all users wait. Users can mount one at any
-//! time, with `fusermount` for instance, also over a directory of a trace that is being written. So the outputs of
-//! plain users on an agent of several users are *guarded*: the agent keeps a descriptor of the directory, whose file
-//! system it has checked, and opens all files from there without entering another mount or following a symbolic
-//! link. Root's outputs, and those of the agent's own user, are trusted and opened by their paths.
+//! The agent has one thread, so a file system that does not answer would block all users. Users can
+//! mount one at any time, with `fusermount` for instance, also over a directory of a trace that is
+//! being written. The outputs of plain users on an agent of several users are therefore *guarded*:
+//! the agent keeps a descriptor of the directory, whose file system it has checked, and opens all
+//! files from there without entering another mount or following a symbolic link. Outputs of root
+//! and of the agent's own user are trusted, and opened by their paths.
 
 use crate::owner::Owner;
 use crate::quota::Share;
@@ -21,7 +22,7 @@ use std::sync::{Arc, OnceLock};
 pub(crate) struct Output {
     path: PathBuf,
     owner: Owner,
-    /// None if it is trusted. Empty until the directory has been opened.
+    /// `None` if the output is trusted. Empty until the directory has been opened.
     root: Option<Arc<OnceLock<io::Result<Root>>>>,
 }
 
@@ -40,9 +41,9 @@ enum Base {
     Below(OwnedFd),
 }
 
-/// What `statfs` says of file systems in user space.
+/// Type of file systems in user space in `statfs`.
 const FUSE: u64 = 0x6573_5546;
-/// File systems that wait for other machines, as `/proc/self/mountinfo` names them without `fuse.`.
+/// File systems that depend on other machines, as named in `/proc/self/mountinfo` without `fuse.`.
 const NETWORK: [&str; 38] = [
     "9p",
     "acfs",
@@ -83,7 +84,8 @@ const NETWORK: [&str; 38] = [
     "wekafs",
     "xtreemfs",
 ];
-/// Errors where there is no `openat2`: Linux before 5.6, and containers' filters of that time.
+/// Errors of `openat2` where it does not exist: Linux before 5.6, and containers' filters of that
+/// time.
 const NO_OPENAT2: [Errno; 2] = [Errno::NOSYS, Errno::PERM];
 
 impl AsFd for Base {
@@ -96,7 +98,7 @@ impl AsFd for Base {
 }
 
 impl Root {
-    /// Opens a directory and checks its file system, which may take as long as that likes.
+    /// Opens a directory and checks its file system, which may block.
     pub(crate) fn open(path: &Path, owner: Owner, _descriptor: Share) -> io::Result<Root> {
         let directory = open_root(path, owner)?;
         let mount = check_guarded(&directory)?;
@@ -127,8 +129,8 @@ impl Root {
         }
     }
 
-    /// The same without `openat2`. Between the look at an existing file and its opening, its owner could mount
-    /// something over it.
+    /// Opens `path` without `openat2`. Between the check of an existing file and its opening, its
+    /// owner could mount a file system over it.
     fn open_by_steps(
         &self,
         owner: Owner,
@@ -153,7 +155,7 @@ impl Root {
             }
             let is_directory = !is_last || flags.contains(OFlags::DIRECTORY);
             let directory = if is_directory { OFlags::DIRECTORY } else { OFlags::empty() };
-            // This neither follows a mounted file system's root nor asks its server.
+            // This neither follows a mounted file system's root nor accesses its server.
             let found = open(OFlags::PATH | directory)?;
             if mount_of(&found)? != self.mount {
                 return Err(other_mount());
@@ -168,12 +170,12 @@ impl Root {
 }
 
 impl Output {
-    /// One that is opened by its path.
+    /// Returns an output that is opened by its path.
     pub(crate) fn trusted(path: PathBuf, owner: Owner) -> Output {
         Output { path, owner, root: None }
     }
 
-    /// One that is opened from its directory, once [`Output::open`] has found that.
+    /// Returns an output whose files are opened from its directory, after [`Output::open`].
     pub(crate) fn guarded(path: PathBuf, owner: Owner) -> Output {
         Output { path, owner, root: Some(Arc::default()) }
     }
@@ -182,20 +184,20 @@ impl Output {
         &self.path
     }
 
-    /// Takes the directory of a guarded one.
+    /// Sets the directory of a guarded output.
     pub(crate) fn open(&self, root: io::Result<Root>) {
         if let Some(own) = &self.root {
             let _ = own.set(root);
         }
     }
 
-    /// Makes a file, which must not be there. It is only written to: see `confine`.
+    /// Makes a file, which must not exist. It is only written to: see `confine`.
     pub(crate) fn create_file(&self, path: &Path) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         self.open_at(path, flags, Mode::from_raw_mode(0o666)).map(File::from)
     }
 
-    /// Opens a file that is there. Users may have put anything there, at which the daemon must not wait.
+    /// Opens an existing file without blocking, whatever users have put in its place.
     pub(crate) fn open_file(&self, path: &Path) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = self.open_at(path, flags | OFlags::CLOEXEC, Mode::empty()).map(File::from)?;
@@ -205,7 +207,7 @@ impl Output {
         }
     }
 
-    /// Opens a directory to name it in calls.
+    /// Opens a directory as a base for paths, without reading it.
     pub(crate) fn find_directory(&self, path: &Path) -> io::Result<OwnedFd> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         self.open_at(path, flags, Mode::empty())
@@ -216,7 +218,7 @@ impl Output {
         Ok(Dir::new(self.open_at(path, flags, Mode::empty())?)?)
     }
 
-    /// Makes a directory, which must not be there, and whatever is missing above it.
+    /// Makes a directory, which must not exist, and all missing directories above it.
     pub(crate) fn create_directory(&self, path: &Path) -> io::Result<()> {
         if self.root.is_none() {
             return self.owner.create_directory(path);
@@ -257,7 +259,7 @@ impl Output {
         self.owner.act(|| Ok(rustix::fs::renameat(from.0, from.1, to.0, to.1)?))
     }
 
-    /// The directory of a guarded output, and a path from there.
+    /// Returns the directory of a guarded output, and the rest of `path` below it.
     fn below<'p>(&self, path: &'p Path) -> io::Result<Option<(&Root, &'p Path)>> {
         let Some(root) = &self.root else { return Ok(None) };
         let root = match root.get() {
@@ -276,7 +278,7 @@ impl Output {
         }
     }
 
-    /// A directory, and a path from there that enters no other mount.
+    /// Returns a directory, and a path from there that enters no other mount.
     fn place<'p>(&self, path: &'p Path) -> io::Result<(Base, &'p Path)> {
         let Some((root, below)) = self.below(path)? else { return Ok((Base::Working, path)) };
         let Some(name) = below.file_name() else {
@@ -292,7 +294,7 @@ impl Output {
     }
 }
 
-/// Why nothing can be done in a directory that cannot be opened.
+/// Returns the error of a directory whose file system does not answer.
 pub(crate) fn no_answer() -> io::Error {
     io::Error::other("its file system does not answer; choose a directory on another one")
 }
@@ -303,14 +305,15 @@ fn other_mount() -> io::Error {
     io::Error::new(io::ErrorKind::CrossesDevices, why)
 }
 
-/// Opens a directory as a user chose it.
+/// Opens a directory by the path that a user chose.
 fn open_root(path: &Path, owner: Owner) -> io::Result<OwnedFd> {
-    // Landlock lets directories be opened that cannot be read.
+    // Landlock permits opening directories that may not be read.
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     owner.act(|| Ok(rustix::fs::open(path, flags, Mode::empty())?))
 }
 
-/// Refuses a trusted directory on a file system that a program serves which root has not started.
+/// Checks a trusted directory: its file system must not be served by a program of another user than
+/// root.
 pub(crate) fn check_trusted(path: &Path, owner: Owner) -> io::Result<()> {
     let directory = open_root(path, owner)?;
     if fstatfs(&directory)?.f_type as u64 & 0xffff_ffff != FUSE {
@@ -320,7 +323,8 @@ pub(crate) fn check_trusted(path: &Path, owner: Owner) -> io::Result<()> {
     check_mount(&mounts, mount_of(&directory)?, false)
 }
 
-/// Refuses a directory on a file system that may wait for others than this machine and root. Gives its mount.
+/// Checks a guarded directory: its file system must not depend on other machines, or on programs of
+/// other users than root. Returns its mount.
 fn check_guarded(directory: &OwnedFd) -> io::Result<u64> {
     let mounts = fs::read_to_string("/proc/self/mountinfo")?;
     let mount = mount_of(directory)?;
@@ -328,22 +332,23 @@ fn check_guarded(directory: &OwnedFd) -> io::Result<u64> {
     Ok(mount)
 }
 
-/// Number of the mount that a file is on, without asking its file system.
+/// Returns the number of a file's mount, without accessing its file system.
 fn mount_of(file: &OwnedFd) -> io::Result<u64> {
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd()))?;
     let number = info.lines().find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok());
     number.ok_or_else(|| io::Error::other("the kernel does not say what it is mounted on"))
 }
 
-/// Looks a mount up among all.
+/// Checks the file system of a mount in the list of all mounts.
 fn check_mount(mounts: &str, mount: u64, is_guarded: bool) -> io::Result<()> {
     let number = mount.to_string();
     let mut lines = mounts.lines().map(|line| line.split(' ').collect::<Vec<&str>>());
     let line = lines.find(|words| words.first() == Some(&&*number)).unwrap_or_default();
-    // Type, source and options, behind fields whose number varies.
+    // Type, source and options, after fields whose number varies.
     let after = line.iter().position(|word| *word == "-").map_or(&[][..], |at| &line[at + 1..]);
     let [kind, .., options] = after else {
-        // Of a namespace where users mount what they like, entered by way of `/proc/PID/root`.
+        // The mount is in a namespace where users mount file systems freely, entered through
+        // `/proc/PID/root`.
         return Err(io::Error::other(
             "its file system is not mounted in the agent's namespace; choose a directory that is on one",
         ));
@@ -368,11 +373,11 @@ fn check_mount(mounts: &str, mount: u64, is_guarded: bool) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::quota::{Accounts, Limits, What};
+    use crate::quota::{Accounts, Limits, Quota};
     use blkkin_sys::testing::{Scratch, skip, unmount};
     use std::process::Command;
 
-    /// What is mounted there until it is dropped.
+    /// A mount that is removed when this is dropped.
     struct Mount(PathBuf);
 
     impl Mount {
@@ -416,7 +421,7 @@ mod tests {
             Mount::new(&["--bind", inner.to_str().unwrap()], path.join("covered")).unwrap();
         let owner = Owner { uid: blkkin_sys::user_id(), gid: 0 };
         let account = Accounts::new(Limits::default(), None).of(owner.uid);
-        let descriptor = account.take(What::Descriptors, 1).unwrap();
+        let descriptor = account.take(Quota::Descriptors, 1).unwrap();
         let root = Root::open(path, owner, descriptor).unwrap();
         let check = |name: &str, flags: OFlags, expected: Result<(), io::ErrorKind>| {
             let mode = match flags.contains(OFlags::CREATE) {

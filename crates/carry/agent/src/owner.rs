@@ -1,11 +1,11 @@
-//! Whose sessions and traces are whose.
+//! Owners of sessions and traces.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
-/// A user.
+/// A user, with the group of the user's directories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) uid: u32,
@@ -13,7 +13,7 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    /// Directories are for this user alone, and the group.
+    /// Mode of directories: for the user and the group only.
     pub(crate) const DIRECTORY_MODE: u32 = 0o770;
 
     /// Acts on files with this user's rights.
@@ -21,7 +21,7 @@ impl Owner {
         blkkin_sys::as_user(self.uid, self.gid, work)
     }
 
-    /// Makes a directory, which must not be there, and whatever is missing above it.
+    /// Makes a directory, which must not exist, and all missing directories above it.
     pub(crate) fn create_directory(self, path: &Path) -> io::Result<()> {
         self.act(|| {
             let mut builder = fs::DirBuilder::new();

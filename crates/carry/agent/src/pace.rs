@@ -1,70 +1,73 @@
-//! How often a program's rings are looked at while events come.
+//! Time between drains of a program's rings.
 //!
-//! A program that records seldom wakes the daemon, and its event is written at once. While more comes, the
-//! daemon looks by itself, so that no event costs a system call: at first soon, so that even at a thousand
-//! events a second each is written within a fraction of a millisecond; then, as long as it finds something
-//! each time, less and less often, so that packets hold more than a few events. Rings that fill up bring it
-//! back sooner, and where that is sudden, the program wakes it.
+//! A program that records seldom wakes the daemon, which writes the event at once. While more
+//! events come, the daemon polls, so that no event costs a system call: at first often, so that
+//! even at a thousand events a second each is written within a fraction of a millisecond; then, as
+//! long as each drain finds packets, less and less often, so that packets hold more than a few
+//! events. Rings that fill up shorten the interval, and if they fill up suddenly, the program wakes
+//! the daemon.
 //!
-//! A program whose events are just so far apart that looks in between find none would wake it for each of
-//! them, thousands of times a second: while there is something that often, it looks later. So of programs
-//! that have more than a thousand events a second, each may wait as long as the longest pause.
+//! A program whose events are just so far apart that drains in between find none would wake the
+//! daemon for each of them, thousands of times a second. If a program wakes it that often, the
+//! daemon drains later. Events of programs with more than a thousand events a second may therefore
+//! wait as long as the longest interval.
 
 use std::time::{Duration, Instant};
 
 const SHORTEST: Duration = Duration::from_micros(150);
 const LONGEST: Duration = Duration::from_millis(10);
-/// Whoever looks this seldom has himself be woken when a ring fills up.
+/// Interval from which on a program wakes the daemon when a ring fills up.
 pub(crate) const DOZE: Duration = Duration::from_millis(2);
-/// So often something is found before looks become rarer.
+/// Non-empty drains in a row before the interval grows.
 const PATIENCE: u32 = 8;
-/// A program that has something so often is better looked at than waited for. Of several programs that record at a
-/// time, each may wake the daemon less often: as often as one alone in all.
+/// Time between wake-ups below which polling is cheaper. With several programs that record at a
+/// time, it is multiplied by their number, so that all of them wake the daemon as often as one
+/// alone.
 const TOO_SOON: Duration = Duration::from_micros(700);
-/// After so long a sleep, nothing of what was before counts any more.
+/// Sleep after which the history of a program does not count any longer.
 const LONG_AGO: Duration = Duration::from_millis(10);
-/// A ring is to be no fuller than that, in parts of 256, …
+/// Fill level above which the interval shrinks, in parts of 256.
 const FULL: u64 = 64;
-/// … and worth a packet at that.
+/// Fill level below which the interval may grow, in parts of 256.
 const WORTH: u64 = 32;
 
-/// The time between looks.
+/// The interval between drains, and the history that decides it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pace {
     interval: Duration,
-    /// How often something was found since the program woke the daemon, and from that time to the one before.
+    /// Non-empty drains since the program woke the daemon, and between the last two wake-ups.
     found: u32,
     found_before: u32,
     /// When it did, and when nothing was found last.
-    woken: Option<Instant>,
+    last_wake_up: Option<Instant>,
     rested: Option<Instant>,
 }
 
 impl Default for Pace {
     fn default() -> Pace {
-        Pace { interval: SHORTEST, found: 0, found_before: 0, woken: None, rested: None }
+        Pace { interval: SHORTEST, found: 0, found_before: 0, last_wake_up: None, rested: None }
     }
 }
 
 impl Pace {
-    /// How long until the next look, after one that found something.
-    /// So many programs record at this time.
+    /// Returns the time until the next drain, after one that found packets. `fullest` is the fill
+    /// level of the fullest ring, `programs` the number of programs that record now.
     pub(crate) fn after(&mut self, now: Instant, fullest: u64, programs: u32) -> Duration {
         if self.found == 0 {
             let since = |then: Option<Instant>| {
                 then.map_or(LONG_AGO, |then| now.saturating_duration_since(then))
             };
-            // Looks that are further apart find something less often.
+            // Drains that are further apart find packets less often.
             let too_soon = (TOO_SOON * programs).min(LONGEST / 2);
             let often = too_soon.max(self.interval * 3 / 2) * self.found_before;
             self.interval = if since(self.rested) >= LONG_AGO {
                 SHORTEST
-            } else if since(self.woken) < often {
+            } else if since(self.last_wake_up) < often {
                 (self.interval * 2).min(LONGEST)
             } else {
                 (self.interval / 2).max(SHORTEST)
             };
-            self.woken = Some(now);
+            self.last_wake_up = Some(now);
         }
         self.found = self.found.saturating_add(1);
         if fullest > FULL {
@@ -75,48 +78,49 @@ impl Pace {
         self.interval
     }
 
-    /// Whether the program has recorded something lately.
+    /// Returns whether the program has recorded events lately.
     pub(crate) fn is_busy(&self, now: Instant) -> bool {
         let is_recent = |then: Instant| now.saturating_duration_since(then) < LONG_AGO;
         self.found > 0 || self.rested.is_some_and(is_recent)
     }
 
-    /// Nothing was found; the program wakes the daemon from now on.
+    /// Notes that a drain found nothing: the program wakes the daemon from now on.
     pub(crate) fn rest(&mut self, now: Instant) {
         self.found_before = std::mem::take(&mut self.found);
         self.rested = Some(now);
     }
 }
 
-/// Whether a program is heard when it wakes the daemon. One that keeps to the rules does so once until its
-/// rings have been looked at. Another one could do nothing else, and have the daemon do nothing else: it is
-/// not heard until the next look.
+/// Rate limit for wake-ups. A well-behaved program wakes the daemon once per drain. A program that
+/// wakes it more often is muted until the next drain, so that it cannot keep the daemon busy.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Hearing {
+pub(crate) struct WakeUpLimiter {
     last: Option<Instant>,
-    is_deaf: bool,
-    /// To listen again is to be woken, whether anything has happened or not.
-    is_anew: bool,
+    is_muted: bool,
+    /// Set if the eventfd was unmuted. The kernel then reports it once more, whether it was
+    /// written to or not.
+    was_muted: bool,
 }
 
-impl Hearing {
-    /// It was woken; gives when to look at the rings, and notes whether not to listen until then.
-    pub(crate) fn woken(&mut self, now: Instant) -> Instant {
+impl WakeUpLimiter {
+    /// Handles a wake-up: returns when to drain the rings, and decides whether to mute the program
+    /// until then.
+    pub(crate) fn wake_up(&mut self, now: Instant) -> Instant {
         let is_soon = self.last.is_some_and(|last| now < last + SHORTEST);
-        let is_anew = std::mem::take(&mut self.is_anew);
-        self.is_deaf = is_soon && !is_anew;
+        let was_muted = std::mem::take(&mut self.was_muted);
+        self.is_muted = is_soon && !was_muted;
         self.last = Some(now);
-        if self.is_deaf { now + SHORTEST } else { now }
+        if self.is_muted { now + SHORTEST } else { now }
     }
 
-    pub(crate) fn is_deaf(&self) -> bool {
-        self.is_deaf
+    pub(crate) fn is_muted(&self) -> bool {
+        self.is_muted
     }
 
-    /// The rings are looked at; whether it is to listen again.
-    pub(crate) fn looked(&mut self) -> bool {
-        self.is_anew |= self.is_deaf;
-        std::mem::take(&mut self.is_deaf)
+    /// Handles a drain: returns whether to unmute the program.
+    pub(crate) fn drain(&mut self) -> bool {
+        self.was_muted |= self.is_muted;
+        std::mem::take(&mut self.is_muted)
     }
 }
 
@@ -126,27 +130,27 @@ mod tests {
 
     #[test]
     fn who_wakes_again_at_once_is_not_heard() {
-        let mut hearing = Hearing::default();
+        let mut hearing = WakeUpLimiter::default();
         let start = Instant::now();
         let at = |microseconds| start + Duration::from_micros(microseconds);
         for begin in [0, 1000] {
-            // As soon as may be.
-            assert_eq!((hearing.woken(at(begin)), hearing.is_deaf()), (at(begin), false));
-            assert!(!hearing.looked());
+            // The first wake-up counts at once.
+            assert_eq!((hearing.wake_up(at(begin)), hearing.is_muted()), (at(begin), false));
+            assert!(!hearing.drain());
             let next = at(begin + 10) + SHORTEST;
-            assert_eq!((hearing.woken(at(begin + 10)), hearing.is_deaf()), (next, true));
-            assert!(hearing.looked());
-            // That is from listening again; and the next one is the program.
+            assert_eq!((hearing.wake_up(at(begin + 10)), hearing.is_muted()), (next, true));
+            assert!(hearing.drain());
+            // The eventfd was unmuted, which is reported once; the next wake-up is the program's.
             assert_eq!(
-                (hearing.woken(at(begin + 161)), hearing.is_deaf()),
+                (hearing.wake_up(at(begin + 161)), hearing.is_muted()),
                 (at(begin + 161), false)
             );
-            assert!(!hearing.looked());
-            hearing.woken(at(begin + 162));
-            assert!(hearing.is_deaf());
-            assert!(hearing.looked());
-            hearing.woken(at(begin + 320));
-            assert!(!hearing.looked());
+            assert!(!hearing.drain());
+            hearing.wake_up(at(begin + 162));
+            assert!(hearing.is_muted());
+            assert!(hearing.drain());
+            hearing.wake_up(at(begin + 320));
+            assert!(!hearing.drain());
         }
     }
 
@@ -169,8 +173,8 @@ mod tests {
         assert_eq!(pace.after(now + LONG_AGO, 1, 1), SHORTEST);
     }
 
-    /// How often a program wakes the daemon in a second in which its events come so far apart, and looks are up to so
-    /// much too late.
+    /// Returns the wake-ups of a program in one second, whose events are `apart`, while drains are
+    /// up to `late` too late.
     fn wakes(mut apart: impl FnMut(f64) -> Duration, late: Duration, programs: u32) -> u32 {
         let mut random = 1u64;
         let mut share = || {
@@ -201,7 +205,7 @@ mod tests {
                 let wakes = wakes(|_| Duration::from_micros(microseconds), late, 1);
                 assert!(wakes < 20, "{microseconds}, {late:?}: {wakes}");
             }
-            // As they come by chance.
+            // Random intervals between events.
             let by_chance = |share: f64| Duration::from_micros((-share.ln() * 500.0) as u64 + 1);
             let wakes_by_chance = wakes(by_chance, late, 1);
             assert!(wakes_by_chance < 200, "{late:?}: {wakes_by_chance}");
@@ -210,7 +214,7 @@ mod tests {
                 let wakes = wakes(|_| Duration::from_micros(microseconds), late, 1);
                 assert_eq!(wakes, 1_000_000 / microseconds as u32, "{microseconds}, {late:?}");
             }
-            // Of many programs that would be too much.
+            // Many programs would cause too many wake-ups.
             let wakes = wakes(|_| Duration::from_micros(1500), late, 5);
             assert!(wakes < 20, "{late:?}: {wakes}");
         }

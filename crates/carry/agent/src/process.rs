@@ -1,7 +1,7 @@
-//! What the kernel says of a process: who it belongs to, what it runs, and who started it.
+//! Facts that the kernel reports about a process: its executable, its ancestors, and its clocks.
 
-use crate::session::Executable;
 use blkkin_control::Processes;
+use blkkin_control::rules::Pattern;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -12,53 +12,54 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// A process, as of when it connected.
+/// A process, as it was when it connected.
 #[derive(Clone, Debug)]
 pub(crate) struct Process {
     pub(crate) pid: u32,
     pub(crate) uid: u32,
     pub(crate) executable: PathBuf,
-    /// By how much its monotonic clock is ahead of the daemon's: time namespaces have their own.
+    /// Nanoseconds by which its monotonic clock is ahead of the daemon's: time namespaces have
+    /// their own.
     pub(crate) monotonic_ahead_ns: i64,
-    /// Those that started it, the nearest first, with their executables, as far as they still run.
+    /// Its ancestors that still run, the nearest first, with their executables.
     ancestors: Vec<(u32, PathBuf)>,
 }
 
-/// Looks at what processes run, on a thread of its own that is there before the daemon is confined: it is
-/// hidden from whoever is kept from files, as that thread is not.
+/// Inspects processes on a thread that is started before the daemon is confined: the kernel hides
+/// executables of other processes from a thread that is kept from files.
 ///
-/// Both share their memory, so whoever takes over the daemon's thread can have this one do what it is still
-/// allowed to. That is to read links, and nothing else: the kernel refuses it to open, to write, to connect,
-/// to start or to signal anything, and of root's powers it has only the one to look at other users'
-/// processes. What is left to an intruder are names: of any process, what it runs, where it is, and which
-/// files it has open; not what is in them.
+/// Both threads share their memory, so an intruder in the daemon's thread can have this one do what
+/// it may do: read links, and nothing else. The kernel does not let it open, write, connect, start
+/// or signal anything, and of root's capabilities it has only the one to inspect other users'
+/// processes. An intruder learns names: the executable, the directory and the open files of any
+/// process, but not their content.
 #[derive(Debug)]
-pub(crate) struct Looker {
-    asked: Sender<Vec<u32>>,
-    found: Receiver<Vec<PathBuf>>,
+pub(crate) struct ProcessInspector {
+    requests: Sender<Vec<u32>>,
+    answers: Receiver<Vec<PathBuf>>,
 }
 
-impl Looker {
-    pub(crate) fn start() -> io::Result<Looker> {
-        let (asked, questions) = channel::<Vec<u32>>();
-        let (answers, found) = channel();
+impl ProcessInspector {
+    pub(crate) fn start() -> io::Result<ProcessInspector> {
+        let (requests, received) = channel::<Vec<u32>>();
+        let (sender, answers) = channel();
         let look = move || {
             crate::confine::confine_to_links();
-            while let Ok(pids) = questions.recv()
-                && answers.send(pids.into_iter().map(executable_of).collect()).is_ok()
+            while let Ok(pids) = received.recv()
+                && sender.send(pids.into_iter().map(executable_of).collect()).is_ok()
             {}
         };
         std::thread::Builder::new().name("blkkin-looker".to_owned()).spawn(look)?;
-        Ok(Looker { asked, found })
+        Ok(ProcessInspector { requests, answers })
     }
 
-    /// What there is to know of a process.
-    pub(crate) fn look(&self, pid: u32, uid: u32) -> io::Result<Process> {
+    /// Inspects a process.
+    pub(crate) fn inspect(&self, pid: u32, uid: u32) -> io::Result<Process> {
         let parents = std::iter::successors(parent_of(pid), |&parent| parent_of(parent));
         let pids: Vec<u32> = std::iter::once(pid).chain(parents.take(ANCESTORS_MAX)).collect();
         let gone = || io::Error::other("nobody looks at processes any more");
-        self.asked.send(pids.clone()).map_err(|_| gone())?;
-        let mut found = pids.into_iter().zip(self.found.recv().map_err(|_| gone())?);
+        self.requests.send(pids.clone()).map_err(|_| gone())?;
+        let mut found = pids.into_iter().zip(self.answers.recv().map_err(|_| gone())?);
         let (pid, executable) = found.next().ok_or_else(gone)?;
         let mut room = ANCESTORS_SIZE_MAX;
         let fits = |(_, executable): &(u32, PathBuf)| {
@@ -71,18 +72,19 @@ impl Looker {
     }
 }
 
-/// Longest line of ancestors that is followed.
+/// Ancestors that are inspected.
 const ANCESTORS_MAX: usize = 64;
-/// Bytes of their paths. Patterns are held against all of them.
+/// Bytes of the paths of a process's ancestors. Patterns are matched against all of them.
 const ANCESTORS_SIZE_MAX: usize = 16 << 10;
 
 impl Process {
-    /// One of which only that is known; what has its number now may be another one.
+    /// Returns the process without its executable and ancestors: it has ended, and another process
+    /// may have its number by now.
     pub(crate) fn ended(self) -> Process {
         Process { executable: PathBuf::new(), ancestors: Vec::new(), ..self }
     }
 
-    /// Whether it is one of these, whose patterns for executables are given beside them.
+    /// Returns whether `processes` selects this process. `executables` are its compiled patterns.
     pub(crate) fn is_among(&self, processes: &Processes, executables: &[Executable]) -> bool {
         if processes.pids.is_empty() && executables.is_empty() {
             return true;
@@ -98,10 +100,34 @@ impl Process {
     }
 }
 
-/// 0 if it cannot be known.
+/// A pattern that is matched against executables.
+#[derive(Debug)]
+pub(crate) struct Executable {
+    /// Set if the pattern is matched against the whole path, rather than the name.
+    is_path: bool,
+    pattern: Pattern,
+}
+
+impl Executable {
+    pub(crate) fn new(text: &str) -> Executable {
+        Executable { is_path: text.contains('/'), pattern: Pattern::new(text) }
+    }
+
+    /// Returns the bytes that the compiled pattern takes.
+    pub(crate) fn size(&self) -> usize {
+        self.pattern.size()
+    }
+
+    /// Returns whether the pattern matches the executable of that path and name.
+    pub(crate) fn fits(&self, path: &[u8], name: &[u8]) -> bool {
+        self.pattern.fits(if self.is_path { path } else { name })
+    }
+}
+
+/// Returns how far a process's monotonic clock is ahead of the daemon's; 0 if that is unknown.
 fn monotonic_ahead_ns(pid: u32) -> i64 {
     let namespace = |name: &str| fs::read_link(format!("/proc/{pid}/ns/{name}")).ok();
-    // The offsets that the kernel tells are those of its children.
+    // The kernel reports the offsets of the process's future children.
     if namespace("time") != namespace("time_for_children") {
         return 0;
     }
@@ -112,7 +138,7 @@ fn monotonic_ahead_ns(pid: u32) -> i64 {
     ahead.unwrap_or(0)
 }
 
-/// What a time namespace adds to the monotonic clock, as the kernel tells its offsets.
+/// Returns the offset of the monotonic clock in the kernel's list of a time namespace's offsets.
 fn monotonic_offset_ns(offsets: &str) -> Option<i64> {
     let line = offsets.lines().find(|line| line.starts_with("monotonic"))?;
     let mut numbers = line.split_whitespace().skip(1).map(str::parse::<i64>);
@@ -120,7 +146,8 @@ fn monotonic_offset_ns(offsets: &str) -> Option<i64> {
     seconds.checked_mul(1_000_000_000)?.checked_add(ns)
 }
 
-/// Empty if it cannot be known. A file that was deleted or replaced since has its old name.
+/// Returns the path of a process's executable; empty if it is unknown. A file that was deleted or
+/// replaced since has its old name.
 fn executable_of(pid: u32) -> PathBuf {
     let path = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
     match path.as_os_str().as_bytes().strip_suffix(b" (deleted)") {
@@ -129,28 +156,28 @@ fn executable_of(pid: u32) -> PathBuf {
     }
 }
 
-/// Who started it, if that is known here.
+/// Returns the parent of a process, if it is in this namespace.
 fn parent_of(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name is in parentheses, and may hold any of them.
+    // The name is in parentheses, and may contain parentheses.
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_whitespace().nth(1)?.parse().ok().filter(|parent| *parent > 0)
 }
 
-/// Whether there is a process of that number that has not ended. What cannot be found out may be there: those
-/// that this namespace does not see have the number 0.
+/// Returns whether process `pid` may still run. If that is unknown, it may: processes outside this
+/// namespace have the number 0.
 pub(crate) fn may_run(pid: u32) -> bool {
     let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return true };
     let process = match pidfd_open(pid, PidfdFlags::empty()) {
         Ok(process) => process,
         Err(error) => return error != Errno::SRCH,
     };
-    // It can be read when the process has ended.
+    // The descriptor becomes readable when the process ends.
     let mut ready = [PollFd::new(&process, PollFlags::IN)];
     poll(&mut ready, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) == Ok(0)
 }
 
-/// The number of a group, as `/etc/group` has it.
+/// Returns the number of a group in `/etc/group`.
 pub(crate) fn group_number(name: &str) -> Option<u32> {
     let groups = fs::read_to_string("/etc/group").ok()?;
     groups.lines().find_map(|line| {
@@ -159,7 +186,7 @@ pub(crate) fn group_number(name: &str) -> Option<u32> {
     })
 }
 
-/// A user's home directory, as `/etc/passwd` has it.
+/// Returns a user's home directory in `/etc/passwd`.
 pub(crate) fn home_of(uid: u32) -> Option<PathBuf> {
     let users = fs::read_to_string("/etc/passwd").ok()?;
     users.lines().find_map(|line| {
@@ -174,7 +201,7 @@ mod tests {
 
     #[test]
     fn processes_are_told_apart() {
-        let own = Looker::start().unwrap().look(std::process::id(), 0).unwrap();
+        let own = ProcessInspector::start().unwrap().inspect(std::process::id(), 0).unwrap();
         let among = |pids: &[u32], executables: &[&str], children| {
             let compiled: Vec<Executable> =
                 executables.iter().map(|text| Executable::new(text)).collect();

@@ -1,5 +1,5 @@
-//! What one user may have the agent hold, all of the user's connections, programs and sessions together. Who
-//! holds something has a [`Share`], which is given back when it is dropped, wherever that is.
+//! Quotas of users: limits on what all connections, programs and sessions of one user take
+//! together. A [`Share`] is a part of a quota, and is given back when it is dropped.
 
 use crate::ranges::Ranges;
 use blkkin_control::limits::FILTER_SIZE_MAX;
@@ -12,19 +12,20 @@ use std::time::{Duration, Instant};
 
 const MIB: u64 = 1 << 20;
 
-/// What there is of it for one user.
+/// Limits of one user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Connections of programs and commands.
     pub connections: u64,
     /// Descriptors: sockets, memory, and files of traces.
     pub descriptors: u64,
-    /// Bytes of rings that take memory, also of programs that have ended and of earlier agents. Programs write
-    /// pages without asking; rings that hold most are given up when there are more.
+    /// Bytes of rings that take memory, also of programs that have ended and of earlier agents.
+    /// Programs write pages without asking; if there are too many, the agent gives up the rings
+    /// that hold most.
     pub ring_bytes: u64,
-    /// Bytes of event types: as programs tell them, and as each trace describes them.
+    /// Bytes of event types: as programs describe them, and as each trace describes them.
     pub type_bytes: u64,
-    /// Bytes of messages that came in part, or wait to be sent.
+    /// Bytes of messages that were received in part, or wait to be sent.
     pub message_bytes: u64,
     /// Bytes of the rules by which sessions choose events.
     pub rule_bytes: u64,
@@ -34,29 +35,29 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             connections: 4096,
-            // As many as there may be.
+            // No limit but that of the process.
             descriptors: u64::MAX,
             ring_bytes: memory_total() / RING_PART,
             type_bytes: 512 << 20,
             message_bytes: 64 << 20,
-            // What programs take for a channel.
+            // As many bytes of filters as a program accepts for one channel.
             rule_bytes: 64 * FILTER_SIZE_MAX as u64,
         }
     }
 }
 
-/// A user's rings may take such a part of the machine's memory.
+/// Part of the machine's memory that a user's rings may take, as a divisor.
 const RING_PART: u64 = 4;
 
-/// Bytes of memory that the machine has.
+/// Returns the bytes of memory that the machine has.
 fn memory_total() -> u64 {
     let info = rustix::system::sysinfo();
     (info.totalram as u64).saturating_mul(u64::from(info.mem_unit).max(1))
 }
 
-/// What is counted.
+/// A kind of resource that is limited for each user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum Quota {
     Connections,
     Descriptors,
     RingBytes,
@@ -65,53 +66,53 @@ pub(crate) enum What {
     RuleBytes,
 }
 
-impl What {
-    const ALL: [What; 6] = [
-        What::Connections,
-        What::Descriptors,
-        What::RingBytes,
-        What::TypeBytes,
-        What::MessageBytes,
-        What::RuleBytes,
+impl Quota {
+    const ALL: [Quota; 6] = [
+        Quota::Connections,
+        Quota::Descriptors,
+        Quota::RingBytes,
+        Quota::TypeBytes,
+        Quota::MessageBytes,
+        Quota::RuleBytes,
     ];
 
     fn limit(self, limits: &Limits) -> u64 {
         match self {
-            What::Connections => limits.connections,
-            What::Descriptors => limits.descriptors,
-            What::RingBytes => limits.ring_bytes,
-            What::TypeBytes => limits.type_bytes,
-            What::MessageBytes => limits.message_bytes,
-            What::RuleBytes => limits.rule_bytes,
+            Quota::Connections => limits.connections,
+            Quota::Descriptors => limits.descriptors,
+            Quota::RingBytes => limits.ring_bytes,
+            Quota::TypeBytes => limits.type_bytes,
+            Quota::MessageBytes => limits.message_bytes,
+            Quota::RuleBytes => limits.rule_bytes,
         }
     }
 
-    /// For scripts.
+    /// Name of the quota in the output of `status`, which scripts read.
     fn word(self) -> &'static str {
         match self {
-            What::Connections => "connections",
-            What::Descriptors => "descriptors",
-            What::RingBytes => "ring-bytes",
-            What::TypeBytes => "type-bytes",
-            What::MessageBytes => "message-bytes",
-            What::RuleBytes => "rule-bytes",
+            Quota::Connections => "connections",
+            Quota::Descriptors => "descriptors",
+            Quota::RingBytes => "ring-bytes",
+            Quota::TypeBytes => "type-bytes",
+            Quota::MessageBytes => "message-bytes",
+            Quota::RuleBytes => "rule-bytes",
         }
     }
 
-    /// What it is, and what to do where there is too little of it.
+    /// Returns what the quota counts, and what a user can do if it is exhausted.
     fn words(self) -> (&'static str, &'static str) {
         match self {
-            What::Connections => ("connections", "end some programs or commands"),
-            What::Descriptors => (
+            Quota::Connections => ("connections", "end some programs or commands"),
+            Quota::Descriptors => (
                 "descriptors",
                 "end programs or sessions, or give the agent more (LimitNOFILE of its unit, ulimit -n)",
             ),
-            What::RingBytes => ("bytes of rings", "use smaller sub-buffers, or end sessions"),
-            What::TypeBytes => ("bytes of event types", "end sessions or programs"),
-            What::MessageBytes => {
+            Quota::RingBytes => ("bytes of rings", "use smaller sub-buffers, or end sessions"),
+            Quota::TypeBytes => ("bytes of event types", "end sessions or programs"),
+            Quota::MessageBytes => {
                 ("bytes of messages that wait", "end commands that do not read what they are told")
             }
-            What::RuleBytes => (
+            Quota::RuleBytes => (
                 "bytes of rules",
                 "end sessions with `blkkin session destroy`, or use fewer rules: a pattern such as \
                  `disk:*` instead of many names",
@@ -120,19 +121,19 @@ impl What {
     }
 }
 
-/// Why there is no more.
+/// Refusal of a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Exceeded {
+pub(crate) struct QuotaError {
     uid: u32,
-    what: What,
+    what: Quota,
     limit: u64,
-    /// Whether it is that others would have too little.
+    /// Set if the user's own limit has room, but other users would have too little.
     is_shared: bool,
 }
 
-impl Exceeded {
+impl QuotaError {
     pub(crate) fn reason(self) -> String {
-        let Exceeded { uid, what, limit, is_shared } = self;
+        let QuotaError { uid, what, limit, is_shared } = self;
         let (of_what, _) = what.words();
         if is_shared {
             return format!("user {uid} would leave other users too few {of_what}");
@@ -146,79 +147,80 @@ impl Exceeded {
         format!("user {uid} would have more than {amount}")
     }
 
-    /// What to do.
+    /// Returns what the user can do.
     pub(crate) fn advice(self) -> &'static str {
         self.what.words().1
     }
 }
 
-impl Display for Exceeded {
+impl Display for QuotaError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}; {}", self.reason(), self.advice())
     }
 }
 
-impl From<Exceeded> for io::Error {
-    fn from(exceeded: Exceeded) -> io::Error {
+impl From<QuotaError> for io::Error {
+    fn from(exceeded: QuotaError) -> io::Error {
         io::Error::new(io::ErrorKind::QuotaExceeded, exceeded.to_string())
     }
 }
 
-/// What a user holds.
+/// Use of the quotas by one user.
 #[derive(Debug)]
 pub(crate) struct Account {
     uid: u32,
     limits: Limits,
-    used: [AtomicU64; What::ALL.len()],
-    refused: [AtomicU64; What::ALL.len()],
-    matching: Mutex<Bucket>,
-    metadata: Mutex<Bucket>,
+    used: [AtomicU64; Quota::ALL.len()],
+    refused: [AtomicU64; Quota::ALL.len()],
+    matching: Mutex<TokenBucket>,
+    metadata: Mutex<TokenBucket>,
     total: Arc<Total>,
 }
 
-/// What all users hold together.
+/// Use of the quotas by all users together.
 #[derive(Debug)]
 struct Total {
-    /// Descriptors of the process, if they are shared by several users.
+    /// Descriptors of the process; `None` if one user has all of them.
     descriptors: Option<u64>,
-    used: [AtomicU64; What::ALL.len()],
+    used: [AtomicU64; Quota::ALL.len()],
 }
 
-/// Users who take all that one may have, and still leave something.
+/// Users who can exhaust their own limits and still leave something to others.
 const GREEDY_USERS: u64 = 4;
-/// A user may have so many times what is left of the total then: one alone three quarters of it, two three sevenths
-/// each. However many there are, something is left for the next one.
+/// Ratio of what a user may have to what is left of the total then: one user alone can have three
+/// quarters, two users three sevenths each. However many there are, something is left for the next
+/// one.
 const SHARE_OF_REST: u64 = 3;
 
 impl Total {
-    fn limit(&self, what: What, limits: &Limits) -> u64 {
+    fn limit(&self, what: Quota, limits: &Limits) -> u64 {
         match (what, self.descriptors) {
-            (What::Descriptors, Some(descriptors)) => descriptors,
-            (What::Descriptors, None) => u64::MAX,
+            (Quota::Descriptors, Some(descriptors)) => descriptors,
+            (Quota::Descriptors, None) => u64::MAX,
             _ => what.limit(limits).saturating_mul(GREEDY_USERS),
         }
     }
 }
 
-/// The daemon's time for one kind of work for a user, as a token bucket.
+/// Token bucket: the daemon's time for one kind of work for a user.
 #[derive(Debug)]
-struct Bucket {
+struct TokenBucket {
     left: Duration,
     since: Option<Instant>,
 }
 
-/// So much of it there is at once, …
+/// Capacity of the bucket.
 const TIME_MAX: Duration = Duration::from_millis(200);
-/// … and a tenth of the time that passes is added.
+/// The bucket fills by one part in this many of the time that passes.
 const TIME_SHARE: u32 = 10;
 
-impl Default for Bucket {
-    fn default() -> Bucket {
-        Bucket { left: TIME_MAX, since: None }
+impl Default for TokenBucket {
+    fn default() -> TokenBucket {
+        TokenBucket { left: TIME_MAX, since: None }
     }
 }
 
-impl Bucket {
+impl TokenBucket {
     fn left(&mut self, now: Instant) -> Duration {
         let passed = self.since.map(|since| now.saturating_duration_since(since));
         let left = self.left + passed.unwrap_or(Duration::ZERO) / TIME_SHARE;
@@ -231,82 +233,82 @@ impl Bucket {
     }
 }
 
-fn lock(bucket: &Mutex<Bucket>) -> MutexGuard<'_, Bucket> {
+fn lock(bucket: &Mutex<TokenBucket>) -> MutexGuard<'_, TokenBucket> {
     bucket.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Account {
-    /// How long types may be held against rules from now on.
+    /// Returns how long types may be matched against rules from now on.
     pub(crate) fn matching_time(&self, now: Instant) -> Duration {
         lock(&self.matching).left(now)
     }
 
-    /// Notes how long that has taken.
+    /// Charges time that matching has taken.
     pub(crate) fn spend_matching(&self, time: Duration) {
         lock(&self.matching).spend(time);
     }
 
-    /// Whether large metadata may be written anew now.
+    /// Returns whether large metadata may be rewritten now.
     pub(crate) fn has_metadata_time(&self, now: Instant) -> bool {
         !lock(&self.metadata).left(now).is_zero()
     }
 
-    /// Notes how long that has taken.
+    /// Charges time that writing metadata has taken.
     pub(crate) fn spend_metadata(&self, time: Duration) {
         lock(&self.metadata).spend(time);
     }
 
-    /// Whether no time was taken lately.
+    /// Returns whether both buckets are full, so that the account can be dropped.
     fn is_rested(&self, now: Instant) -> bool {
         lock(&self.matching).left(now) == TIME_MAX && lock(&self.metadata).left(now) == TIME_MAX
     }
 
-    /// Whether so much more can be had.
-    pub(crate) fn has(&self, what: What, more: u64) -> bool {
+    /// Returns whether a reservation of `more` would be granted.
+    pub(crate) fn has(&self, what: Quota, more: u64) -> bool {
         let used = self.used[what as usize].load(Relaxed).saturating_add(more);
         used <= what.limit(&self.limits) && self.leaves_enough(what, used, more)
     }
 
-    /// Whether something is left for others then.
-    fn leaves_enough(&self, what: What, used: u64, more: u64) -> bool {
+    /// Returns whether other users have enough left if this user has `used`.
+    fn leaves_enough(&self, what: Quota, used: u64, more: u64) -> bool {
         let all = self.total.used[what as usize].load(Relaxed).saturating_add(more);
         let left = self.total.limit(what, &self.limits).checked_sub(all);
-        // Root is let in to end what others do.
+        // Root can connect in any case, to end sessions of others.
         left.is_some_and(|left| self.uid == 0 || used <= left.saturating_mul(SHARE_OF_REST))
     }
 
-    /// Whether so much could be had if there were nothing else.
-    pub(crate) fn could_have(&self, what: What, amount: u64) -> bool {
+    /// Returns whether the limit itself has room for `amount`.
+    pub(crate) fn could_have(&self, what: Quota, amount: u64) -> bool {
         amount <= what.limit(&self.limits)
     }
 
-    /// Whether there is more than there may be.
-    pub(crate) fn is_over(&self, what: What) -> bool {
+    /// Returns whether the user exceeds the quota.
+    pub(crate) fn is_over(&self, what: Quota) -> bool {
         !self.has(what, 0)
     }
 
-    /// Counts that something was given up because there was too much.
-    pub(crate) fn count_refused(&self, what: What) {
+    /// Counts that rings were removed because the quota was exceeded.
+    pub(crate) fn count_refused(&self, what: Quota) {
         self.refused[what as usize].fetch_add(1, Relaxed);
     }
 
-    /// Takes so much, or says why not.
-    pub(crate) fn take(self: &Arc<Account>, what: What, amount: u64) -> Result<Share, Exceeded> {
+    /// Reserves `amount`.
+    pub(crate) fn take(self: &Arc<Account>, what: Quota, amount: u64) -> Result<Share, QuotaError> {
         let mut share = Share { account: self.clone(), what, amount: 0 };
         share.set(amount)?;
         Ok(share)
     }
 
-    /// Takes so much, also if there is no room for it: what is there anyway.
-    pub(crate) fn owe(self: &Arc<Account>, what: What, amount: u64) -> Share {
+    /// Reserves `amount` even beyond the limit, for resources that exist anyway.
+    pub(crate) fn take_unchecked(self: &Arc<Account>, what: Quota, amount: u64) -> Share {
         let mut share = Share { account: self.clone(), what, amount: 0 };
-        share.owe(amount);
+        share.take_unchecked(amount);
         share
     }
 
-    /// Each quota, as users are told.
-    pub(crate) fn told(&self) -> impl Iterator<Item = blkkin_control::Quota> {
-        What::ALL.into_iter().map(|what| blkkin_control::Quota {
+    /// Returns all quotas as messages to a command.
+    pub(crate) fn messages(&self) -> impl Iterator<Item = blkkin_control::Quota> {
+        Quota::ALL.into_iter().map(|what| blkkin_control::Quota {
             uid: self.uid,
             what: what.word().to_owned(),
             used: self.used[what as usize].load(Relaxed),
@@ -316,17 +318,17 @@ impl Account {
     }
 }
 
-/// What somebody holds of one thing.
+/// A reserved part of a quota.
 #[derive(Debug)]
 pub(crate) struct Share {
     account: Arc<Account>,
-    what: What,
+    what: Quota,
     amount: u64,
 }
 
 impl Share {
-    /// From now on it is so much; if that is more than there may be, it stays as it was.
-    pub(crate) fn set(&mut self, amount: u64) -> Result<(), Exceeded> {
+    /// Changes the reserved amount. If the limit has no room for the increase, the amount stays.
+    pub(crate) fn set(&mut self, amount: u64) -> Result<(), QuotaError> {
         let (account, what) = (&self.account, self.what);
         let more = amount.saturating_sub(self.amount);
         if more > 0 && !account.has(what, more) {
@@ -334,23 +336,24 @@ impl Share {
             let limit = what.limit(&account.limits);
             let used = account.used[what as usize].load(Relaxed).saturating_add(more);
             let is_shared = used <= limit;
-            return Err(Exceeded { uid: account.uid, what, limit, is_shared });
+            return Err(QuotaError { uid: account.uid, what, limit, is_shared });
         }
         self.change(amount);
         Ok(())
     }
 
-    /// So much more.
-    pub(crate) fn grow(&mut self, more: u64) -> Result<(), Exceeded> {
+    /// Increases the reserved amount by `more`.
+    pub(crate) fn grow(&mut self, more: u64) -> Result<(), QuotaError> {
         self.set(self.amount.saturating_add(more))
     }
 
-    /// So much more, also if there is no room for it. Nobody gets any until that is given back.
-    pub(crate) fn owe(&mut self, more: u64) {
+    /// Increases the reserved amount even beyond the limit. The user's other reservations are
+    /// refused until the amount is below it.
+    pub(crate) fn take_unchecked(&mut self, more: u64) {
         self.change(self.amount.saturating_add(more));
     }
 
-    /// From now on it is so much, also if that is more than there may be.
+    /// Changes the reserved amount, even beyond the limit.
     pub(crate) fn charge(&mut self, amount: u64) {
         self.change(amount);
     }
@@ -370,7 +373,7 @@ impl Drop for Share {
     }
 }
 
-/// All users that hold something.
+/// Accounts of all users that hold something.
 #[derive(Debug)]
 pub(crate) struct Accounts {
     limits: Limits,
@@ -380,17 +383,19 @@ pub(crate) struct Accounts {
 }
 
 impl Accounts {
-    /// `descriptors` are those of the process, if several users share them.
+    /// Makes accounts without users. `descriptors` is the limit of the process if several users
+    /// share it.
     pub(crate) fn new(limits: Limits, descriptors: Option<u64>) -> Accounts {
         let total = Arc::new(Total { descriptors, used: Default::default() });
         Accounts { limits, total, ranges: Ranges::default(), by_user: HashMap::new() }
     }
 
-    /// The account of who answers for a user.
+    /// Returns the account of a user, or of the user who owns that number: see [`Ranges`].
     pub(crate) fn of(&mut self, uid: u32) -> Arc<Account> {
         if !self.by_user.contains_key(&self.ranges.owner_of(uid)) {
             self.ranges.refresh();
-            // Those who have gone. Who comes back soon has no more time than before.
+            // Drops accounts without shares. A full bucket is required, so that nobody gains time
+            // by reconnecting.
             let now = Instant::now();
             self.by_user
                 .retain(|_, account| Arc::strong_count(account) > 1 || !account.is_rested(now));
@@ -405,12 +410,12 @@ impl Accounts {
         self.by_user.entry(uid).or_insert_with(new).clone()
     }
 
-    /// Who answers for a user.
+    /// Returns the user whose account a user's resources are charged to.
     pub(crate) fn owner_of(&self, uid: u32) -> u32 {
         self.ranges.owner_of(uid)
     }
 
-    /// Those of whom somebody may know, by their number.
+    /// Returns all accounts, by the number of the user.
     pub(crate) fn all(&self) -> Vec<&Account> {
         let mut all: Vec<&Account> = self.by_user.values().map(|account| &**account).collect();
         all.sort_by_key(|account| account.uid);
@@ -431,39 +436,41 @@ mod tests {
     #[test]
     fn what_is_taken_comes_back() {
         let mut accounts = Accounts::new(Limits { ring_bytes: 10, ..Limits::default() }, None);
-        let used = |account: &Account| account.told().nth(2).map(|told| (told.used, told.refused));
+        let used =
+            |account: &Account| account.messages().nth(2).map(|told| (told.used, told.refused));
         let account = accounts.of(7);
-        let mut first = account.take(What::RingBytes, 6).unwrap();
-        let second = account.take(What::RingBytes, 4).unwrap();
-        let refused = account.take(What::RingBytes, 1).unwrap_err().to_string();
+        let mut first = account.take(Quota::RingBytes, 6).unwrap();
+        let second = account.take(Quota::RingBytes, 4).unwrap();
+        let refused = account.take(Quota::RingBytes, 1).unwrap_err().to_string();
         let expected = "user 7 would have more than 10 bytes of rings; use smaller sub-buffers, or \
                         end sessions";
         assert_eq!(refused, expected);
-        assert!(accounts.of(8).take(What::RingBytes, 10).is_ok(), "it is another user's");
+        assert!(accounts.of(8).take(Quota::RingBytes, 10).is_ok(), "it is another user's");
         assert_eq!(used(&account), Some((10, 1)));
         drop(second);
         first.grow(4).unwrap();
         assert!(first.grow(1).is_err() && first.grow(u64::MAX).is_err());
         first.set(2).unwrap();
         assert_eq!(used(&account), Some((2, 3)));
-        // What is there anyway keeps others from having more.
-        let mut anyway = account.owe(What::RingBytes, 5);
-        anyway.owe(6);
+        // An unchecked reservation keeps other ones from being granted.
+        let mut anyway = account.take_unchecked(Quota::RingBytes, 5);
+        anyway.take_unchecked(6);
         assert_eq!(used(&account), Some((13, 3)));
         assert!(first.grow(1).is_err() && first.set(1).is_ok());
         drop(anyway);
         first.grow(1).unwrap();
         drop(first);
         assert_eq!(used(&account), Some((0, 4)));
-        let mib = Exceeded { uid: 7, what: What::RuleBytes, limit: 4 << 20, is_shared: false };
+        let mib = QuotaError { uid: 7, what: Quota::RuleBytes, limit: 4 << 20, is_shared: false };
         assert_eq!(mib.reason(), "user 7 would have more than 4 MiB of rules");
-        // Who holds nothing is forgotten when others come.
+        // An account without shares is dropped when others are made.
         drop(account);
         accounts.of(9);
         assert_eq!(accounts.all().len(), 1);
     }
 
-    /// However many users take all that they can get, something is left for the next one, and for root.
+    /// However many users take all that they can get, something is left for the next one, and for
+    /// root.
     #[test]
     fn all_users_together_leave_something() {
         let limits = Limits { descriptors: 750, ring_bytes: 100, ..Limits::default() };
@@ -483,15 +490,15 @@ mod tests {
             count
         };
         let taken = [2000, 2001, 2002, 2003]
-            .map(|uid| greedy(&mut accounts, &mut shares, uid, What::Descriptors));
+            .map(|uid| greedy(&mut accounts, &mut shares, uid, Quota::Descriptors));
         assert_eq!(taken, [750, 187, 47, 12]);
-        let refused = accounts.of(2003).take(What::Descriptors, 1).unwrap_err().to_string();
+        let refused = accounts.of(2003).take(Quota::Descriptors, 1).unwrap_err().to_string();
         assert!(refused.starts_with("user 2003 would leave other users too few"), "{refused}");
-        assert!(accounts.of(0).take(What::Descriptors, 4).is_ok());
+        assert!(accounts.of(0).take(Quota::Descriptors, 4).is_ok());
         let rings =
-            [1, 2, 3, 4, 5].map(|uid| greedy(&mut accounts, &mut shares, uid, What::RingBytes));
+            [1, 2, 3, 4, 5].map(|uid| greedy(&mut accounts, &mut shares, uid, Quota::RingBytes));
         assert_eq!(rings, [100, 100, 100, 75, 18]);
         drop(shares);
-        assert_eq!(greedy(&mut accounts, &mut Vec::new(), 2003, What::Descriptors), 750);
+        assert_eq!(greedy(&mut accounts, &mut Vec::new(), 2003, Quota::Descriptors), 750);
     }
 }

@@ -1,12 +1,12 @@
-//! Users who have numbers of further users for their containers (`/etc/subuid`): all of them are one user to the daemon,
-//! who could have 65,536 quotas otherwise.
+//! Ranges of user numbers that belong to one user, for containers (`/etc/subuid`). All of them are
+//! charged to that user's account; otherwise the user could have 65,536 quotas.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::Read;
 use std::time::SystemTime;
 
-/// Ranges of numbers, and whose they are.
+/// Ranges of user numbers, and their owners.
 #[derive(Debug, Default)]
 pub(crate) struct Ranges {
     modified: Option<SystemTime>,
@@ -17,11 +17,12 @@ pub(crate) struct Ranges {
 pub(crate) const PATH: &str = "/etc/subuid";
 /// Bytes of a file that are read.
 const SIZE_MAX: u64 = 1 << 20;
-/// Ranges of system users are those of container daemons: their containers belong to different users.
+/// First number of people. Ranges of system users belong to container daemons, whose containers are
+/// those of different users.
 const FIRST_PERSON: u32 = 1000;
 
 impl Ranges {
-    /// Reads them again if they have changed.
+    /// Reads the file again if it has changed.
     pub(crate) fn refresh(&mut self) {
         let modified = fs::metadata(PATH).and_then(|metadata| metadata.modified()).ok();
         if modified != self.modified {
@@ -30,7 +31,7 @@ impl Ranges {
         }
     }
 
-    /// Who answers for a user.
+    /// Returns the user who owns a user number.
     pub(crate) fn owner_of(&self, uid: u32) -> u32 {
         let before = self.ranges.partition_point(|(first, ..)| *first <= uid);
         let range = before.checked_sub(1).map(|at| self.ranges[at]);

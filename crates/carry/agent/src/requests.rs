@@ -1,341 +1,198 @@
-//! What commands ask for: who may, what it means, and when it is done.
+//! Requests of commands: permissions, and what each request changes.
 
-use crate::application;
-use crate::attach::{fill_in_sizes, shape_of};
-use crate::catalog::Catalog;
-use crate::clear;
+use crate::attachment::ChannelKey;
+use crate::channel::{fill_in_sizes, shape_of};
+use crate::clearing::{self, ClearJob};
 use crate::clock::Rates;
+use crate::command::{Listing, Requester};
 use crate::date;
-use crate::engine::{Agent, Id, ROOM, State, Totals};
-use crate::foreign::Foreign;
+use crate::directories::OutputPurpose;
+use crate::effect::Effect;
 use crate::output::Output;
-use crate::outputs::OutputPurpose;
 use crate::owner::Owner;
-use crate::process;
-use crate::quota::{Account, Exceeded, Share, What};
+use crate::process::{self, Executable};
+use crate::program::Program;
+use crate::programs::Programs;
+use crate::quota::{Account, Accounts, Quota, QuotaError, Share};
 use crate::session::{
-    Executable, SamplingRules, Session, SessionChannel, SessionId, SessionRule, size_of_channel,
+    SamplingRules, Session, SessionChannel, SessionId, SessionRule, size_of_channel,
     size_of_sampling, size_of_session,
 };
+use crate::sessions::Sessions;
+use crate::source::ConnectionId;
 use blkkin_control::sampling::Sampling;
 use blkkin_control::{
-    Activity, Application, Applications, Channel, Decoder, EVENT_SIZES, Ended, Events, Failed,
-    Mode, NewChannel, Purpose, Reply, Request, Ring, SessionLimit, Snapshot, ToApplication,
-    WAIT_FOREVER, WAIT_MAX_US, code, limits,
+    Activity, Applications, Channel, EVENT_SIZES, Events, Failed, Mode, NewChannel, Purpose, Reply,
+    Request, Ring, SessionLimit, Snapshot, ToApplication, WAIT_FOREVER, WAIT_MAX_US, code,
 };
 use blkkin_filter::Filter;
 use blkkin_ring::Shape;
 use jiff::Zoned;
-use std::collections::VecDeque;
-use std::io;
-use std::os::fd::OwnedFd;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A command that has connected.
+/// A request that is answered when programs have done what they were told.
 #[derive(Debug)]
-pub(crate) struct Command {
-    pub(crate) decoder: Decoder<Request, Foreign<OwnedFd>>,
-    pub(crate) owner: Owner,
-    /// Whether it may control everybody's sessions.
-    pub(crate) is_privileged: bool,
-    /// Whether the answer to its last request is not complete.
-    pub(crate) is_busy: bool,
-    /// A list that is sent as it is read.
-    pub(crate) listing: Option<Listing>,
-}
-
-/// A list of programs that is being sent.
-#[derive(Debug)]
-pub(crate) struct Listing {
-    /// Programs that have not been listed as a whole.
-    left: VecDeque<Id>,
-    /// Which of the first one's types comes next, once it has been listed itself.
-    next_type: Option<usize>,
-    with_types: bool,
-}
-
-/// Bytes of a list that wait to be sent before what comes behind them is put together.
-const LISTED_AHEAD: usize = 256 << 10;
-/// How long programs are told of changes before others get their turn.
-const VISITS_AT_ONCE: Duration = Duration::from_millis(10);
-
-/// A request that is done when programs have done what they were told.
-#[derive(Debug)]
-pub(crate) struct Pending {
-    command: Id,
+pub(crate) struct PendingRequest {
+    pub(crate) command: ConnectionId,
     /// The session that has changed.
-    session: SessionId,
+    pub(crate) session: SessionId,
     /// Programs that are still to be told.
-    to_visit: Vec<Id>,
-    /// Programs, and the number that each has to answer with.
-    waits_for: Vec<(Id, u64)>,
-    /// Programs that are stopped are not waited for longer, once all have been told.
-    deadline: Option<Instant>,
-    then: Then,
+    pub(crate) to_visit: Vec<ConnectionId>,
+    /// Programs that were told, and the number of the `Pong` that is expected of each.
+    pub(crate) waits_for: Vec<(ConnectionId, u64)>,
+    /// End of the wait for programs that are stopped; `None` until all have been told.
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) follow_up: FollowUp,
 }
 
-impl Pending {
-    /// When it is to be gone on with.
+/// Time that programs have to do what they were told.
+const PATIENCE: Duration = Duration::from_millis(2000);
+
+impl PendingRequest {
+    /// Returns when to continue with the request.
     pub(crate) fn next(&self, now: Instant) -> Instant {
         self.deadline.unwrap_or(now)
     }
-}
 
-/// What is left to do then.
-#[derive(Debug)]
-enum Then {
-    Nothing,
-    /// What programs have recorded for the session of that number is to be written.
-    Write(SessionId),
-    /// The session is to go, of that number, name and user.
-    Destroy(SessionId, String, u32),
-}
+    /// Begins the wait: all programs have been told.
+    pub(crate) fn begin_wait(&mut self) {
+        self.deadline = Some(Instant::now() + PATIENCE);
+    }
 
-/// Whose the session was that has changed, and whether it may record programs of all users.
-#[derive(Clone, Copy, Debug)]
-struct Concerned {
-    session: SessionId,
-    /// None if it may record programs of all users.
-    uid: Option<u32>,
-}
-
-impl Concerned {
-    fn by(session: &Session) -> Concerned {
-        let uid = (!session.is_privileged).then_some(session.owner.uid);
-        Concerned { session: session.id, uid }
+    /// Returns whether all programs have done what they were told, or have had their time to.
+    pub(crate) fn is_over(&mut self, now: Instant, programs: &Programs) -> bool {
+        let is_settled = |(id, ping): &(ConnectionId, u64)| {
+            programs.get(*id).is_none_or(|program| program.is_settled(*ping))
+        };
+        // Programs that have answered are not checked again.
+        while self.waits_for.pop_if(|last| is_settled(last)).is_some() {}
+        self.deadline.is_some_and(|deadline| now >= deadline || self.waits_for.is_empty())
     }
 }
 
-const PATIENCE: Duration = Duration::from_millis(2000);
+/// The rest of a request, after programs have done what they were told.
+#[derive(Debug)]
+pub(crate) enum FollowUp {
+    Nothing,
+    /// Write the packets of the session.
+    Write(SessionId),
+    /// Destroy the session.
+    Destroy {
+        session: SessionId,
+        name: String,
+        uid: u32,
+    },
+}
+
+/// Programs that a change of a session concerns.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scope {
+    pub(crate) session: SessionId,
+    /// The user whose programs the session may record; `None` for all users.
+    uid: Option<u32>,
+}
+
+impl Scope {
+    fn of(session: &Session) -> Scope {
+        let uid = (!session.is_privileged).then_some(session.owner.uid);
+        Scope { session: session.id, uid }
+    }
+
+    /// Returns whether a program may have to be told of the change.
+    pub(crate) fn has(&self, program: &Program) -> bool {
+        self.uid.is_none_or(|uid| uid == program.process.uid)
+            && (program.catalog.is_some() || !program.attachments.is_empty())
+    }
+}
+
 /// Sessions of one user.
 const SESSIONS_MAX: usize = 256;
 /// Channels of a session.
 const CHANNELS_MAX: usize = 32;
-/// The channel that is made for events when there is none: LTTng's name.
+/// Name of the channel that is made for the first events, as in LTTng.
 const FIRST_CHANNEL: &str = "channel0";
+/// Files and directories that are removed or skipped in one turn of the loop, for all removals
+/// together.
+const CLEARED_AT_ONCE: usize = 128;
 
-type Outcome = Result<Vec<Reply>, Failed>;
-
-/// A request's end: at once, or when programs have followed.
-enum End {
-    Now,
-    /// At once, and nothing has changed.
-    AsBefore,
-    When(Then, Concerned),
-    /// When its directory has been made.
-    Made((PathBuf, Owner), OutputPurpose),
-    /// When programs have been listed.
-    Listed(Listing),
-    /// When what the session at that place has recorded is dropped.
-    Cleared(usize, Share),
+/// Outcome of a request that has not failed.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// The request is complete.
+    Done(Vec<Reply>),
+    /// The request is complete, and has changed nothing.
+    Unchanged,
+    /// The request is complete when programs have done what they are told.
+    Settle(FollowUp, Scope),
+    /// The request is complete when its directory has been made.
+    MakeDirectory { path: PathBuf, owner: Owner, purpose: OutputPurpose },
+    /// The request is complete when programs have been listed.
+    List(Listing),
+    /// The request is complete when the traces of the session at that index have been removed.
+    Clear { session: usize, descriptors: Share },
 }
 
-fn failed(code: &str, message: impl Into<String>) -> Failed {
+impl Answer {
+    /// Returns whether sessions are to be saved now. Follow-ups save them when they are complete.
+    pub(crate) fn is_saved_now(&self) -> bool {
+        !matches!(
+            self,
+            Answer::Unchanged
+                | Answer::MakeDirectory { .. }
+                | Answer::Settle(FollowUp::Write(_) | FollowUp::Destroy { .. }, _)
+        )
+    }
+}
+
+/// Returns whether a request may change what is saved.
+pub(crate) fn may_change(request: &Request) -> bool {
+    !matches!(
+        request,
+        Request::ListSessions(_)
+            | Request::ListApplications(_)
+            | Request::Status(_)
+            | Request::GetSampling
+    )
+}
+
+type Outcome = Result<Answer, Failed>;
+
+pub(crate) fn failed(code: &str, message: impl Into<String>) -> Failed {
     Failed { code: code.to_owned(), message: message.into(), hint: None }
 }
 
-pub(crate) fn exceeded(exceeded: Exceeded) -> Failed {
-    Failed { hint: Some(exceeded.advice().into()), ..failed(code::QUOTA, exceeded.reason()) }
+pub(crate) fn exceeded(error: QuotaError) -> Failed {
+    Failed { hint: Some(error.advice().into()), ..failed(code::QUOTA, error.reason()) }
 }
 
-impl Agent {
-    /// Acts on a request, and answers it at once or later.
-    pub(crate) fn request(&mut self, id: Id, request: Request) {
-        let Some(State::Command(command)) = self.peers.get_mut(&id).map(|peer| &mut peer.state)
-        else {
-            return;
-        };
-        command.is_busy = true;
-        let who = Who { owner: command.owner, is_privileged: command.is_privileged };
-        let mut end = End::Now;
-        let changes = !matches!(
-            request,
-            Request::ListSessions(_)
-                | Request::ListApplications(_)
-                | Request::Status(_)
-                | Request::GetSampling
-        );
-        self.count_cut_off();
-        let outcome = self.act(who, request, &mut end);
-        // What programs have to follow in is noted when they have.
-        let is_done = !matches!(
-            end,
-            End::AsBefore | End::Made(..) | End::When(Then::Write(_) | Then::Destroy(..), _)
-        );
-        if changes && is_done && outcome.is_ok() {
-            self.save();
-        }
-        match outcome {
-            Err(failed) => self.answer(id, &Reply::Failed(failed)),
-            Ok(replies) => {
-                for reply in &replies {
-                    self.reply(id, reply);
-                }
-                match end {
-                    End::Now | End::AsBefore => self.answer(id, &Reply::Done),
-                    End::When(then, concerned) => self.answer_when_settled(id, then, concerned),
-                    End::Made(output, purpose) => self.make_output(id, output, purpose),
-                    End::Listed(listing) => self.list_on(id, listing),
-                    End::Cleared(at, descriptors) => self.clear(id, at, descriptors),
-                }
-            }
-        }
-    }
+/// Handlers of requests.
+#[derive(Debug)]
+pub(crate) struct RequestHandler<'n> {
+    pub(crate) sessions: &'n mut Sessions,
+    pub(crate) programs: &'n mut Programs,
+    pub(crate) accounts: &'n mut Accounts,
+    /// Directory of sessions that do not name one; `None` is below each user's home directory.
+    pub(crate) traces: Option<&'n Path>,
+    pub(crate) effects: Vec<Effect>,
+}
 
-    pub(crate) fn unknown_request(&mut self, id: Id) {
-        let mut failed = failed(code::UNKNOWN_REQUEST, "the agent does not know this request");
-        failed.hint =
-            Some("it is older than this command: restart it with the same release".into());
-        self.reply(id, &Reply::Failed(failed));
-    }
-
-    /// Gives a request's last reply; the next request may be taken.
-    pub(crate) fn answer(&mut self, id: Id, reply: &Reply) {
-        if let Some(State::Command(command)) = self.peers.get_mut(&id).map(|peer| &mut peer.state) {
-            command.is_busy = false;
-        }
-        self.reply(id, reply);
-        self.watch(id);
-    }
-
-    /// Tells all programs that a change concerns of it, and answers when they have followed.
-    fn answer_when_settled(&mut self, command: Id, then: Then, concerned: Concerned) {
-        let is_concerned = |one: &application::Application| {
-            concerned.uid.is_none_or(|uid| uid == one.process.uid)
-                && (one.catalog.is_some() || !one.attachments.is_empty())
-        };
-        let concerned_ids = self.applications.iter().filter(|(_, one)| is_concerned(one));
-        let to_visit: Vec<Id> = concerned_ids.map(|(id, _)| *id).collect();
-        let (session, waits_for, deadline) = (concerned.session, Vec::new(), None);
-        self.pending.push_back(Pending { command, session, to_visit, waits_for, deadline, then });
-        self.settle(Instant::now());
-    }
-
-    /// Goes on to tell programs what has changed; gives whether all have been told.
-    fn visit(&mut self, pending: &mut Pending, until: Instant) -> bool {
-        let at = self.sessions.iter().position(|one| one.id == pending.session);
-        while let Some(id) = pending.to_visit.pop() {
-            let has_changed = match (&pending.then, at) {
-                (Then::Destroy(session, ..), _) => self.let_go(id, *session),
-                (_, Some(at)) => self.update_session(id, at),
-                (_, None) => false,
-            };
-            if has_changed {
-                pending.waits_for.push((id, self.ping(id)));
-            }
-            if Instant::now() >= until {
-                break;
-            }
-        }
-        pending.to_visit.is_empty()
-    }
-
-    /// Has a program let go of the rings of a session; gives whether it had some.
-    fn let_go(&mut self, id: Id, session: SessionId) -> bool {
-        let Some(application) = self.applications.get(&id) else { return false };
-        let own = application.attachments.iter().filter(|one| one.session == session);
-        let own = own.map(|one| (one.number, one.is_removed()));
-        let numbers: Vec<(u32, bool)> = own.collect();
-        for (number, _) in numbers.iter().filter(|(_, is_removed)| !is_removed) {
-            self.send(id, &ToApplication::RemoveChannel(*number), vec![]);
-        }
-        !numbers.is_empty()
-    }
-
-    /// Goes on with requests that concern programs, and ends those that wait for nothing any more. Each has its
-    /// turn.
-    pub(crate) fn settle(&mut self, now: Instant) {
-        let until = now + VISITS_AT_ONCE;
-        for _ in 0..self.pending.len() {
-            let Some(mut pending) = self.pending.pop_front() else { break };
-            if pending.deadline.is_none()
-                && Instant::now() < until
-                && self.visit(&mut pending, until)
-            {
-                pending.deadline = Some(Instant::now() + PATIENCE);
-            }
-            let is_settled = |(id, ping): &(Id, u64)| {
-                self.applications.get(id).is_none_or(|application| application.is_settled(*ping))
-            };
-            // Those that have followed are not looked at again.
-            while pending.waits_for.pop_if(|last| is_settled(last)).is_some() {}
-            let is_over = pending
-                .deadline
-                .is_some_and(|deadline| now >= deadline || pending.waits_for.is_empty());
-            if !is_over {
-                self.pending.push_back(pending);
-                continue;
-            }
-            let Pending { command, then, .. } = pending;
-            let has_written = !matches!(then, Then::Nothing);
-            let trouble = match then {
-                Then::Nothing => None,
-                Then::Write(id) => {
-                    let trouble = self.write_all(id);
-                    let session = self.sessions.iter().find(|session| session.id == id);
-                    let losses = session.map(|session| self.last_loss_replies(session));
-                    losses.iter().flatten().for_each(|loss| self.reply(command, loss));
-                    trouble
-                }
-                Then::Destroy(id, name, uid) => {
-                    // What cannot be written is counted.
-                    let _ = self.detach(id);
-                    // Rings that come back later are nobody's.
-                    self.count_loss(id, &self.unreturned(id));
-                    self.ended.retain(|(ended, _), _| *ended != id);
-                    self.released.retain(|(released, _), _| *released != id);
-                    let losses = self.bury(id, name, uid);
-                    losses.iter().for_each(|loss| self.reply(command, loss));
-                    None
-                }
-            };
-            if has_written {
-                self.save();
-            }
-            let reply = match trouble {
-                None => Reply::Done,
-                Some(error) => {
-                    let what = format!("not all that was recorded can be written: {error}");
-                    Reply::Failed(failed(code::OUTPUT, what))
-                }
-            };
-            self.finish_request(command, &reply);
-        }
-    }
-
-    /// Gives the last reply to a request that was not answered at once.
-    pub(crate) fn finish_request(&mut self, command: Id, reply: &Reply) {
-        self.answer(command, reply);
-        // Requests may have come meanwhile.
-        self.resumed.insert(command);
-    }
-
-    /// Writes what is in all rings of a session now. What cannot be written of others is not this one's
-    /// trouble.
-    fn write_all(&mut self, session: SessionId) -> Option<io::Error> {
-        let mut trouble = None;
-        for application in self.applications.values_mut().chain(&mut self.departed) {
-            let drained = application.drain_all(crate::engine::ROOM, Some(session));
-            trouble = drained.trouble.or(trouble);
-        }
-        trouble
-    }
-
-    fn act(&mut self, who: Who, request: Request, end: &mut End) -> Outcome {
+impl RequestHandler<'_> {
+    /// Acts on a request.
+    pub(crate) fn act(&mut self, who: Requester, request: Request) -> Outcome {
         match request {
             Request::CreateSession(session) => {
                 self.may_create(who.owner, &session.name)?;
                 let output = self.output_of(who.owner, &session)?;
                 let is_privileged = who.is_privileged;
                 let purpose = OutputPurpose::Session { session, is_privileged };
-                *end = End::Made((output, who.owner), purpose);
-                Ok(vec![])
+                Ok(Answer::MakeDirectory { path: output, owner: who.owner, purpose })
             }
             Request::StartSession(name) => {
                 let at = self.find(who, &name)?;
-                let session = &mut self.sessions[at];
+                let session = &mut self.sessions.list[at];
                 if session.is_active() {
                     return Err(failed(
                         code::WRONG_STATE,
@@ -343,43 +200,41 @@ impl Agent {
                     ));
                 }
                 session.activity = Activity::Active;
-                *end = End::When(Then::Nothing, Concerned::by(session));
-                Ok(vec![])
+                Ok(Answer::Settle(FollowUp::Nothing, Scope::of(session)))
             }
             Request::StopSession(name) => {
                 let at = self.find(who, &name)?;
-                let session = &mut self.sessions[at];
+                let session = &mut self.sessions.list[at];
                 if !session.is_active() {
                     let message = format!("session `{name}` does not record");
                     return Err(failed(code::WRONG_STATE, message));
                 }
                 session.activity = Activity::Stopped;
-                *end = End::When(Then::Write(session.id), Concerned::by(session));
-                Ok(vec![])
+                Ok(Answer::Settle(FollowUp::Write(session.id), Scope::of(session)))
             }
             Request::DestroySession(name) => {
                 let at = self.find(who, &name)?;
-                let session = self.sessions.remove(at);
-                let concerned = Concerned::by(&session);
-                let then = Then::Destroy(session.id, session.name, session.owner.uid);
-                *end = End::When(then, concerned);
-                Ok(vec![])
+                let session = self.sessions.list.remove(at);
+                let scope = Scope::of(&session);
+                let (uid, name) = (session.owner.uid, session.name);
+                let follow_up = FollowUp::Destroy { session: session.id, name, uid };
+                Ok(Answer::Settle(follow_up, scope))
             }
             Request::LimitSession(SessionLimit { session, size_max }) => {
                 let at = self.find(who, &session)?;
-                self.sessions[at].bound.set(size_max);
-                Ok(vec![])
+                self.sessions.list[at].size_limit.set(size_max);
+                Ok(Answer::Done(vec![]))
             }
             Request::ClearSession(name) => {
                 let at = self.find(who, &name)?;
                 let account = self.accounts.of(who.owner.uid);
-                let descriptors = account.take(What::Descriptors, clear::DEPTH_MAX);
-                *end = End::Cleared(at, descriptors.map_err(exceeded)?);
-                Ok(vec![])
+                let descriptors = account.take(Quota::Descriptors, clearing::DEPTH_MAX);
+                let descriptors = descriptors.map_err(exceeded)?;
+                Ok(Answer::Clear { session: at, descriptors })
             }
             Request::Snapshot(Snapshot { session, output }) => {
                 let at = self.find(who, &session)?;
-                if self.sessions[at].purpose == Purpose::Record {
+                if self.sessions.list[at].purpose == Purpose::Record {
                     let mut failed = failed(
                         code::WRONG_STATE,
                         format!(
@@ -390,80 +245,77 @@ impl Agent {
                         Some("make one with `blkkin session create NAME --snapshot`".into());
                     return Err(failed);
                 }
-                let session = &mut self.sessions[at];
+                let session = &mut self.sessions.list[at];
                 let number = session.snapshots;
                 session.snapshots += 1;
-                // Where the command says, it is made with the rights of who asks, and belongs to them.
-                let output = output.map(|output| (output, who.owner)).unwrap_or_else(|| {
+                // A directory that the command names is made with the requester's rights.
+                let (path, owner) = output.map(|output| (output, who.owner)).unwrap_or_else(|| {
                     let date = date::for_names(&Zoned::now());
                     let name = format!("snapshot-1-{date}-{number}");
                     (session.output.path().join(name), session.owner)
                 });
-                *end = End::Made(output, OutputPurpose::Snapshot(session.id));
-                Ok(vec![])
+                let purpose = OutputPurpose::Snapshot(session.id);
+                Ok(Answer::MakeDirectory { path, owner, purpose })
             }
             Request::ListSessions(name) => self.list(who, name.as_deref()),
             Request::CreateChannel(NewChannel { session, channel }) => {
                 let at = self.find(who, &session)?;
                 self.create_channel(at, channel)?;
-                Ok(vec![])
+                Ok(Answer::Done(vec![]))
             }
-            Request::EnableEvents(events) => self.change_events(who, true, events, end),
-            Request::DisableEvents(events) => self.change_events(who, false, events, end),
-            Request::ListApplications(wanted) => {
-                *end = End::Listed(self.list_applications(who, &wanted));
-                Ok(vec![])
-            }
+            Request::EnableEvents(events) => self.change_events(who, true, events),
+            Request::DisableEvents(events) => self.change_events(who, false, events),
+            Request::ListApplications(wanted) => Ok(Answer::List(self.list_programs(who, &wanted))),
             Request::Status(name) => self.status(who, name.as_deref()),
             Request::GetSampling => {
-                let rules = self.sampling.get(&who.owner.uid);
-                Ok(vec![Reply::Sampling(rules.map(|own| own.rules.clone()))])
+                let rules = self.sessions.sampling.get(&who.owner.uid);
+                Ok(Answer::Done(vec![Reply::Sampling(rules.map(|own| own.rules.clone()))]))
             }
             Request::SetSampling(rules) => {
                 if let Some(Err(error)) = rules.as_deref().map(str::parse::<Sampling>) {
                     return Err(failed(code::BAD_VALUE, error.to_string()));
                 }
-                let before = self.sampling.get(&who.owner.uid).map(|own| &own.rules);
+                let before = self.sessions.sampling.get(&who.owner.uid).map(|own| &own.rules);
                 if before == rules.as_ref() {
-                    *end = End::AsBefore;
-                    return Ok(vec![]);
+                    return Ok(Answer::Unchanged);
                 }
                 match rules.clone() {
                     Some(rules) => {
                         let account = self.accounts.of(who.owner.uid);
-                        let bytes = account.take(What::RuleBytes, size_of_sampling(&rules));
+                        let bytes = account.take(Quota::RuleBytes, size_of_sampling(&rules));
                         let _bytes = bytes.map_err(exceeded)?;
-                        self.sampling.insert(who.owner.uid, SamplingRules { rules, _bytes })
+                        self.sessions
+                            .sampling
+                            .insert(who.owner.uid, SamplingRules { rules, _bytes })
                     }
-                    None => self.sampling.remove(&who.owner.uid),
+                    None => self.sessions.sampling.remove(&who.owner.uid),
                 };
-                let own = self.applications.iter();
-                let own = own.filter(|(_, one)| one.process.uid == who.owner.uid);
-                let own: Vec<Id> = own.map(|(id, _)| *id).collect();
-                for id in own {
-                    self.send(id, &ToApplication::Sampling(rules.clone()), vec![]);
+                for id in self.programs.ids(|one| one.process.uid == who.owner.uid) {
+                    let message = ToApplication::Sampling(rules.clone());
+                    self.effects.push(Effect::send(id, message));
                 }
-                Ok(vec![])
+                Ok(Answer::Done(vec![]))
             }
         }
     }
 
-    /// The place of a session that the user may see.
-    fn find(&self, who: Who, name: &str) -> Result<usize, Failed> {
-        let own = self.sessions.iter().position(|one| one.name == name && who.owns(one));
-        let seen = || self.sessions.iter().position(|one| one.name == name && who.sees(one));
+    /// Returns the index of a session that the requester may see; sessions of the requester come
+    /// first.
+    fn find(&self, who: Requester, name: &str) -> Result<usize, Failed> {
+        let own = self.sessions.list.iter().position(|one| one.name == name && who.owns(one));
+        let seen = || self.sessions.list.iter().position(|one| one.name == name && who.sees(one));
         own.or_else(seen).ok_or_else(|| {
             let mut failed = failed(code::NO_SUCH_SESSION, format!("there is no session `{name}`"));
-            let names = self.sessions.iter().filter(|one| who.sees(one)).map(|one| &*one.name);
+            let names = self.sessions.list.iter().filter(|one| who.sees(one)).map(|one| &*one.name);
             failed.hint =
                 blkkin_filter::suggest(name, names).map(|near| format!("did you mean `{near}`?"));
             failed
         })
     }
 
-    /// Whether a user may have one more session, of that name.
+    /// Checks that a user may have one more session, of that name.
     fn may_create(&self, owner: Owner, name: &str) -> Result<(), Failed> {
-        let own = || self.sessions.iter().filter(|one| one.owner.uid == owner.uid);
+        let own = || self.sessions.list.iter().filter(|one| one.owner.uid == owner.uid);
         if own().any(|one| one.name == *name) {
             let message = format!("there is a session `{name}` already");
             return Err(failed(code::SESSION_EXISTS, message));
@@ -479,13 +331,13 @@ impl Agent {
         Ok(())
     }
 
-    /// Where a new session writes to.
+    /// Returns the output directory of a new session.
     fn output_of(&self, owner: Owner, wanted: &blkkin_control::Session) -> Result<PathBuf, Failed> {
         if let Some(output) = &wanted.output {
             return Ok(output.clone());
         }
         let home = || process::home_of(owner.uid).map(|home| home.join("blkkin-traces"));
-        let traces = self.options.traces.clone().or_else(home).ok_or_else(|| {
+        let traces = self.traces.map(Path::to_owned).or_else(home).ok_or_else(|| {
             failed(code::OUTPUT, "the user has no home directory; say where the trace goes")
         })?;
         Ok(traces.join(format!("{}-{}", wanted.name, date::for_names(&Zoned::now()))))
@@ -499,13 +351,14 @@ impl Agent {
         owner: Owner,
         is_privileged: bool,
     ) -> Result<(), Failed> {
-        // Another one may have been made meanwhile.
+        // Another session of that name may have been created meanwhile.
         self.may_create(owner, &wanted.name)?;
         let size = size_of_session(&wanted.name, output.path());
-        let bytes = self.accounts.of(owner.uid).take(What::RuleBytes, size).map_err(exceeded)?;
-        self.sessions.push(Session {
+        let bytes = self.accounts.of(owner.uid).take(Quota::RuleBytes, size).map_err(exceeded)?;
+        let id = self.sessions.take_number();
+        self.sessions.list.push(Session {
             _bytes: bytes,
-            id: self.next_session,
+            id,
             name: wanted.name,
             owner,
             is_privileged,
@@ -515,16 +368,15 @@ impl Agent {
             created: Zoned::now(),
             channels: Vec::new(),
             snapshots: 0,
-            bound: Arc::default(),
+            size_limit: Arc::default(),
             rates: Rates::default(),
         });
-        self.next_session += 1;
         Ok(())
     }
 
     fn create_channel(&mut self, at: usize, mut channel: Channel) -> Result<(), Failed> {
         fill_in_sizes(&mut channel);
-        let session = &mut self.sessions[at];
+        let session = &mut self.sessions.list[at];
         let name = &channel.name;
         if session.channels.iter().any(|one| one.channel.name == *name) {
             let message = format!("session `{}` has a channel `{name}` already", session.name);
@@ -545,23 +397,23 @@ impl Agent {
             return Err(bad_value(format!("events wait at most {WAIT_MAX_US} us, not {time}")));
         }
         let account = self.accounts.of(session.owner.uid);
-        let bytes = account.take(What::RuleBytes, size_of_channel(&channel)).map_err(exceeded)?;
+        let bytes = account.take(Quota::RuleBytes, size_of_channel(&channel)).map_err(exceeded)?;
         session.channels.push(SessionChannel::new(channel, bytes));
         Ok(())
     }
 
     /// Enables or disables events.
-    fn change_events(&mut self, who: Who, enabled: bool, events: Events, end: &mut End) -> Outcome {
+    fn change_events(&mut self, who: Requester, enabled: bool, events: Events) -> Outcome {
         let at = self.find(who, &events.session)?;
         if let Some(Err(error)) =
             events.selection.filter.as_deref().map(Filter::parse_for_recording)
         {
             return Err(failed(code::BAD_VALUE, format!("the filter cannot be used: {error}")));
         }
-        let account = self.accounts.of(self.sessions[at].owner.uid);
+        let account = self.accounts.of(self.sessions.list[at].owner.uid);
         let rule = SessionRule::new(&account, enabled, events.selection).map_err(exceeded)?;
-        if self.sessions[at].channels.is_empty() && enabled {
-            let mode = match self.sessions[at].purpose {
+        if self.sessions.list[at].channels.is_empty() && enabled {
+            let mode = match self.sessions.list[at].purpose {
                 Purpose::Record => Mode::Discard,
                 Purpose::Snapshot => Mode::Overwrite,
             };
@@ -569,7 +421,7 @@ impl Agent {
             let channel = Channel { mode, ..Channel::named(name) };
             self.create_channel(at, channel)?;
         }
-        let session = &mut self.sessions[at];
+        let session = &mut self.sessions.list[at];
         let named = |channel: &SessionChannel| match &events.channel {
             Some(name) => channel.channel.name == *name,
             None => true,
@@ -600,12 +452,11 @@ impl Agent {
             let message = format!("channel `{}` has too many rules", channel.channel.name);
             return Err(failed(code::QUOTA, message));
         }
-        *end = End::When(Then::Nothing, Concerned::by(session));
-        Ok(vec![])
+        Ok(Answer::Settle(FollowUp::Nothing, Scope::of(session)))
     }
 
-    fn list(&self, who: Who, name: Option<&str>) -> Outcome {
-        let all = 0..self.sessions.len();
+    fn list(&self, who: Requester, name: Option<&str>) -> Outcome {
+        let all = 0..self.sessions.list.len();
         let wanted = match name {
             Some(name) => {
                 let at = self.find(who, name)?;
@@ -614,88 +465,81 @@ impl Agent {
             None => all,
         };
         let mut replies = Vec::new();
-        for session in self.sessions[wanted].iter().filter(|session| who.sees(session)) {
+        for session in self.sessions.list[wanted].iter().filter(|session| who.sees(session)) {
             replies.push(Reply::Session(session.state()));
             for channel in &session.channels {
                 replies.push(Reply::Channel(channel.channel.clone()));
             }
-            let rules = session.channels.iter().flat_map(SessionChannel::told_rules);
+            let rules = session.channels.iter().flat_map(SessionChannel::rule_messages);
             replies.extend(rules.map(Reply::Rule));
-            replies.extend(self.loss_replies(session));
+            replies.extend(self.sessions.loss_replies(session, self.programs.all()));
         }
-        Ok(replies)
+        Ok(Answer::Done(replies))
     }
 
-    fn list_applications(&self, who: Who, wanted: &Applications) -> Listing {
+    fn list_programs(&self, who: Requester, wanted: &Applications) -> Listing {
         let executables: Vec<Executable> =
             wanted.processes.executables.iter().map(|text| Executable::new(text)).collect();
-        let is_wanted = |one: &application::Application| {
+        let is_wanted = |one: &Program| {
             let is_own = who.is_privileged || one.process.uid == who.owner.uid;
             is_own && one.process.is_among(&wanted.processes, &executables)
         };
-        let left = self.applications.iter().filter(|(_, one)| is_wanted(one));
-        let left = left.map(|(id, _)| *id).collect();
-        Listing { left, next_type: None, with_types: wanted.event_types }
+        let programs = self.programs.ids(is_wanted).into();
+        Listing { programs, next_type: None, with_types: wanted.event_types }
     }
 
-    /// Goes on to list programs as far as the command reads, and ends the request when all are listed.
-    pub(crate) fn list_on(&mut self, id: Id, mut listing: Listing) {
-        loop {
-            let Some(peer) = self.peers.get(&id) else { return };
-            if peer.connection.waiting_size() > LISTED_AHEAD {
-                break;
-            }
-            let Some(reply) = self.next_listed(&mut listing) else {
-                return self.finish_request(id, &Reply::Done);
-            };
-            self.reply(id, &reply);
-        }
-        if let Some(State::Command(command)) = self.peers.get_mut(&id).map(|peer| &mut peer.state) {
-            command.listing = Some(listing);
-        }
+    /// Begins to drop all that a session has recorded so far.
+    pub(crate) fn clear(&mut self, command: ConnectionId, session: usize, descriptors: Share) {
+        let session = &self.sessions.list[session];
+        let id = session.id;
+        session.size_limit.clear();
+        let mut job = ClearJob::begin(command, session, descriptors);
+        self.programs.clear(id, |cleared| job.note(cleared));
+        self.sessions.clear_evictions(id);
+        self.sessions.clear_jobs.push(job);
     }
 
-    fn next_listed(&mut self, listing: &mut Listing) -> Option<Reply> {
-        loop {
-            let application = self.applications.get_mut(listing.left.front()?);
-            let application = application.map(|one| {
-                if listing.next_type.is_none()
-                    && let Some(catalog) = &mut one.catalog
-                {
-                    // Types of which nobody has recorded anything yet. Those for which the user has no room are
-                    // missing.
-                    let _ = catalog.look(ROOM);
-                }
-                &*one
+    /// Continues the removals of traces, and answers the commands whose removal is complete.
+    pub(crate) fn step_clear_jobs(&mut self) {
+        let mut jobs = std::mem::take(&mut self.sessions.clear_jobs);
+        // The limit is shared, so that all removals together take no longer than one.
+        let entries = (CLEARED_AT_ONCE / jobs.len().max(1)).max(1);
+        let later = jobs.split_off(jobs.len().min(CLEARED_AT_ONCE));
+        let mut open: HashMap<SessionId, HashSet<&Path>> = HashMap::new();
+        let done = jobs.extract_if(.., |job| {
+            let id = job.session;
+            let open = open.entry(id).or_insert_with(|| {
+                self.programs
+                    .all()
+                    .filter_map(|one| Some(one.traces.get(&id)?.directory()))
+                    .collect()
             });
-            let types =
-                application.and_then(|one| one.catalog.as_ref()).map_or(&[][..], Catalog::types);
-            match (application, listing.next_type) {
-                (Some(application), None) => {
-                    listing.next_type = Some(0);
-                    return Some(Reply::Application(told(application)));
-                }
-                (Some(_), Some(next)) if listing.with_types && next < types.len() => {
-                    listing.next_type = Some(next + 1);
-                    return Some(Reply::EventType(types[next].clone()));
-                }
-                _ => {
-                    listing.left.pop_front();
-                    listing.next_type = None;
-                }
-            }
+            job.step(entries, open)
+        });
+        let done: Vec<ClearJob> = done.collect();
+        self.sessions.clear_jobs = later;
+        self.sessions.clear_jobs.append(&mut jobs);
+        for job in done {
+            let reply = match job.trouble {
+                None => Reply::Done,
+                Some(error) => Reply::Failed(failed(
+                    code::OUTPUT,
+                    format!("not all that was recorded can be removed: {error}"),
+                )),
+            };
+            self.effects.push(Effect::Finish { to: job.command, reply });
         }
     }
 
-    fn status(&self, who: Who, name: Option<&str>) -> Outcome {
+    fn status(&self, who: Requester, name: Option<&str>) -> Outcome {
         let only = name.map(|name| self.find(who, name)).transpose()?;
         let mut replies = Vec::new();
-        for (at, session) in self.sessions.iter().enumerate() {
+        for (at, session) in self.sessions.list.iter().enumerate() {
             if only.is_some_and(|only| only != at) || !who.sees(session) {
                 continue;
             }
-            for application in self.applications.values().chain(&self.departed) {
-                let own = application.attachments.iter().filter(|one| one.session == session.id);
+            for program in self.programs.all() {
+                let own = program.attachments.iter().filter(|one| one.session == session.id);
                 for attachment in own {
                     let channel = &session.channels[attachment.channel].channel;
                     let rings = &attachment.rings;
@@ -705,14 +549,14 @@ impl Agent {
                         let waiting = rings.waiting(ring);
                         let cut = rings.cut(ring);
                         if counts.packets == 0 && [discarded, waiting, cut] == [0; 3] {
-                            // Of processors that never ran the program.
+                            // The program never ran on this processor.
                             continue;
                         }
                         let is_last = ring + 1 == rings.count();
                         replies.push(Reply::Ring(Ring {
                             session: session.name.clone(),
                             channel: channel.name.clone(),
-                            pid: application.process.pid,
+                            pid: program.process.pid,
                             cpu: (!is_last).then_some(ring as u32),
                             time_ns: blkkin_sys::monotonic_ns(),
                             events_recorded: Some(rings.recorded(ring)),
@@ -728,41 +572,40 @@ impl Agent {
                 }
             }
             for (number, channel) in session.channels.iter().enumerate() {
-                let Some(totals) = self.ended.get(&(session.id, number)) else { continue };
-                replies.push(Reply::Ended(totals.told(&session.name, &channel.channel.name)));
+                let key = ChannelKey { session: session.id, channel: number };
+                let Some(totals) = self.sessions.totals(key) else { continue };
+                replies.push(Reply::Ended(totals.message(&session.name, &channel.channel.name)));
             }
             for (number, channel) in session.channels.iter().enumerate() {
-                let released = self.released.get(&(session.id, number));
-                let Some(released) = released.filter(|released| released.rings > 0) else {
-                    continue;
-                };
+                let key = ChannelKey { session: session.id, channel: number };
+                let Some(evictions) = self.sessions.evictions(key) else { continue };
                 replies.push(Reply::Released(blkkin_control::Released {
                     session: session.name.clone(),
                     channel: channel.channel.name.clone(),
-                    rings: released.rings,
-                    packets_lost: released.packets_lost,
+                    rings: evictions.rings,
+                    packets_lost: evictions.packets_lost,
                 }));
             }
         }
-        for (at, session) in self.sessions.iter().enumerate() {
+        for (at, session) in self.sessions.list.iter().enumerate() {
             if only.is_none_or(|only| only == at) && who.sees(session) {
-                replies.extend(self.loss_replies(session));
+                replies.extend(self.sessions.loss_replies(session, self.programs.all()));
             }
         }
         if only.is_none() {
-            replies.extend(self.buried(|uid| who.is_privileged || uid == who.owner.uid));
+            replies.extend(self.sessions.buried(|uid| who.is_privileged || uid == who.owner.uid));
         }
         let accounts = self.accounts.all().into_iter();
         let seen = |account: &&Account| {
             who.is_privileged || account.uid() == self.accounts.owner_of(who.owner.uid)
         };
-        let quotas = accounts.filter(seen).flat_map(Account::told);
+        let quotas = accounts.filter(seen).flat_map(Account::messages);
         replies.extend(quotas.filter(|_| name.is_none()).map(Reply::Quota));
-        Ok(replies)
+        Ok(Answer::Done(replies))
     }
 }
 
-/// Checks the bound on a channel's events.
+/// Checks the size limit of a channel's events.
 fn check_event_size(size: u32, shape: &Shape) -> Result<(), String> {
     let (size_min, size_max) = (*EVENT_SIZES.start(), *EVENT_SIZES.end());
     if !EVENT_SIZES.contains(&size) {
@@ -775,76 +618,4 @@ fn check_event_size(size: u32, shape: &Shape) -> Result<(), String> {
             "a sub-buffer of {subbuffer} bytes holds events of up to {room} bytes, not {size}"
         )),
     }
-}
-
-/// A program as users are told of it.
-fn told(application: &application::Application) -> Application {
-    let process = &application.process;
-    Application {
-        pid: process.pid,
-        pid_inner: application.pid_inner,
-        uid: process.uid,
-        program: application.program.clone(),
-        executable: printable(&process.executable),
-        release: application.release.clone(),
-        clock: application.clock,
-        event_type_count: application.catalog.as_ref().map_or(0, |one| one.types().len() as u32),
-        event_types_refused: application.catalog.as_ref().map_or(0, Catalog::refused),
-    }
-}
-
-/// Who asks.
-#[derive(Clone, Copy, Debug)]
-struct Who {
-    owner: Owner,
-    is_privileged: bool,
-}
-
-impl Who {
-    fn owns(self, session: &Session) -> bool {
-        session.owner.uid == self.owner.uid
-    }
-
-    fn sees(self, session: &Session) -> bool {
-        self.is_privileged || self.owns(session)
-    }
-}
-
-impl Totals {
-    /// Takes over what an earlier agent has noted.
-    pub(crate) fn of(ended: &Ended) -> Totals {
-        Totals {
-            rings: ended.rings,
-            recorded: ended.events_recorded,
-            discarded: ended.events_discarded,
-            packets: ended.packets_taken,
-            packets_lost: ended.packets_lost,
-            bytes: ended.bytes_written,
-            cut: ended.events_cut,
-        }
-    }
-
-    pub(crate) fn told(self, session: &str, channel: &str) -> Ended {
-        Ended {
-            session: session.to_owned(),
-            channel: channel.to_owned(),
-            rings: self.rings,
-            events_recorded: self.recorded,
-            events_discarded: self.discarded,
-            packets_taken: self.packets,
-            packets_lost: self.packets_lost,
-            bytes_written: self.bytes,
-            events_cut: self.cut,
-        }
-    }
-}
-
-/// A path as text that can be shown.
-fn printable(path: &Path) -> String {
-    let plain = |letter: char| if letter.is_control() { '?' } else { letter };
-    let mut text: String = path.to_string_lossy().chars().map(plain).collect();
-    while text.len() > limits::PATH_SIZE_MAX {
-        text.pop();
-    }
-    text
 }

@@ -1,9 +1,10 @@
-//! The rings that one program has for one channel, from the daemon's side: memory that is passed to the
-//! program, and a reader for each ring.
+//! Sets of rings, from the daemon's side: the memory that a program has for one channel, and a
+//! reader of each ring.
 
 use blkkin_ring::packet::Header;
 use blkkin_ring::{Cells, Clock, Left, Mode, Moment, Reader, SHAPE_SIZE, Shape, Taken};
 use blkkin_sys::{Piece, SharedMemory};
+use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -15,17 +16,17 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Rings {
     cells: Cells,
-    /// The memory, until it is sealed: then it can be read.
+    /// The memory, until it is sealed. Only sealed memory is read.
     file: Option<Arc<OwnedFd>>,
     identity: Identity,
     clock: Clock,
-    /// Whether they are an earlier daemon's, so that they can only be read.
-    is_left_behind: bool,
+    /// Set if an earlier daemon made the memory, so that it is only read.
+    is_adopted: bool,
     shape: Shape,
-    readers: Vec<(Reader, Counts)>,
+    readers: Vec<(Reader, RingCounts)>,
 }
 
-/// Which memory it is, among all that there is.
+/// Identity of memory: no other memory has it, whatever its descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Identity {
     device: u64,
@@ -39,27 +40,30 @@ impl Identity {
     }
 }
 
-/// Where a reader was.
-#[derive(Debug)]
-pub(crate) struct Mark((Reader, Counts));
+/// Positions of rings at one moment, by the memory that holds them and their index in it.
+pub(crate) type RingEnds = HashMap<(Identity, usize), Moment>;
 
-/// What a ring has given so far.
+/// Position of a reader.
+#[derive(Debug)]
+pub(crate) struct ReaderMark((Reader, RingCounts));
+
+/// Counters of the packets that were taken from a ring.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counts {
+pub(crate) struct RingCounts {
     pub(crate) packets: u64,
     pub(crate) packets_lost: u64,
     pub(crate) bytes: u64,
-    /// Whether the program has written nonsense, so that the ring is not read any more.
+    /// Set once the ring held invalid data; the ring is not read again.
     pub(crate) is_broken: bool,
 }
 
-/// Packets of one ring, in their order. Their events were copied, all of them with the packets' headers; or they
-/// are all still in the ring.
+/// Packets of one ring, in their order. Either all events were copied, together with the packets'
+/// headers, or all are still in the ring.
 #[derive(Debug, Default)]
 pub(crate) struct Packets {
     headers: Vec<Header>,
     copied: Vec<u8>,
-    /// Of each packet, where in the memory its events are.
+    /// Range of each packet's events in the memory.
     in_place: Vec<Range<usize>>,
 }
 
@@ -78,12 +82,12 @@ impl Packets {
         self.headers.is_empty()
     }
 
-    /// What they take in a file.
+    /// Returns the bytes that the packets take in a file.
     pub(crate) fn size(&self) -> u64 {
         self.headers.iter().map(|header| header.packet_size).sum()
     }
 
-    /// Packets of another ring, behind these; all of them were copied.
+    /// Appends packets of another ring. All packets must be copied.
     pub(crate) fn append(&mut self, mut more: Packets) {
         assert!(self.in_place.is_empty() && more.in_place.is_empty(), "they are of another memory");
         self.copied.append(&mut more.copied);
@@ -91,57 +95,60 @@ impl Packets {
     }
 }
 
-/// How often a snapshot of a ring may be overtaken by its writer. What is copied until then is the snapshot.
+/// Number of times that a writer may overtake a snapshot of its ring. The packets that were copied
+/// until then are the snapshot.
 const OVERTAKEN_MAX: u32 = 8;
 
 impl Rings {
-    /// Rings that an earlier daemon has made, and that the program has kept. They are only read.
-    /// `shape` is what was said to be [left](shape_of_left).
-    pub(crate) fn left_behind(file: &OwnedFd, shape: Shape, clock: Clock) -> io::Result<Rings> {
-        // Nobody can take pages away from then on, also if the daemon before had not come to that.
+    /// Maps rings of an earlier daemon, which a program has kept, to read them. `shape` comes from
+    /// [`shape_of_orphans`].
+    pub(crate) fn adopt(file: &OwnedFd, shape: Shape, clock: Clock) -> io::Result<Rings> {
+        // Sealed memory loses no pages. The earlier daemon may have been killed before it sealed
+        // it.
         let fixed = shape.data_of(0).start;
         blkkin_sys::seal_shared(file.as_fd(), shape.memory_size(), fixed)?;
         let kept = Arc::new(file.try_clone()?);
         let cells = Cells::new(SharedMemory::map_to_read(file.as_fd())?).without_holes(kept);
         cells.dump_nothing();
         let reader = |ring| Reader::from_oldest(&cells, &shape, ring, clock);
-        let readers = (0..shape.rings).map(|ring| (reader(ring), Counts::default())).collect();
+        let readers = (0..shape.rings).map(|ring| (reader(ring), RingCounts::default())).collect();
         let identity = Identity::of(file)?;
-        Ok(Rings { cells, file: None, identity, clock, is_left_behind: true, readers, shape })
+        Ok(Rings { cells, file: None, identity, clock, is_adopted: true, readers, shape })
     }
 
-    /// What the daemon that left them was doing with a ring.
+    /// Returns how far the earlier daemon had read and written a ring.
     pub(crate) fn left(&self, ring: usize) -> Option<Left> {
         (ring < self.count()).then(|| self.cells.left(&self.shape, ring))
     }
 
-    /// Where a ring ends now.
+    /// Returns the position of a ring's end.
     pub(crate) fn end(&self, ring: usize) -> u64 {
         self.cells.end(&self.shape, ring)
     }
 
-    /// Reads a ring that was left behind from there on.
-    pub(crate) fn read_behind(&mut self, ring: usize, from: (u64, Left), last: Option<Header>) {
+    /// Sets the position from which an adopted ring is read. `last` is the last packet of its
+    /// stream.
+    pub(crate) fn read_from(&mut self, ring: usize, from: (u64, Left), last: Option<Header>) {
         self.readers[ring].0 = Reader::behind(&self.shape, ring, self.clock, from, last);
     }
 
-    /// Makes rings, and the file to pass on. Pages of data come when events are written.
+    /// Makes rings, and returns them with the descriptor for the program. Pages are allocated when
+    /// events are written.
     pub(crate) fn create(shape: Shape, clock: Clock) -> io::Result<(Rings, Arc<OwnedFd>)> {
         let (file, cells) = Cells::create(c"blkkin-rings", &shape)?;
         cells.dump_nothing();
         let readers = (0..shape.rings)
-            .map(|ring| (Reader::new(&shape, ring, clock).when_told(), Counts::default()));
+            .map(|ring| (Reader::new(&shape, ring, clock).when_told(), RingCounts::default()));
         let identity = Identity::of(&file)?;
         let file = Arc::new(OwnedFd::from(file));
         let cells = cells.without_holes(file.clone());
         let (readers, kept) = (readers.collect(), Some(file.clone()));
-        let rings =
-            Rings { cells, file: kept, identity, clock, is_left_behind: false, readers, shape };
+        let rings = Rings { cells, file: kept, identity, clock, is_adopted: false, readers, shape };
         Ok((rings, file))
     }
 
-    /// Makes sure that the memory can be read, whatever the program does with it: once that has mapped it,
-    /// or is gone.
+    /// Seals the memory, so that it can be read whatever the program does with it. The program must
+    /// have mapped it, or have ended.
     pub(crate) fn seal(&mut self) -> io::Result<()> {
         if let Some(file) = &self.file {
             self.cells.seal(file.as_fd(), &self.shape)?;
@@ -150,12 +157,12 @@ impl Rings {
         Ok(())
     }
 
-    /// The memory, as long as it is not sealed.
+    /// Returns the memory's descriptor, unless it is sealed.
     pub(crate) fn file(&self) -> Option<Arc<OwnedFd>> {
         self.file.clone()
     }
 
-    /// Whether what is in the rings can be read.
+    /// Returns whether the rings can be read.
     pub(crate) fn is_sealed(&self) -> bool {
         self.file.is_none()
     }
@@ -164,8 +171,8 @@ impl Rings {
         self.identity
     }
 
-    /// Bytes that the rings count for their user's quota: those that take memory, and at least
-    /// [`charge_min`].
+    /// Returns the bytes that are charged to the user's quota: the pages that are allocated, and at
+    /// least [`charge_min`].
     pub(crate) fn charge(&self) -> u64 {
         self.cells.allocated_size().max(charge_min(&self.shape))
     }
@@ -178,82 +185,84 @@ impl Rings {
         self.readers.len()
     }
 
-    pub(crate) fn counts(&self, ring: usize) -> Counts {
+    pub(crate) fn counts(&self, ring: usize) -> RingCounts {
         self.readers[ring].1
     }
 
-    /// Events of a ring that were lost so far, as the program counts them.
+    /// Returns the events of a ring that were discarded so far, as the program counts them.
     pub(crate) fn discarded(&self, ring: usize) -> u64 {
         self.cells.lost(&self.shape, ring)
     }
 
-    /// Events of a ring that were recorded so far, as the program counts them.
+    /// Returns the events of a ring that were recorded so far, as the program counts them.
     pub(crate) fn recorded(&self, ring: usize) -> u64 {
         self.cells.recorded(&self.shape, ring)
     }
 
-    /// Events with shortened strings so far, as the program counts them; those of all rings at one
-    /// of them.
+    /// Returns the events with shortened strings so far, as the program counts them. One ring has
+    /// the count of all.
     pub(crate) fn cut(&self, ring: usize) -> u64 {
         self.cells.cut(&self.shape, ring)
     }
 
-    /// Events of all rings that were lost so far, as the program counts them.
+    /// Returns the events of all rings that were discarded so far, as the program counts them.
     pub(crate) fn discarded_in_all(&self) -> u64 {
         (0..self.count()).map(|ring| self.discarded(ring)).fold(0, u64::saturating_add)
     }
 
-    /// The same, without those that an agent has counted.
+    /// Returns the discarded events of all rings that no daemon has counted.
     pub(crate) fn discarded_uncounted(&self) -> u64 {
         let uncounted = |ring| self.cells.lost_uncounted(&self.shape, ring);
         (0..self.count()).map(uncounted).fold(0, u64::saturating_add)
     }
 
-    /// Notes for the daemon after this one that lost events have been counted.
+    /// Notes in the memory, for the daemon after this one, that discarded events were counted.
     pub(crate) fn note_counted(&self) {
-        if !self.is_left_behind {
+        if !self.is_adopted {
             (0..self.count()).for_each(|ring| self.cells.note_counted(&self.shape, ring));
         }
     }
 
-    /// Bytes that have not been taken yet.
+    /// Returns the bytes of a ring that were not taken yet.
     pub(crate) fn waiting(&self, ring: usize) -> u64 {
         self.readers[ring].0.waiting(&self.cells, &self.shape)
     }
 
-    /// Whether a ring has no event that was not taken.
+    /// Returns whether all events of a ring were taken.
     pub(crate) fn is_drained(&self, ring: usize) -> bool {
         self.readers[ring].0.is_drained(&self.cells, &self.shape)
     }
 
-    /// The same of all rings, as packets.
+    /// Returns the packets of all rings that were not taken yet, as sub-buffers.
     pub(crate) fn packets_waiting(&self) -> u64 {
         let packets = |ring| self.waiting(ring).div_ceil(self.shape.subbuffer_size as u64);
         (0..self.count()).map(packets).fold(0, u64::saturating_add)
     }
 
-    /// Says that the daemon is about to sleep, so that the next event wakes it. All rings are to be looked
-    /// at once more.
+    /// Announces that the daemon is about to sleep, so that the next event wakes it. All rings are
+    /// to be drained once more after this.
     pub(crate) fn fall_asleep(&self) {
         self.cells.fall_asleep();
     }
 
-    /// Says that the daemon comes by itself, but seldom, so that who finds a ring filling up wakes it.
+    /// Announces that the next drain is far away, so that a thread that finds a ring filling up
+    /// wakes the daemon.
     pub(crate) fn doze(&self) {
         self.cells.doze();
     }
 
-    /// Says that it comes often.
+    /// Announces that the next drain is soon.
     pub(crate) fn rouse(&self) {
         self.cells.rouse();
     }
 
-    /// Says that the daemon does not sleep.
+    /// Announces that the daemon does not sleep.
     pub(crate) fn wake_up(&self) {
         self.cells.wake();
     }
 
-    /// Takes what a ring has now: at most as much as fits into it, with what was taken before.
+    /// Takes packets of a ring: at most as many bytes as fit into it, with those that `packets` has
+    /// already.
     pub(crate) fn take(&mut self, ring: usize, packets: &mut Packets) {
         let (reader, counts) = &mut self.readers[ring];
         let in_place = reader.takes_in_place(&self.shape);
@@ -278,7 +287,7 @@ impl Rings {
                 Taken::Overwritten(bytes) => {
                     let lost = bytes / self.shape.subbuffer_size as u64;
                     counts.packets_lost = counts.packets_lost.saturating_add(lost);
-                    // Who writes so quickly could keep this from ever ending.
+                    // A program that overwrites this fast could keep the loop from ending.
                     overwritten += 1;
                     if overwritten > 2 {
                         return;
@@ -293,7 +302,7 @@ impl Rings {
         }
     }
 
-    /// Writes what was taken to a file, from there on. After an error, it may have some of it.
+    /// Writes packets to a file at `offset`. After an error, the file may have a part of them.
     pub(crate) fn write(&self, packets: &Packets, file: &File, offset: u64) -> io::Result<()> {
         if packets.in_place.is_empty() {
             return file.write_all_at(&packets.copied, offset);
@@ -306,68 +315,69 @@ impl Rings {
         self.cells.write_to(file.as_fd(), offset, pieces)
     }
 
-    /// Says that what was just taken is about to be written to a file of the first size, which has the
-    /// second one then.
+    /// Announces a write of the packets that were just taken, for the daemon after this one.
+    /// `sizes` are the file's sizes before and after the write.
     pub(crate) fn announce(&self, ring: usize, sizes: (u64, u64)) {
         self.readers[ring].0.announce(&self.cells, &self.shape, sizes);
     }
 
-    /// What was taken is safe, and its place may be used again.
+    /// Frees the space of the packets that were taken: they are in the file.
     pub(crate) fn free(&self, ring: usize) {
         self.readers[ring].0.free(&self.cells, &self.shape);
     }
 
-    /// Where a ring's reader is, …
-    pub(crate) fn mark(&self, ring: usize) -> Mark {
-        Mark(self.readers[ring].clone())
+    /// Returns the position of a ring's reader.
+    pub(crate) fn mark(&self, ring: usize) -> ReaderMark {
+        ReaderMark(self.readers[ring].clone())
     }
 
-    /// The same, if there is such a ring.
-    pub(crate) fn mark_if(&self, ring: usize) -> Option<Mark> {
-        self.readers.get(ring).cloned().map(Mark)
+    /// Returns the position of a ring's reader, if there is such a ring.
+    pub(crate) fn mark_of(&self, ring: usize) -> Option<ReaderMark> {
+        self.readers.get(ring).cloned().map(ReaderMark)
     }
 
-    /// … to go back to: what was taken since could not be written.
-    pub(crate) fn go_back(&mut self, ring: usize, mark: Mark) {
+    /// Returns to an earlier position: the packets that were taken since could not be written.
+    pub(crate) fn rewind(&mut self, ring: usize, mark: ReaderMark) {
         self.readers[ring] = mark.0;
     }
 
-    /// Has a ring's packets go on behind that one.
-    pub(crate) fn go_on_behind(&mut self, ring: usize, last: Option<Header>) {
+    /// Has a ring's packets continue the numbers and counts of the packet `last`.
+    pub(crate) fn continue_after(&mut self, ring: usize, last: Option<Header>) {
         let Some((reader, _)) = self.readers.get_mut(ring) else { return };
         *reader = reader.clone().going_on(last);
-        if !self.is_left_behind {
+        if !self.is_adopted {
             reader.note_before(&self.cells, &self.shape);
         }
     }
 
-    /// What a ring's program has counted since its last event, when there will be no more.
+    /// Takes the count of events that were discarded since the last event, when there will be no
+    /// more.
     pub(crate) fn finish(&mut self, ring: usize, packets: &mut Packets) {
         let (reader, _) = &mut self.readers[ring];
         let last = reader.finish(&self.cells, &self.shape, &mut packets.copied);
         packets.headers.extend(last.map(|packet| packet.header));
     }
 
-    /// Passes over all that a ring holds, as if nothing had been recorded so far: its file is going to be
-    /// empty. Of memory that the program may not have mapped yet, it looks at words that are there from the
+    /// Drops all packets of a ring, as if none had been recorded: its file is going to be empty. In
+    /// memory that the program may not have mapped yet, only words are read that exist from the
     /// start.
     pub(crate) fn forget(&mut self, ring: usize) {
-        self.pass_over(ring);
+        self.skip(ring);
         self.note_beginning(ring);
     }
 
-    /// The same, of which the daemon after this one is not to know.
-    pub(crate) fn pass_over(&mut self, ring: usize) {
+    /// Skips all packets of a ring, without a note for the daemon after this one.
+    pub(crate) fn skip(&mut self, ring: usize) {
         self.readers[ring].0.pass_over(&self.cells, &self.shape);
     }
 
-    /// What was taken of a ring is done with; what comes after it goes to a file that is empty.
+    /// Begins a new, empty file: later packets do not continue those that were taken.
     pub(crate) fn begin_anew(&mut self, ring: usize) {
         self.readers[ring].0.begin_anew();
         self.note_beginning(ring);
     }
 
-    /// Notes for the daemon after this one that its file is empty.
+    /// Notes for the daemon after this one that the ring's file is empty.
     fn note_beginning(&self, ring: usize) {
         let (reader, _) = &self.readers[ring];
         reader.announce(&self.cells, &self.shape, (0, 0));
@@ -376,25 +386,25 @@ impl Rings {
         reader.free(&self.cells, &self.shape);
     }
 
-    /// Whether a ring that is kept for snapshots has been overwritten in part.
+    /// Returns whether the writer has overwritten a part of a ring.
     pub(crate) fn is_overtaken(&self, ring: usize) -> bool {
         self.readers[ring].0.is_overtaken(&self.cells, &self.shape)
     }
 
-    /// Packets that a snapshot of a ring would have.
+    /// Returns the packets that a snapshot of a ring would have.
     pub(crate) fn packets_kept(&self, ring: usize) -> u64 {
         let reader = self.readers[ring].0.looking(&self.cells, &self.shape);
         let waiting = reader.waiting(&self.cells, &self.shape);
         waiting.div_ceil(self.shape.subbuffer_size as u64)
     }
 
-    /// How far a ring has been written now.
+    /// Returns the position of a ring's writer.
     pub(crate) fn moment(&self, ring: usize) -> Moment {
         self.cells.moment(&self.shape, ring)
     }
 
-    /// Copies what a ring held at a moment, without taking it, behind what others held before. Without a moment
-    /// it is what the ring holds now.
+    /// Copies the packets that a ring held at `end`, without taking them; the present ones if that
+    /// is `None`.
     pub(crate) fn snapshot(&self, ring: usize, end: Option<Moment>, packets: &mut Packets) {
         let reader = self.readers[ring].0.looking(&self.cells, &self.shape);
         let mut reader = reader.going_on(packets.headers.last().copied());
@@ -406,7 +416,7 @@ impl Rings {
         while packets.copied.len() <= most {
             match reader.take(&self.cells, &self.shape, true, &mut packets.copied) {
                 Taken::Packet(packet) => packets.headers.push(packet.header),
-                // A program that overwrites faster than it is read could keep this from ever ending.
+                // A program that overwrites faster than this reads could keep the loop from ending.
                 Taken::Overwritten(_) if overwritten < OVERTAKEN_MAX => overwritten += 1,
                 Taken::Overwritten(_) | Taken::Nothing | Taken::Nonsense => return,
             }
@@ -414,9 +424,10 @@ impl Rings {
     }
 }
 
-/// Bytes that a set of rings counts for a quota before anything is recorded. Small sets count as a whole.
+/// Returns the bytes that are charged for a set of rings before anything is recorded. Small sets
+/// are charged as a whole.
 pub(crate) fn charge_min(shape: &Shape) -> u64 {
-    // A flight recorder fills up in any case.
+    // Rings that are overwritten fill up in any case.
     match shape.mode == Mode::Overwrite || blkkin_sys::is_accounting_strict() {
         true => shape.memory_size() as u64,
         false => CHARGE_MIN.min(shape.memory_size() as u64),
@@ -425,8 +436,8 @@ pub(crate) fn charge_min(shape: &Shape) -> u64 {
 
 const CHARGE_MIN: u64 = 256 << 10;
 
-/// What memory that an earlier daemon is said to have left says of its rings. Nothing of it is mapped.
-pub(crate) fn shape_of_left(file: &OwnedFd) -> io::Result<Shape> {
+/// Reads the shape of rings from memory that a program passes on. Nothing is mapped.
+pub(crate) fn shape_of_orphans(file: &OwnedFd) -> io::Result<Shape> {
     let size = blkkin_sys::sealed_size(file.as_fd())?;
     let mut bytes = [0; SHAPE_SIZE];
     let mut read = 0;
@@ -447,7 +458,7 @@ pub(crate) fn shape_of_left(file: &OwnedFd) -> io::Result<Shape> {
     }
 }
 
-/// Processors that run now.
+/// Returns the processors that are online.
 pub(crate) fn online_processors() -> Vec<usize> {
     match read_list("/sys/devices/system/cpu/online") {
         list if list.is_empty() => (0..available()).collect(),
@@ -455,7 +466,7 @@ pub(crate) fn online_processors() -> Vec<usize> {
     }
 }
 
-/// Processors that there may be.
+/// Returns the number of processors that the machine may have.
 pub(crate) fn possible_processors() -> usize {
     let last = read_list("/sys/devices/system/cpu/possible").into_iter().max();
     last.map_or_else(available, |last| last + 1)
@@ -465,7 +476,7 @@ fn available() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The numbers in a file such as `0-3,5`.
+/// Returns the numbers in a file such as `0-3,5`.
 fn read_list(path: &str) -> Vec<usize> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let mut numbers = Vec::new();
@@ -483,7 +494,7 @@ mod tests {
     use super::*;
     use blkkin_ring::{Encoder, Outcome, Room, Writer};
 
-    /// Who writes as quickly as is read does not have it read for ever, in however many looks.
+    /// A writer that is as fast as the reader does not keep it reading for ever.
     #[test]
     fn no_more_is_taken_than_fits_into_a_ring() {
         let (rings, subbuffer_size) = (possible_processors().max(2), 4096);
@@ -520,7 +531,7 @@ mod tests {
         assert!(recorded > events, "only {recorded}, of which {events} fit");
     }
 
-    /// A program that moves its position on without end does not have a snapshot go on without end.
+    /// A program that moves its position on without end does not keep a snapshot from ending.
     #[test]
     fn n9_a_snapshot_of_a_ring_ends() {
         let (subbuffer_size, uuid, stream, start) = (1 << 20, [1; 16], 0, 0);
@@ -539,7 +550,8 @@ mod tests {
         };
         let (rings, file) = Rings::create(shape, Clock::Monotonic).unwrap();
         let memory = SharedMemory::map(file.as_fd()).unwrap();
-        // Each sub-buffer looks full, so that all of it is copied before the position is looked at again.
+        // Each sub-buffer looks full, so that all of it is copied before the position is looked at
+        // again.
         let size = subbuffer_size as u64;
         let header = Header {
             uuid,
@@ -564,7 +576,7 @@ mod tests {
                 while !done.load(Relaxed) && begun.elapsed().as_secs() < 20 {
                     position += 2 * shape.ring_size() as u64;
                     memory.word(4096).store(position, Relaxed);
-                    // Not at each moment, so that there are moments in which it stands.
+                    // The pause leaves moments in which the position stands.
                     (0..100).for_each(|_| std::hint::spin_loop());
                 }
             });

@@ -1,12 +1,12 @@
-//! Sessions, as users know them: channels, and which events of which processes they record.
+//! Sessions of users: channels, and rules that choose the events of processes to record.
 
-use crate::bound::Bound;
 use crate::clock::Rates;
 use crate::output::Output;
 use crate::owner::Owner;
-use crate::process::Process;
-use crate::quota::{Account, Exceeded, Share, What};
-use blkkin_control::rules::{self, Pattern};
+use crate::process::{Executable, Process};
+use crate::quota::{Account, Quota, QuotaError, Share};
+use crate::size_limit::SizeLimit;
+use blkkin_control::rules;
 use blkkin_control::{
     Activity, Channel, Context, EventRule, Level, Processes, Purpose, Rule, Selection,
     SessionState, limits,
@@ -15,7 +15,7 @@ use jiff::Zoned;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A number that no other session of this daemon has, nor gets.
+/// Number of a session. Numbers are never reused, also not by the next daemon.
 pub(crate) type SessionId = u64;
 
 /// A session.
@@ -24,97 +24,97 @@ pub(crate) struct Session {
     pub(crate) id: SessionId,
     pub(crate) name: String,
     pub(crate) owner: Owner,
-    /// Whether it may record programs of all users.
+    /// Set if it may record programs of all users.
     pub(crate) is_privileged: bool,
     pub(crate) purpose: Purpose,
     pub(crate) output: Output,
     pub(crate) activity: Activity,
     pub(crate) created: Zoned,
     pub(crate) channels: Vec<SessionChannel>,
-    /// Snapshots so far.
+    /// Number of snapshots that were requested.
     pub(crate) snapshots: u32,
-    /// How much it may write.
-    pub(crate) bound: Arc<Bound>,
-    /// How its programs' clocks run.
+    /// Limit on the bytes that the session's traces may take.
+    pub(crate) size_limit: Arc<SizeLimit>,
+    /// Rates of the programs' clocks.
     pub(crate) rates: Rates,
     pub(crate) _bytes: Share,
 }
 
-/// A channel of a session, and what is enabled and disabled in it, in this order.
+/// A channel of a session, and its rules in the order in which they were made.
 #[derive(Debug)]
 pub(crate) struct SessionChannel {
     pub(crate) channel: Channel,
     rules: Vec<SessionRule>,
-    /// All of them together.
-    all: Orders,
+    /// The rules for a process that all of them select.
+    all: RuleSet,
     _bytes: Share,
 }
 
-/// What is enabled or disabled.
+/// A rule that enables or disables events of some processes.
 #[derive(Debug)]
 pub(crate) struct SessionRule {
     processes: Processes,
     executables: Vec<Executable>,
-    order: Arc<Order>,
+    order: Arc<SentRule>,
 }
 
-/// A rule as programs are sent it. All programs that it is meant for share it.
+/// A rule as it is sent to programs. All programs that it selects share it.
 #[derive(Debug)]
-pub(crate) struct Order {
+pub(crate) struct SentRule {
     rule: EventRule,
-    patterns: Arc<Patterns>,
+    patterns: Arc<CompiledRule>,
     _bytes: Share,
 }
 
-/// A rule as it is held against types of events. Programs keep it when the rule is no more, since events may come
-/// that were recorded by it.
+/// A rule as it is matched against event types. Programs keep it when the rule is deleted, since
+/// their rings may hold events that it selected.
 #[derive(Debug)]
-pub(crate) struct Patterns {
+pub(crate) struct CompiledRule {
     rule: rules::Rule,
     _bytes: Share,
 }
 
-/// Rules that are in force together.
+/// Rules that are in force together, in their order.
 #[derive(Clone, Debug)]
-pub(crate) struct Orders {
-    orders: Arc<[Arc<Order>]>,
+pub(crate) struct RuleSet {
+    orders: Arc<[Arc<SentRule>]>,
     matcher: Matcher,
 }
 
-/// The patterns of rules that are, or were, in force together.
+/// Compiled rules that are, or were, in force together.
 #[derive(Clone, Debug)]
-pub(crate) struct Matcher(Arc<[Arc<Patterns>]>);
+pub(crate) struct Matcher(Arc<[Arc<CompiledRule>]>);
 
-impl FromIterator<Arc<Order>> for Orders {
-    fn from_iter<I: IntoIterator<Item = Arc<Order>>>(orders: I) -> Orders {
-        let orders: Arc<[Arc<Order>]> = orders.into_iter().collect();
+impl FromIterator<Arc<SentRule>> for RuleSet {
+    fn from_iter<I: IntoIterator<Item = Arc<SentRule>>>(orders: I) -> RuleSet {
+        let orders: Arc<[Arc<SentRule>]> = orders.into_iter().collect();
         let matcher = Matcher(orders.iter().map(|order| order.patterns.clone()).collect());
-        Orders { orders, matcher }
+        RuleSet { orders, matcher }
     }
 }
 
-impl Default for Orders {
-    fn default() -> Orders {
-        Orders::from_iter([])
+impl Default for RuleSet {
+    fn default() -> RuleSet {
+        RuleSet::from_iter([])
     }
 }
 
-/// Compares which rules they are, not what these say.
-impl PartialEq for Orders {
-    fn eq(&self, other: &Orders) -> bool {
+/// Compares the identity of the rules, not their text.
+impl PartialEq for RuleSet {
+    fn eq(&self, other: &RuleSet) -> bool {
         let (own, other) = (&self.orders, &other.orders);
-        let is_same = |(one, other): (&Arc<Order>, &Arc<Order>)| Arc::ptr_eq(one, other);
+        let is_same = |(one, other): (&Arc<SentRule>, &Arc<SentRule>)| Arc::ptr_eq(one, other);
         Arc::ptr_eq(own, other) || own.len() == other.len() && own.iter().zip(&**other).all(is_same)
     }
 }
 
-impl Orders {
-    /// As programs are sent them.
+impl RuleSet {
+    /// Returns the rules as they are sent to programs.
     pub(crate) fn rules(&self) -> impl Iterator<Item = &EventRule> {
         self.orders.iter().map(|order| &order.rule)
     }
 
-    /// Whether no event is recorded at all.
+    /// Returns whether the rules select no event.
     pub(crate) fn is_empty(&self) -> bool {
         self.orders.iter().all(|order| !order.rule.enabled)
     }
@@ -129,55 +129,38 @@ impl Matcher {
         self.0.len()
     }
 
-    /// Whether events of that name and level may be recorded: the last rule that fits enables them.
+    /// Returns whether events of that name and level may be recorded: the last rule that matches
+    /// decides.
     pub(crate) fn may_record(&self, name: &str, level: Level) -> bool {
         let mut rules = self.0.iter().rev().map(|patterns| &patterns.rule);
         rules.find(|rule| rule.fits(name, level)).is_some_and(rules::Rule::is_enabled)
     }
 }
 
-/// A pattern for executables.
-#[derive(Debug)]
-pub(crate) struct Executable {
-    /// Whether it is for the whole path, rather than for the name alone.
-    is_path: bool,
-    pattern: Pattern,
-}
-
-impl Executable {
-    pub(crate) fn new(text: &str) -> Executable {
-        Executable { is_path: text.contains('/'), pattern: Pattern::new(text) }
-    }
-
-    /// Whether the executable of that path, and of that name, is meant.
-    pub(crate) fn fits(&self, path: &[u8], name: &[u8]) -> bool {
-        self.pattern.fits(if self.is_path { path } else { name })
-    }
-}
-
 impl SessionRule {
-    /// One of a user's, if there is room for it.
+    /// Makes a rule, if the user's quota has room for it.
     pub(crate) fn new(
         account: &Arc<Account>,
         enabled: bool,
         selection: Selection,
-    ) -> Result<SessionRule, Exceeded> {
-        // Before it is compiled, which takes several times as much.
-        let bytes = account.take(What::RuleBytes, size_of_selection(&selection))?;
-        let room = account.take(What::RuleBytes, 0)?;
+    ) -> Result<SessionRule, QuotaError> {
+        // The text is charged before the rule is compiled, which takes several times as much
+        // memory.
+        let bytes = account.take(Quota::RuleBytes, size_of_selection(&selection))?;
+        let room = account.take(Quota::RuleBytes, 0)?;
         SessionRule::compile((bytes, room), enabled, selection, Share::grow)
     }
 
-    /// One that was there before, and had room.
-    pub(crate) fn again(
+    /// Makes a rule that an earlier daemon has saved, even beyond the quota.
+    pub(crate) fn restore(
         account: &Arc<Account>,
         enabled: bool,
         selection: Selection,
     ) -> Option<SessionRule> {
-        let bytes = account.owe(What::RuleBytes, size_of_selection(&selection));
-        let room = account.owe(What::RuleBytes, 0);
+        let bytes = account.take_unchecked(Quota::RuleBytes, size_of_selection(&selection));
+        let room = account.take_unchecked(Quota::RuleBytes, 0);
         let owe = |room: &mut Share, more| {
-            room.owe(more);
+            room.take_unchecked(more);
             Ok(())
         };
         SessionRule::compile((bytes, room), enabled, selection, owe).ok()
@@ -187,21 +170,21 @@ impl SessionRule {
         (bytes, mut room): (Share, Share),
         enabled: bool,
         selection: Selection,
-        grow: impl Fn(&mut Share, u64) -> Result<(), Exceeded>,
-    ) -> Result<SessionRule, Exceeded> {
+        grow: impl Fn(&mut Share, u64) -> Result<(), QuotaError>,
+    ) -> Result<SessionRule, QuotaError> {
         let Selection { names, excluded, levels, filter, processes } = selection;
         let executables: Vec<Executable> =
             processes.executables.iter().map(|text| Executable::new(text)).collect();
         let sent = EventRule { enabled, names, excluded, levels, filter };
         let rule = rules::Rule::new(&sent);
-        let size = executables.iter().map(|one| EXECUTABLE_SIZE + one.pattern.size());
+        let size = executables.iter().map(|one| EXECUTABLE_SIZE + one.size());
         grow(&mut room, (size.sum::<usize>() + rule.size()) as u64)?;
-        let patterns = Arc::new(Patterns { rule, _bytes: room });
-        let order = Arc::new(Order { rule: sent, patterns, _bytes: bytes });
+        let patterns = Arc::new(CompiledRule { rule, _bytes: room });
+        let order = Arc::new(SentRule { rule: sent, patterns, _bytes: bytes });
         Ok(SessionRule { processes, executables, order })
     }
 
-    /// Whether another one selects the same events of the same processes.
+    /// Returns whether another rule selects the same events of the same processes.
     fn selects_as(&self, other: &SessionRule) -> bool {
         let (one, two) = (&self.order.rule, &other.order.rule);
         self.processes == other.processes
@@ -217,11 +200,11 @@ impl SessionRule {
 
 impl SessionChannel {
     pub(crate) fn new(channel: Channel, _bytes: Share) -> SessionChannel {
-        SessionChannel { channel, rules: Vec::new(), all: Orders::default(), _bytes }
+        SessionChannel { channel, rules: Vec::new(), all: RuleSet::default(), _bytes }
     }
 
-    /// Adds a rule. One that was there before moves to the end, so that nobody can fill the list with one
-    /// rule; false if there are too many.
+    /// Adds a rule; returns false if there are too many. An equal rule moves to the end, so that a
+    /// repeated request does not fill the list.
     #[must_use]
     pub(crate) fn add(&mut self, rule: SessionRule) -> bool {
         self.rules.retain(|other| !other.selects_as(&rule));
@@ -231,19 +214,19 @@ impl SessionChannel {
         has_room
     }
 
-    /// What is to be recorded of a process.
-    pub(crate) fn rules_for(&self, process: &Process) -> Orders {
+    /// Returns the rules that select a process.
+    pub(crate) fn rules_for(&self, process: &Process) -> RuleSet {
         let is_meant = |rule: &&SessionRule| process.is_among(&rule.processes, &rule.executables);
         let meant = self.rules.iter().filter(is_meant).map(|rule| rule.order.clone());
-        let meant: Vec<Arc<Order>> = meant.collect();
+        let meant: Vec<Arc<SentRule>> = meant.collect();
         match meant.len() == self.rules.len() {
             true => self.all.clone(),
             false => meant.into_iter().collect(),
         }
     }
 
-    /// As users are told.
-    pub(crate) fn told_rules(&self) -> impl Iterator<Item = Rule> {
+    /// Returns the rules as messages to a command.
+    pub(crate) fn rule_messages(&self) -> impl Iterator<Item = Rule> {
         self.rules.iter().map(|rule| Rule {
             channel: self.channel.name.clone(),
             enabled: rule.order.rule.enabled,
@@ -252,24 +235,24 @@ impl SessionChannel {
     }
 }
 
-/// Bytes that a session takes without its channels.
+/// Returns the bytes that a session takes without its channels.
 pub(crate) fn size_of_session(name: &str, output: &Path) -> u64 {
     (size_of::<Session>() + name.len() + output.as_os_str().len()) as u64
 }
 
-/// Rules of sampling of a user.
+/// A user's rules of sampling.
 #[derive(Debug)]
 pub(crate) struct SamplingRules {
     pub(crate) rules: String,
     pub(crate) _bytes: Share,
 }
 
-/// Bytes that rules of sampling take.
+/// Returns the bytes that rules of sampling take.
 pub(crate) fn size_of_sampling(rules: &str) -> u64 {
     (size_of::<(u32, SamplingRules)>() + rules.len()) as u64
 }
 
-/// Bytes that a channel takes without its rules.
+/// Returns the bytes that a channel takes without its rules.
 pub(crate) fn size_of_channel(channel: &Channel) -> u64 {
     let name_size = |context: &Context| match context {
         Context::Supplied { name } => name.len(),
@@ -279,26 +262,26 @@ pub(crate) fn size_of_channel(channel: &Channel) -> u64 {
     (size_of::<SessionChannel>() + channel.name.len() + contexts.sum::<usize>()) as u64
 }
 
-/// Bytes that a rule takes as text.
+/// Returns the bytes that a rule takes as text.
 fn size_of_selection(selection: &Selection) -> u64 {
     let names = selection.names.iter().chain(&selection.excluded).chain(&selection.filter);
     let texts = names.chain(&selection.processes.executables);
     let text_size: usize = texts.map(|text| size_of::<String>() + text.len()).sum();
     let pids_size = size_of_val(&selection.processes.pids[..]);
-    (size_of::<SessionRule>() + size_of::<Order>() + text_size + pids_size) as u64
+    (size_of::<SessionRule>() + size_of::<SentRule>() + text_size + pids_size) as u64
 }
 
-/// What a pattern for executables counts at least, as it is held against all that started a program, whenever one
-/// comes.
+/// Bytes that a pattern for executables counts at least. It is matched against all ancestors of
+/// each program that connects.
 const EXECUTABLE_SIZE: usize = 1 << 10;
 
 impl Session {
-    /// Whether it may record a process.
+    /// Returns whether the session may record a process.
     pub(crate) fn may_record(&self, process: &Process) -> bool {
         self.is_privileged || process.uid == self.owner.uid
     }
 
-    /// As users are told.
+    /// Returns the session as a message to a command.
     pub(crate) fn state(&self) -> SessionState {
         SessionState {
             session: blkkin_control::Session {

@@ -1,17 +1,17 @@
-//! A program's trace on disk, as LTTng lays it out: metadata, a file of packets for each channel and
-//! processor, and an index beside each.
+//! A program's trace on disk, in LTTng's layout: metadata, a file of packets for each channel and
+//! processor, and an index of each file.
 //!
-//! Whoever reads it at any moment finds sense: metadata is replaced as a whole, before the first packet
-//! that needs it is there, and packets that cannot be written whole are taken back.
+//! A reader finds a valid trace at any moment: metadata is replaced as a whole before the first
+//! packet that needs it is written, and packets that cannot be written completely are removed.
 
-use crate::behind::Behind;
-use crate::bound::{Bound, Space};
 use crate::clock::Rate;
 use crate::metadata;
+use crate::notebook::Note;
 use crate::output::Output;
+use crate::page_cache::PageCacheTrimmer;
 use crate::quota::Account;
 use crate::rings::{Packets, Rings, online_processors};
-use crate::saved::Note;
+use crate::size_limit::{FreeSpace, SizeLimit};
 use blkkin_control::{Context, EventType};
 use blkkin_ctf::metadata::METADATA_SIZE_MAX;
 use blkkin_ctf::schema::{EnvValue, Schema, Uuid};
@@ -25,54 +25,61 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What a trace says of itself.
+/// Description of a trace for its metadata.
 #[derive(Debug)]
-pub(crate) struct About {
+pub(crate) struct TraceDescription {
     pub(crate) uuid: [u8; 16],
     pub(crate) env: Vec<(String, EnvValue)>,
     pub(crate) clock_name: &'static str,
     pub(crate) rate: Rate,
 }
 
-/// A trace that is being written. There is nothing on disk before its first packet, so that programs that
-/// record nothing leave nothing.
+/// A file of packets: the number of its stream, and its processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct StreamKey {
+    pub(crate) stream: u32,
+    pub(crate) cpu: u32,
+}
+
+/// A trace that is being written. Its directory is made with the first packet, so that programs
+/// that record nothing leave nothing on disk.
 #[derive(Debug)]
 pub(crate) struct Trace {
     directory: PathBuf,
     has_begun: bool,
-    /// Whether an earlier daemon has begun it, so that there may be streams that are not open.
-    is_gone_on: bool,
+    /// Set if an earlier daemon began the trace, so that it may have streams that are not open.
+    is_resumed: bool,
     output: Output,
     schema: Schema,
-    /// Text of the metadata that is to be on disk, and how much of the schema it tells.
+    /// Text of the metadata, and how much of the schema it describes.
     text: String,
     written: Written,
     text_on_disk: usize,
-    /// Whether the schema may have what the text does not tell.
+    /// Set if the schema may have types that the text does not describe.
     has_more: bool,
-    /// As the schema has them.
+    /// In the order of the schema's streams.
     streams: Vec<Stream>,
-    files: HashMap<(u32, u32), StreamFile>,
-    /// For the daemon that comes after this one. Snapshots have none, nor an index beside each stream.
+    files: HashMap<StreamKey, StreamFile>,
+    /// Note for the daemon after this one. Snapshots have neither a note nor index files.
     note: Option<Note>,
-    /// Mark of a trace that has not been ended; see [`MARK`].
+    /// Mark of a trace that is being written; see [`MARK`].
     mark: Option<File>,
-    /// How much its session may write, and how much there is room for.
-    bound: Option<Arc<Bound>>,
-    space: Space,
-    /// Whose time it takes to write large metadata anew, if that may be put off.
+    /// Size limit of the session, and free space of the file system.
+    bound: Option<Arc<SizeLimit>>,
+    space: FreeSpace,
+    /// Account whose time is charged for rewriting large metadata, if that may be postponed.
     account: Option<Arc<Account>>,
     may_put_off: bool,
-    /// Who lets go of what is in memory of it. Snapshots have nobody: they are small, and read soon.
-    behind: Option<Behind>,
+    /// Drops written pages from memory. Snapshots have none: they are small, and read soon.
+    behind: Option<PageCacheTrimmer>,
 }
 
-/// A channel.
+/// The stream of a channel.
 #[derive(Debug)]
 struct Stream {
     number: u32,
     name: String,
-    /// Indexes of the types that it has.
+    /// Indexes of its types.
     types: HashSet<u32>,
 }
 
@@ -88,43 +95,45 @@ struct StreamFile {
 const INDEX_HEADER: [u32; 4] = [0xc1f1_dcc1, 1, 1, INDEX_ENTRY_SIZE as u32];
 const INDEX_HEADER_SIZE: u64 = 4 * INDEX_HEADER.len() as u64;
 const INDEX_ENTRY_SIZE: usize = 72;
-/// Programs of one name and number that begin in one second.
+/// Traces of programs with the same name and process number that begin in one second.
 const SAME_NAME_MAX: u32 = 1000;
-/// Packets behind the last one that the index has.
+/// Packets after the last one in the index that are searched for.
 const UNINDEXED_MAX: u32 = 1 << 17;
-/// Metadata that is larger than that is not written as often as somebody likes.
+/// Bytes of metadata above which the time for rewriting it is limited.
 const LARGE: usize = 64 << 10;
 const METADATA: &str = "metadata";
 const METADATA_NEW: &str = ".metadata.new";
-/// Empty file that a trace has until it is ended. Readers of CTF pass over hidden files. An agent that writes
-/// the trace holds a lock on it; where nobody does, the trace may miss events.
+/// Name of an empty file that a trace has until it is ended; readers of CTF ignore hidden files.
+/// The agent that writes the trace holds a lock on it. If the file is not locked, the trace may
+/// miss events.
 pub(crate) const MARK: &str = ".recording";
 
-/// What a file of a trace is.
+/// Kind of a file in a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum FileKind {
     Metadata,
     Mark,
     Stream,
     Index,
 }
 
-/// Tells readers that the trace is being written. Some file systems have no locks.
+/// Locks the mark, so that readers know that the trace is being written. Some file systems have no
+/// locks.
 fn lock(mark: &File) {
     let _ = mark.try_lock();
 }
 
-/// What a file of that name is, if it is one of a trace.
-pub(crate) fn part_named(name: &str) -> Option<Part> {
+/// Returns the kind of a file of that name, if a trace can have one.
+pub(crate) fn file_kind(name: &str) -> Option<FileKind> {
     if [METADATA, METADATA_NEW].contains(&name) {
-        return Some(Part::Metadata);
+        return Some(FileKind::Metadata);
     }
     if name == MARK {
-        return Some(Part::Mark);
+        return Some(FileKind::Mark);
     }
     let (stream, part) = match name.strip_suffix(".idx") {
-        Some(stream) => (stream, Part::Index),
-        None => (name, Part::Stream),
+        Some(stream) => (stream, FileKind::Index),
+        None => (name, FileKind::Stream),
     };
     let (_, cpu) = stream.rsplit_once('_')?;
     let is_number = !cpu.is_empty() && cpu.bytes().all(|byte| byte.is_ascii_digit());
@@ -132,18 +141,18 @@ pub(crate) fn part_named(name: &str) -> Option<Part> {
 }
 
 impl Trace {
-    /// One in that directory; if that is there already, in one beside it.
+    /// Makes a trace in `directory`; if that exists when the trace is begun, in one next to it.
     pub(crate) fn new(
         directory: PathBuf,
         output: Output,
-        about: About,
+        about: TraceDescription,
         note: Option<Note>,
     ) -> Trace {
-        let About { uuid, env, clock_name, rate } = about;
+        let TraceDescription { uuid, env, clock_name, rate } = about;
         Trace {
             directory,
             has_begun: false,
-            is_gone_on: false,
+            is_resumed: false,
             output,
             schema: metadata::trace(uuid, env, clock_name, rate),
             text: String::new(),
@@ -155,15 +164,15 @@ impl Trace {
             note,
             mark: None,
             bound: None,
-            space: Space::default(),
+            space: FreeSpace::default(),
             account: None,
             may_put_off: false,
             behind: None,
         }
     }
 
-    /// Goes on with one that an earlier daemon has begun.
-    pub(crate) fn go_on(directory: PathBuf, output: Output, note: Note) -> io::Result<Trace> {
+    /// Continues a trace that an earlier daemon began.
+    pub(crate) fn resume(directory: PathBuf, output: Output, note: Note) -> io::Result<Trace> {
         let invalid = |error: String| io::Error::new(io::ErrorKind::InvalidData, error);
         let mut text = String::new();
         let file = output.open_file(&directory.join(METADATA))?;
@@ -187,7 +196,7 @@ impl Trace {
         Ok(Trace {
             directory,
             has_begun: true,
-            is_gone_on: true,
+            is_resumed: true,
             output,
             schema,
             text_on_disk: text.len(),
@@ -199,35 +208,35 @@ impl Trace {
             note: Some(note),
             mark,
             bound: None,
-            space: Space::default(),
+            space: FreeSpace::default(),
             account: None,
             may_put_off: false,
             behind: None,
         })
     }
 
-    /// Goes on with a stream's file: `settle` is told its size, and says where packets end that are to be
-    /// kept. Gives the last one's header.
-    pub(crate) fn go_on_with_stream(
+    /// Continues a stream's file. `settle` receives its size, and returns the end of the packets to
+    /// keep. Returns the header of the last packet.
+    pub(crate) fn resume_stream(
         &mut self,
-        (stream, cpu): (u32, u32),
+        key: StreamKey,
         settle: impl FnOnce(u64) -> u64,
     ) -> io::Result<Option<Header>> {
-        if let Some(file) = self.files.get(&(stream, cpu)) {
-            // It is still open, and ends where it is known to.
+        if let Some(file) = self.files.get(&key) {
+            // The file is still open, and its size is known.
             settle(file.size);
             return Ok(file.last);
         }
-        if !self.is_gone_on {
-            // What may be in that directory is not its own, or it is open.
+        if !self.is_resumed {
+            // A file in that directory belongs to another trace, or is open.
             settle(0);
             return Ok(None);
         }
-        let (data, index) = self.paths(stream, cpu);
+        let (data, index) = self.paths(key);
         let data = match self.output.open_file(&data) {
             Ok(data) => data,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                // It was not begun.
+                // The stream was not begun.
                 settle(0);
                 return Ok(None);
             }
@@ -245,45 +254,46 @@ impl Trace {
         file.find_end(kept)?;
         self.bound.iter().for_each(|bound| bound.add(file.size));
         let last = file.last;
-        self.files.insert((stream, cpu), file);
+        self.files.insert(key, file);
         Ok(last)
     }
 
-    /// Large metadata is written anew within that user's time.
-    pub(crate) fn count_for(&mut self, account: Arc<Account>) {
+    /// Sets the account whose time is charged for rewriting large metadata.
+    pub(crate) fn charge_to(&mut self, account: Arc<Account>) {
         self.account = Some(account);
     }
 
-    /// Whether what is appended from now on may be refused ([`io::ErrorKind::ResourceBusy`]), since large metadata
-    /// was written too often.
-    pub(crate) fn put_off(&mut self, may_put_off: bool) {
+    /// Sets whether appending may fail with [`io::ErrorKind::ResourceBusy`] because large metadata
+    /// was rewritten too often.
+    pub(crate) fn allow_postponing(&mut self, may_put_off: bool) {
         self.may_put_off = may_put_off;
     }
 
-    /// What is in memory of it is let go after a while.
-    pub(crate) fn let_go_by(&mut self, behind: Option<Behind>) {
+    /// Sets what drops written pages of the trace from memory.
+    pub(crate) fn trim_by(&mut self, behind: Option<PageCacheTrimmer>) {
         self.behind = behind;
     }
 
-    /// Bounds what all traces of a session write together.
-    pub(crate) fn bound_by(&mut self, bound: Arc<Bound>) {
+    /// Sets the limit on the size of all traces of the session.
+    pub(crate) fn limit_by(&mut self, bound: Arc<SizeLimit>) {
         self.bound = Some(bound);
     }
 
-    /// Size of a stream's file.
-    pub(crate) fn size(&self, stream: u32, cpu: u32) -> u64 {
-        self.files.get(&(stream, cpu)).map_or(0, |file| file.size)
+    /// Returns the size of a stream's file.
+    pub(crate) fn size(&self, key: StreamKey) -> u64 {
+        self.files.get(&key).map_or(0, |file| file.size)
     }
 
-    /// Where a stream's file and its index are.
-    fn paths(&self, stream: u32, cpu: u32) -> (PathBuf, PathBuf) {
+    /// Returns the paths of a stream's file and of its index.
+    fn paths(&self, StreamKey { stream, cpu }: StreamKey) -> (PathBuf, PathBuf) {
         let channel = self.streams.iter().find(|one| one.number == stream);
         let name = format!("{}_{cpu}", channel.map_or("", |channel| &channel.name));
         let index = self.directory.join("index").join(format!("{name}.idx"));
         (self.directory.join(&name), index)
     }
 
-    /// Makes the directory, and the files of processors that run: idle ones have one too.
+    /// Begins the trace, unless it has begun: makes its directory, with a number in its name if
+    /// that is taken.
     fn begin(&mut self) -> io::Result<()> {
         if self.has_begun {
             return Ok(());
@@ -299,18 +309,18 @@ impl Trace {
             let name = wanted.file_name().unwrap_or_default().to_string_lossy();
             self.directory = wanted.with_file_name(format!("{name}-{again}"));
         }
-        // Before there is anything in it.
+        // The note must precede the first file.
         self.note_directory();
         if self.note.is_some()
             && let Err(error) = self.output.create_directory(&self.directory.join("index"))
         {
-            // Where there is no room for it now there may be later.
+            // The file system may have room later.
             let half = std::mem::replace(&mut self.directory, wanted);
             let _ = self.output.remove_directory(&half);
             return Err(error);
         }
         if self.note.is_some() {
-            // Without it, readers do not learn that the trace was not ended.
+            // Without the mark, readers would take an unfinished trace for a complete one.
             self.mark = self.output.create_file(&self.directory.join(MARK)).ok();
             self.mark.iter().for_each(lock);
         }
@@ -318,7 +328,7 @@ impl Trace {
         Ok(())
     }
 
-    /// Ends it. Unless it `misses` events that were not counted, readers are not warned any more.
+    /// Ends the trace. Unless it `misses` events that were not counted, the mark is removed.
     pub(crate) fn end(&mut self, misses: bool) {
         let mark = self.directory.join(MARK);
         if self.mark.take().is_some() && !misses {
@@ -330,22 +340,22 @@ impl Trace {
         &self.directory
     }
 
-    /// Notes where it is, or is to be.
+    /// Notes the trace's directory for the daemon after this one.
     pub(crate) fn note_directory(&mut self) {
         if let Some(note) = &mut self.note {
             note.note(&self.directory);
         }
     }
 
-    /// What is noted of it.
+    /// Returns the trace's note.
     pub(crate) fn note(&self) -> Option<&Note> {
         self.note.as_ref()
     }
 
-    /// Adds a channel, whose stream has its number, if it is not there yet.
+    /// Adds the stream of a channel, unless there is one of that number.
     pub(crate) fn add_channel(&mut self, number: u32, name: &str, contexts: &[Context]) {
         if let Some(stream) = self.streams.iter_mut().find(|stream| stream.number == number) {
-            // Metadata does not say what channels are called.
+            // Continued metadata has no names of channels.
             name.clone_into(&mut stream.name);
         } else {
             let (name, types) = (name.to_owned(), HashSet::new());
@@ -355,13 +365,13 @@ impl Trace {
         }
     }
 
-    /// Whether a stream has a type of that index.
+    /// Returns whether a stream has a type of that index.
     pub(crate) fn has_event(&self, stream: u32, index: u32) -> bool {
         let stream = self.streams.iter().find(|known| known.number == stream);
         stream.is_some_and(|known| known.types.contains(&index))
     }
 
-    /// Adds a type of events to a stream, if it has none of that index.
+    /// Adds an event type to a stream, unless it has one of that index.
     pub(crate) fn add_event(&mut self, stream: u32, event_type: &EventType) {
         let mut streams = self.streams.iter_mut().zip(&mut self.schema.streams);
         let Some((known, class)) = streams.find(|(known, _)| known.number == stream) else {
@@ -373,7 +383,7 @@ impl Trace {
         }
     }
 
-    /// Brings the metadata on disk up to date.
+    /// Writes the metadata file, if there are types that it does not describe.
     fn write_metadata(&mut self) -> io::Result<()> {
         if self.has_more {
             let more = write_more(&self.schema, &mut self.written).map_err(io::Error::other)?;
@@ -393,7 +403,7 @@ impl Trace {
         }
         let (new, path) = (self.directory.join(METADATA_NEW), self.directory.join(METADATA));
         let text = self.text.as_bytes();
-        // What an earlier daemon was about to write, or somebody has put there.
+        // Removes a file of an earlier daemon that was killed, or of another process.
         let removed = self.output.remove_file(&new);
         removed.or_else(|error| match error.kind() {
             io::ErrorKind::NotFound => Ok(()),
@@ -412,23 +422,23 @@ impl Trace {
         Ok(())
     }
 
-    /// Makes a stream's file, if it has none.
-    fn open_stream(&mut self, stream: u32, cpu: u32) -> io::Result<()> {
-        if self.files.contains_key(&(stream, cpu)) {
+    /// Makes a stream's file, unless it is open.
+    fn open_stream(&mut self, key: StreamKey) -> io::Result<()> {
+        if self.files.contains_key(&key) {
             return Ok(());
         }
-        let (data, index) = self.paths(stream, cpu);
+        let (data, index) = self.paths(key);
         let file = self.output.create_file(&data)?;
         let index = match self.note.is_some().then(|| self.create_index(&index)).transpose() {
             Ok(index) => index.map(|index| (index, INDEX_HEADER_SIZE)),
             Err(error) => {
-                // Only what was just made is taken away.
+                // The file was just made, so it holds no packets.
                 let _ = self.output.remove_file(&data);
                 return Err(error);
             }
         };
         let data = Arc::new(file);
-        self.files.insert((stream, cpu), StreamFile { data, size: 0, last: None, index });
+        self.files.insert(key, StreamFile { data, size: 0, last: None, index });
         Ok(())
     }
 
@@ -442,29 +452,30 @@ impl Trace {
         written.map(|()| file)
     }
 
-    /// Forgets all packets.
+    /// Removes all packets.
     pub(crate) fn clear(&mut self) -> io::Result<()> {
-        // One that cannot be cleared keeps none of the others.
+        // An error in one file does not keep the others from being cleared.
         self.files.values_mut().map(StreamFile::clear).fold(Ok(()), Result::and)
     }
 
-    /// Appends packets of these rings to a stream, all or none of them. What they need must be in the metadata.
+    /// Appends packets of `rings` to a stream, all or none of them. The schema must have the types
+    /// of their events.
     pub(crate) fn append(
         &mut self,
-        (stream, cpu): (u32, u32),
+        key: StreamKey,
         packets: &Packets,
         rings: &Rings,
     ) -> io::Result<()> {
         self.begin()?;
         self.write_metadata()?;
-        if !self.files.contains_key(&(stream, cpu)) {
-            // Processors that are idle have files too.
+        if !self.files.contains_key(&key) {
+            // Idle processors have files too.
             for idle in online_processors() {
-                self.open_stream(stream, idle as u32)?;
+                self.open_stream(StreamKey { cpu: idle as u32, ..key })?;
             }
-            self.open_stream(stream, cpu)?;
+            self.open_stream(key)?;
         }
-        match self.files.get_mut(&(stream, cpu)) {
+        match self.files.get_mut(&key) {
             Some(file) => {
                 let before = file.size;
                 if let Some(bound) = &self.bound {
@@ -484,12 +495,13 @@ impl Trace {
 }
 
 impl StreamFile {
-    /// Goes through a file's packets up to `end`, by its index as far as that goes.
+    /// Finds the last packet before `end`: by the index as far as it goes, then by the packets'
+    /// headers.
     fn find_end(&mut self, end: u64) -> io::Result<()> {
         let Some((index, index_size)) = &mut self.index else { return Ok(()) };
         let entries =
             (index.metadata()?.len().saturating_sub(INDEX_HEADER_SIZE)) / INDEX_ENTRY_SIZE as u64;
-        // The last entry within the file.
+        // Binary search for the last entry within the file.
         let mut low = (0, entries);
         while low.0 < low.1 {
             let middle = low.0 + (low.1 - low.0) / 2;
@@ -514,7 +526,7 @@ impl StreamFile {
             *index_size = INDEX_HEADER_SIZE + entry * INDEX_ENTRY_SIZE as u64;
         }
         index.set_len(*index_size)?;
-        // From there by the packets' own headers, which the index may lack: those of one look at rings.
+        // Packets of the last drain may be missing in the index.
         for _ in 0..UNINDEXED_MAX {
             if self.size >= end {
                 break;
@@ -534,7 +546,7 @@ impl StreamFile {
             self.size += header.packet_size;
             self.last = Some(header);
         }
-        // What is behind is no packet.
+        // Bytes after the last packet are an incomplete one.
         self.data.set_len(self.size)
     }
 
@@ -560,8 +572,8 @@ impl StreamFile {
                 None => Ok(()),
             });
         if written.is_err() {
-            // Readers must not take a part for a packet. If not even that is possible, the rest of a
-            // packet is missing at the file's end, which readers report.
+            // Readers must not see a part of a packet. If truncation fails too, the file ends in an
+            // incomplete packet, which readers report.
             let _ = self.data.set_len(self.size);
             if let Some((index, size)) = &self.index {
                 let _ = index.set_len(*size);
@@ -577,7 +589,7 @@ impl StreamFile {
     }
 }
 
-/// A packet's entry in an index.
+/// Appends a packet's index entry.
 fn index_entry(offset: u64, header: &Header, entries: &mut Vec<u8>) {
     let words = [
         offset,

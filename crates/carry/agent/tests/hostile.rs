@@ -1,4 +1,4 @@
-//! Programs that do what they should not. They hurt nobody but themselves.
+//! Programs that violate the protocol. They harm no other program.
 
 mod support;
 
@@ -18,7 +18,7 @@ use std::sync::atomic::{
 use std::time::{Duration, Instant};
 use support::{Node, Program, events, eventually, figure, quota, read, record_with, trace_below};
 
-/// Says that it is over when it is dropped.
+/// Sets a flag when it is dropped.
 struct Over<'d>(&'d AtomicBool);
 
 impl Drop for Over<'_> {
@@ -27,7 +27,7 @@ impl Drop for Over<'_> {
     }
 }
 
-/// How long programs do what they should not.
+/// Time for which programs violate the protocol.
 fn long() -> Duration {
     seconds("TEST_HOSTILE_SECONDS", 3)
 }
@@ -37,13 +37,13 @@ fn seconds(variable: &str, usual: u64) -> Duration {
     Duration::from_secs(seconds.unwrap_or(usual))
 }
 
-/// The memory of rings is written to at random, words and bytes of all parts.
+/// Writes random words and bytes to all parts of the rings' memory.
 #[test]
 fn scribbled_rings() {
     check(scribble);
 }
 
-/// A ring that had nonsense is read no more, so there are new ones now and then.
+/// A ring that held invalid data is not read again, so programs get new rings now and then.
 fn scribble(node: &Node, random: &mut Random, done: &AtomicBool) {
     while !done.load(Relaxed) {
         let mut program = Program::start(node);
@@ -69,7 +69,7 @@ fn scribble(node: &Node, random: &mut Random, done: &AtomicBool) {
     }
 }
 
-/// Descriptions of types that are none, and words that point anywhere.
+/// Writes invalid descriptions of types, and entries that point anywhere.
 #[test]
 fn scribbled_catalogs() {
     check(|node, random, done| {
@@ -87,7 +87,7 @@ fn scribbled_catalogs() {
     });
 }
 
-/// Words that are no messages, half messages, and connections without number.
+/// Sends words that are not messages, half messages, and opens connections without end.
 #[test]
 fn nonsense_and_floods() {
     check(|node, random, done| {
@@ -108,7 +108,8 @@ fn nonsense_and_floods() {
     });
 }
 
-/// Somebody goes on writing to the rings of a program that has said goodbye, faster than anybody can read.
+/// A process keeps writing to the rings of a program that has sent `Goodbye`, faster than they can
+/// be read.
 #[test]
 fn recorders_after_the_goodbye() {
     check(|node, _, done| {
@@ -133,7 +134,7 @@ fn recorders_after_the_goodbye() {
     });
 }
 
-/// A program that follows no rules and answers no question: sessions end in time nevertheless.
+/// A program ignores all rules and does not answer `Ping`: sessions end in time nevertheless.
 #[test]
 fn who_does_not_stop() {
     let mut node = Node::new();
@@ -164,7 +165,7 @@ fn who_does_not_stop() {
     });
 }
 
-/// Says of each ring that there is an event more than the agent has read, as quick as can be.
+/// Announces an event beyond the agent's position in each ring, as fast as possible.
 fn add_to_what_is_read(program: &Program, done: &AtomicBool) {
     // As the first comment of the ring's crate has it.
     let (event, memory) = (18, &program.memories[&0]);
@@ -201,7 +202,7 @@ fn add_to_what_is_read(program: &Program, done: &AtomicBool) {
     }
 }
 
-/// What a program does to its agent, as quick as it can; the first two of them may.
+/// Actions of a program, as fast as possible; the first two are permitted.
 const LOADS: [(&str, Load); 5] = [
     ("records", |node, done| {
         let mut program = Program::start(node);
@@ -245,11 +246,11 @@ const LOADS: [(&str, Load); 5] = [
 
 type Load = fn(&Node, &AtomicBool);
 
-/// In percent of one processor's time.
+/// Percent of one processor's time.
 const SHARE_MAX: u64 = 75;
 
-/// A program of the test below, alone in its process with its agent: says for which part of the time that
-/// worked, in percent.
+/// Program of the test below, alone in a process with its agent: prints the part of the time that
+/// the agent worked, in percent.
 #[test]
 #[ignore = "a program of other tests"]
 fn agent_under_load() {
@@ -269,7 +270,7 @@ fn agent_under_load() {
     said.unwrap();
 }
 
-/// How long the agent's threads of this process have worked.
+/// Returns the processor time of the agent's threads in this process.
 fn agent_time() -> Duration {
     let threads = std::fs::read_dir("/proc/self/task").unwrap().flatten();
     let ticks = |thread: std::fs::DirEntry| {
@@ -281,8 +282,8 @@ fn agent_time() -> Duration {
     Duration::from_millis(10 * threads.filter_map(ticks).sum::<u64>())
 }
 
-/// A program that does wrong has its agent work about as much as one that does right: half as much again at
-/// most, and not for all of a processor's time.
+/// A hostile program causes its agent about as much work as a well-behaved one: half as much again
+/// at most, and not all of a processor's time.
 #[test]
 fn shares_of_the_agents_time() {
     let share = |load: &str| -> u64 {
@@ -306,7 +307,8 @@ fn shares_of_the_agents_time() {
     figure("H1", &format!("the agent's share of a processor, where a program {shares}"));
 }
 
-/// What a program says of itself is shown as what it says; the kernel says who it is.
+/// A program's statements about itself are shown as such; its process and user are those that the
+/// kernel reports.
 #[test]
 fn forged_numbers_of_processes() {
     let mut node = Node::new();
@@ -323,7 +325,8 @@ fn forged_numbers_of_processes() {
     drop(program);
 }
 
-/// More sessions, channels and types than there is room for are refused, in words; others record on.
+/// Sessions, channels and types beyond the limits are refused with a reason; other programs
+/// continue to record.
 #[test]
 fn quotas() {
     let mut node = Node::new();
@@ -383,7 +386,7 @@ fn quotas() {
     });
 }
 
-/// Rules without end are refused, in words that say what to do; sessions that are ended make room again.
+/// Rules beyond the limits are refused with a hint; destroyed sessions make room again.
 #[test]
 fn rules_take_no_more_than_their_room() {
     let mut node = Node::new();
@@ -426,7 +429,8 @@ fn rules_take_no_more_than_their_room() {
     assert_eq!(told(&mut node), before);
 }
 
-/// Two programs of `others` beside an honest one; its trace has all of its events, and the agent answers.
+/// Runs two programs of `others` beside a well-behaved one: its trace has all of its events, and
+/// the agent answers.
 fn check(others: impl Fn(&Node, &mut Random, &AtomicBool) + Sync) {
     let mut node = Node::new();
     node.record_all(Purpose::Record);
@@ -466,7 +470,7 @@ fn check(others: impl Fn(&Node, &mut Random, &AtomicBool) + Sync) {
     });
 }
 
-/// Many who ask very much at once: others are answered between.
+/// Many commands make large requests at once: others are answered in between.
 #[test]
 fn requests_of_many_at_once() {
     let mut node = Node::new();

@@ -1,4 +1,4 @@
-//! Sessions, from their creation to their traces: what programs are told, and what is on disk.
+//! Sessions, from their creation to their traces: the messages to programs, and the files on disk.
 
 mod support;
 
@@ -95,7 +95,7 @@ fn programs_are_told_what_changes() {
     assert!(node.refusal(&Request::StartSession("t".into())).contains("no session `t`"));
 }
 
-/// How much of a file's first bytes has to come from a disk.
+/// Returns the part of a file's first bytes that has to be read from the disk.
 fn read_from_disk(file: &File) -> Option<u64> {
     let read = || {
         let counts = fs::read_to_string("/proc/thread-self/io").ok()?;
@@ -106,7 +106,7 @@ fn read_from_disk(file: &File) -> Option<u64> {
     Some(read()? - before)
 }
 
-/// Whether the kernel tells that something had to come from a disk there.
+/// Returns whether the kernel reports reads from the disk there.
 fn tells_of_disk(directory: &Path) -> bool {
     let path = directory.join("probe");
     fs::write(&path, [1; 4096]).unwrap();
@@ -186,7 +186,7 @@ fn events_that_find_no_room_are_counted() {
     });
 }
 
-/// What the only program's rings hold.
+/// Returns the bytes that the only program's rings hold.
 fn snapshot(node: &mut Node) -> Found {
     let request = Request::Snapshot(Snapshot { session: "s".into(), output: None });
     let replies = node.ask(&request);
@@ -223,7 +223,7 @@ fn snapshots_hold_the_latest_events() {
     assert_eq!(snapshot(&mut node), numbers);
 }
 
-/// What cannot be written of one session is not told to who stops another.
+/// A write error of one session is not reported to a command that stops another session.
 #[test]
 fn each_session_has_its_own_trouble() {
     let mut node = Node::new();
@@ -247,8 +247,8 @@ fn each_session_has_its_own_trouble() {
     assert_eq!(read(&trace).numbers, [(0, 7)]);
 }
 
-/// A program that loses its connection, and has another before the agent sees that or after, goes on in
-/// its trace: all of its events are there, and those that were lost are counted.
+/// A program that loses its connection, and reconnects before or after the agent has seen that,
+/// continues its trace: all of its events are there, and lost events are counted.
 #[test]
 fn programs_that_come_back_go_on() {
     for purpose in [Purpose::Record, Purpose::Snapshot] {
@@ -307,7 +307,8 @@ fn check_coming_back(purpose: Purpose, is_open: bool) {
     assert!(is_open || lost > 0);
 }
 
-/// What is noted of programs goes with them, and notes do not grow with the programs that there were.
+/// Notes about programs are dropped with them, so that the file does not grow with the number of
+/// past programs.
 #[test]
 fn notes_go_with_programs() {
     let mut node = Node::new();
@@ -343,8 +344,8 @@ fn notes_go_with_programs() {
     assert_eq!(noted(), 0);
 }
 
-/// What was recorded before it is dropped, whoever recorded it, and what was lost by then; all that comes
-/// later is there or counted.
+/// A clear drops all events before it, of all programs, and the losses until then; all later events
+/// are there or counted.
 #[test]
 fn clear_drops_all_that_was_recorded() {
     let mut node = Node::new();
@@ -391,7 +392,7 @@ fn clear_drops_all_that_was_recorded() {
     eventually("nothing is left", || count_of(0)(&node));
 }
 
-/// A program that has recorded one event.
+/// Connects a program that has recorded one event.
 fn start(node: &Node) -> Program {
     let mut program = Program::start(node);
     program.tell(0, "test:first");
@@ -399,7 +400,7 @@ fn start(node: &Node) -> Program {
     program
 }
 
-/// The same for what is kept in memory alone.
+/// A clear drops the events of a snapshot session too.
 #[test]
 fn clear_drops_flight_recorders() {
     let mut node = Node::new();
@@ -422,8 +423,8 @@ fn clear_drops_flight_recorders() {
     assert_eq!(snapshot(&mut node).numbers, expected);
 }
 
-/// Rings that keep the first events rather than the last: snapshots have all of them, over connections, and
-/// a clear makes room for others.
+/// Rings that keep the first events rather than the last: snapshots have all of them, across
+/// connections, and a clear makes room for others.
 #[test]
 fn snapshots_of_what_came_first() {
     let mut node = Node::new();
@@ -469,7 +470,7 @@ fn snapshots_of_what_came_first() {
     }
 }
 
-/// A refused program that is interrupted between connecting and saying hello.
+/// A refused program is counted even if it is interrupted between connecting and sending `Hello`.
 #[test]
 fn d10_programs_that_say_hello_after_their_refusal_are_counted() {
     let limits = Limits { connections: 1, ..Limits::default() };

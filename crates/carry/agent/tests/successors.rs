@@ -1,4 +1,4 @@
-//! What an agent finds that earlier ones have left, and what a program finds when it is back.
+//! Successive agents: the state that earlier agents have left, and programs that reconnect.
 
 mod support;
 
@@ -19,7 +19,7 @@ use support::{
     traces_below,
 };
 
-/// A session that records all events into these channels.
+/// Makes a session that records all events into these channels.
 fn record_all(agents: &Succession, purpose: Purpose, channels: &[&str]) {
     let session = Session { name: "s".into(), purpose, output: Some(agents.output()) };
     agents.ask(&Request::CreateSession(session));
@@ -42,7 +42,7 @@ fn record_all(agents: &Succession, purpose: Purpose, channels: &[&str]) {
 
 const SUBBUFFER: usize = 256 << 10;
 
-/// Bytes that a channel's rings count before much is recorded.
+/// Returns the bytes that are charged for a channel's rings before much is recorded.
 fn set_size(purpose: Purpose) -> u64 {
     let agents = Succession::begin(Limits::default());
     record_all(&agents, purpose, &["c"]);
@@ -56,7 +56,8 @@ fn program(agents: &Succession) -> Program {
     program
 }
 
-/// An agent that records one program, which has recorded so many events, all of which are written.
+/// Starts an agent that records one program, which has recorded that many events. All of them are
+/// written.
 fn recording(count: u64) -> (Succession, Program) {
     let agents = Succession::begin(Limits::default());
     record_all(&agents, Purpose::Record, &["c"]);
@@ -70,7 +71,7 @@ fn record(program: &Program, numbers: std::ops::Range<u64>) {
     numbers.for_each(|number| assert_eq!(program.record(0, 0, number), Outcome::Recorded));
 }
 
-/// So many events are in the only trace, each once, and none is said to be missing.
+/// Checks that the only trace has that many events, each once, and reports none as missing.
 fn wait_for(agents: &Succession, count: u64) {
     let expected: Vec<(u16, u64)> = (0..count).map(|number| (0, number)).collect();
     eventually("all of it is one trace", || {
@@ -81,7 +82,7 @@ fn wait_for(agents: &Succession, count: u64) {
     });
 }
 
-/// Packets that the agent says are lost, of all programs that have left.
+/// Returns the packets that the agent reports as lost, of all programs that have left.
 fn lost(agents: &Succession) -> u64 {
     let replies = agents.ask(&Request::Status(None));
     let lost = replies.iter().filter_map(|reply| match reply {
@@ -91,8 +92,8 @@ fn lost(agents: &Succession) -> u64 {
     lost.sum()
 }
 
-/// What could be done to a program between two connections, the last of which it keeps: no event is lost by it,
-/// and none is there twice.
+/// A program loses connections in a row, at different points, with and without a change of agents:
+/// no event is lost, and none is there twice.
 #[test]
 fn whatever_becomes_of_connections_each_event_is_there_once() {
     for first_agent_stays in [true, false] {
@@ -102,7 +103,7 @@ fn whatever_becomes_of_connections_each_event_is_there_once() {
         if !first_agent_stays {
             agents.go_on();
         }
-        // It has not seen the rings that it was given, or knows that it goes on with those that it has.
+        // The program has not mapped its new rings, or was told to keep those that it has.
         program.come_and_vanish(&agents.socket());
         record(&program, 200..300);
         program.come_and_vanish(&agents.socket());
@@ -110,7 +111,7 @@ fn whatever_becomes_of_connections_each_event_is_there_once() {
         program.come_back_to(&agents.socket());
         record(&program, 400..500);
         wait_for(&agents, 500);
-        // The rings have stayed what they are, or others have taken their place.
+        // The program has the same rings, or others in their place.
         let (used, _) = quota(&mut agents.client(), blkkin_sys::user_id(), "ring-bytes");
         assert_eq!(used, set_size(Purpose::Record));
         agents.go_on();
@@ -121,7 +122,7 @@ fn whatever_becomes_of_connections_each_event_is_there_once() {
     }
 }
 
-/// What can become of a program and its agents, in any order: each event is there once, or is counted.
+/// Programs and agents end and come back in any order: each event is there once, or is counted.
 #[test]
 fn whatever_becomes_of_programs_and_agents() {
     let number = |variable, usual| {
@@ -218,7 +219,7 @@ fn live(seed: u64, limits: Limits) {
     );
 }
 
-/// Also while a thread records all the time, more than there is room for.
+/// Agents change while a thread records all the time, more than there is room for.
 #[test]
 fn full_rings_of_programs_that_come_and_go() {
     let (mut agents, mut program) = recording(1);
@@ -256,7 +257,7 @@ fn full_rings_of_programs_that_come_and_go() {
     assert_eq!((found.discarded, found.gaps, found.back), (full, 0, 0));
 }
 
-/// A program that is back while its session goes is told to let go of its rings.
+/// A program that reconnects while its session is being destroyed is told to unmap its rings.
 #[test]
 fn back_while_the_session_goes() {
     let (agents, mut away) = recording(1);
@@ -281,7 +282,8 @@ fn back_while_the_session_goes() {
     drop(idle);
 }
 
-/// What is recorded while the program is away is written when its session stops, and when the agent ends.
+/// Events that are recorded while the program is disconnected are written when its session stops,
+/// and when the agent ends.
 #[test]
 fn what_is_recorded_meanwhile_is_written_at_the_end() {
     let (mut agents, mut program) = recording(100);
@@ -297,7 +299,8 @@ fn what_is_recorded_meanwhile_is_written_at_the_end() {
     assert_eq!(read(&trace_below(&agents.output()).unwrap()).numbers.len(), 300);
 }
 
-/// Cleared while a program has not taken yet the rings that it was given: it records on into those that it has.
+/// A session is cleared before a program has mapped its new rings: it records into those that it
+/// has.
 #[test]
 fn cleared_before_rings_are_taken() {
     let (mut agents, mut program) = recording(100);
@@ -312,7 +315,8 @@ fn cleared_before_rings_are_taken() {
     wait_for(&agents, 60);
 }
 
-/// A program has more channels than an agent takes of those before it; of its own it takes all.
+/// A program has more channels than an agent accepts from earlier agents; of its own it accepts
+/// all.
 #[test]
 fn more_channels_than_are_taken_of_others() {
     let agents = Succession::begin(Limits::default());
@@ -357,7 +361,7 @@ fn more_channels_than_are_taken_of_others() {
     });
 }
 
-/// A program that is away when its session is stopped has recorded until it hears of that.
+/// A program that is disconnected when its session is stopped records until it learns of that.
 #[test]
 fn sessions_that_are_stopped_meanwhile() {
     for first_agent_stays in [true, false] {
@@ -385,7 +389,7 @@ fn record_again(agents: &Succession) {
     agents.ask(&Request::EnableEvents(Events { channel: Some("c".into()), ..events("*") }));
 }
 
-/// What is cleared while a program is away stays so, also what it has lost.
+/// A clear while a program is disconnected holds, also for its losses.
 #[test]
 fn what_is_cleared_meanwhile_does_not_come_back() {
     for first_agent_stays in [true, false] {
@@ -408,8 +412,8 @@ fn what_is_cleared_meanwhile_does_not_come_back() {
     }
 }
 
-/// A type of which the agent may not know, for want of room, keeps nothing else from being understood: events
-/// wait in the rings, and are counted there.
+/// A type beyond the user's quota does not keep other types from being described: events wait in
+/// the rings, and are counted there.
 #[test]
 fn types_without_room() {
     let type_bytes = 1500;
@@ -433,7 +437,7 @@ fn types_without_room() {
     assert!(metadata.contains("test:first") && !metadata.contains("test:second"));
 }
 
-/// A channel of which nothing could be taken over goes on in the trace all the same, beside those that could.
+/// A channel whose rings could not be adopted continues in the same trace as those that could.
 #[test]
 fn channels_that_are_lost_beside_others() {
     let mut agents = Succession::begin(Limits::default());
@@ -472,7 +476,7 @@ fn channels_that_are_lost_beside_others() {
     assert_eq!((found.discarded, found.gaps), (0, 0));
 }
 
-/// Memory that no agent has made is not had by it either, however large it says that it is.
+/// Memory that no agent has made is not mapped, whatever size it states.
 #[test]
 fn memory_of_others_is_left_alone() {
     let (agents, _program) = recording(1);
@@ -487,8 +491,8 @@ fn memory_of_others_is_left_alone() {
     drop(other);
 }
 
-/// Events that cannot be written wait for the next try as long as their program may come back; then they are
-/// lost, which is told.
+/// Events that cannot be written wait for the next attempt as long as their program may reconnect;
+/// then they are lost and reported.
 #[test]
 fn what_cannot_be_written() {
     let agents = Succession::begin(Limits::default());
@@ -510,7 +514,7 @@ fn what_cannot_be_written() {
     assert_eq!(lost(&agents), before);
 }
 
-/// More sets of rings than an agent takes are lost, which is told and counted. The program records on.
+/// Sets of rings beyond the limit are lost, reported and counted. The program continues to record.
 #[test]
 fn more_rings_than_are_taken() {
     let mut agents = Succession::begin(Limits::default());
@@ -550,8 +554,8 @@ fn more_rings_than_are_taken() {
     });
 }
 
-/// What is kept for snapshots of programs and agents that are gone counts as what their user has, and makes
-/// room for what is recorded now; what is lost by that is told.
+/// Rings for snapshots of ended programs and agents are charged to their user, and make room for
+/// new rings; their loss is reported.
 #[test]
 fn what_is_kept_makes_room() {
     // For three sets of rings.
@@ -604,7 +608,7 @@ fn what_is_kept_makes_room() {
     assert_eq!(used(), 0);
 }
 
-/// What the only program's rings hold.
+/// Returns the bytes that the only program's rings hold.
 fn snapshot(agents: &Succession) -> Found {
     let replies = agents.ask(&Request::Snapshot(Snapshot { session: "s".into(), output: None }));
     let [Reply::Written(path)] = &replies[..] else { panic!("{replies:?}") };
@@ -613,8 +617,8 @@ fn snapshot(agents: &Succession) -> Found {
     found
 }
 
-/// What is still to be written of recordings is not given up where there is no room for it beside the rings
-/// that take its place.
+/// Packets of recordings that are still to be written are not given up if there is no room for them
+/// beside the new rings.
 #[test]
 fn what_is_to_be_written_needs_no_room() {
     let user = blkkin_sys::user_id();
@@ -636,8 +640,8 @@ fn what_is_to_be_written_needs_no_room() {
     });
 }
 
-/// L11: pages that a program has written count for its user's quota. Rings that hold much are given up for new
-/// ones, when what is in them is written: no event is lost by it, and the memory comes back.
+/// L11: pages that a program has written are charged to its user. Rings that hold much memory are
+/// replaced when their packets are written: no event is lost, and the memory is freed.
 #[test]
 fn l11_rings_that_hold_much_are_given_up() {
     let limit = 3 << 18;

@@ -1,5 +1,5 @@
-//! Users of a public agent: who may what, and whose files are whose. Only root can try that, with threads
-//! that are other users'; anybody else skips it.
+//! Users of a public agent: permissions, and owners of files. Only root can run these tests, with
+//! threads of other users; they are skipped otherwise.
 
 mod support;
 
@@ -20,20 +20,20 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use support::{Hung, Program, Running, Served, events, eventually, figure, quota};
 
-/// The group of this agent: one that each machine has.
+/// Group of this agent: one that exists on each machine.
 const GROUP: (&str, u32) = ("daemon", 1);
 const SOMEBODY: u32 = 54_321;
 
 /// An agent for all users, on a thread.
 struct Public {
-    /// Ends first.
+    /// Dropped first.
     agent: Option<Running>,
     directory: tempfile::TempDir,
     limits: Limits,
 }
 
 impl Public {
-    /// None for anybody but root.
+    /// Returns `None` unless root runs the test.
     fn start(test: &str) -> Option<Public> {
         Public::start_with(test, Limits::default())
     }
@@ -50,7 +50,7 @@ impl Public {
         Some(public)
     }
 
-    /// The next agent begins, when this one has ended.
+    /// Ends this agent, and starts the next one.
     fn go_on(&mut self) {
         self.agent = None;
         self.agent = Some(Running::start(Options {
@@ -76,7 +76,7 @@ impl Public {
         self.directory.path().join("agent.sock")
     }
 
-    /// A command of a user in these groups, the first of which is the user's own.
+    /// Connects a command of a user in these groups; the first one is the user's own.
     fn client_of(&self, user: u32, groups: [u32; 2]) -> Client {
         as_user(user, groups, || self.client())
     }
@@ -85,7 +85,7 @@ impl Public {
         Program::start_at(&self.socket())
     }
 
-    /// Takes a snapshot; the numbers in each of its traces.
+    /// Takes a snapshot; returns the numbers in each of its traces.
     fn snapshot(&self, client: &mut Client) -> Vec<Vec<u64>> {
         let request = Request::Snapshot(Snapshot { session: "s".into(), output: None });
         let replies = client.ask_all(&request).unwrap();
@@ -97,7 +97,7 @@ impl Public {
         traces.map(numbers).collect()
     }
 
-    /// A directory that a user and nobody else can write to.
+    /// Makes a directory that only one user can write to.
     fn directory_of(&self, user: u32) -> PathBuf {
         let path = self.directory.path().join(format!("of-{user}"));
         fs::create_dir(&path).unwrap();
@@ -107,7 +107,7 @@ impl Public {
     }
 }
 
-/// Does something as another user, on a thread of its own.
+/// Runs `work` as another user, on a thread.
 fn as_user<T: Send>(user: u32, groups: [u32; 2], work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let work = || {
@@ -127,7 +127,8 @@ fn session(output: PathBuf) -> Request {
     Request::CreateSession(Session { name, purpose: Purpose::Snapshot, output })
 }
 
-/// Who is in the group is known by the connection, not by the process, which may be another one by then.
+/// Membership in the group is that of the connection, not of the process, which may be another one
+/// by then.
 #[test]
 fn members_of_the_group_see_all_sessions() {
     let public = Public::start("members_of_the_group_see_all_sessions");
@@ -143,7 +144,8 @@ fn members_of_the_group_see_all_sessions() {
     check([GROUP.1, SOMEBODY], 1);
 }
 
-/// A snapshot goes where who asks for it may write, and belongs to them, whosever the session is.
+/// A snapshot is written with the requester's rights and belongs to the requester, whoever owns the
+/// session.
 #[test]
 fn snapshots_are_made_by_who_asks_for_them() {
     let public = Public::start("snapshots_are_made_by_who_asks_for_them");
@@ -184,7 +186,8 @@ fn snapshots_are_made_by_who_asks_for_them() {
     );
 }
 
-/// What is kept of programs that have ended is bounded for each user: many of one do not push others' out.
+/// Departed programs are kept up to a limit for each user: many programs of one user do not evict
+/// those of others.
 #[test]
 fn what_has_ended_is_kept_for_each_user() {
     let public = Public::start("what_has_ended_is_kept_for_each_user");
@@ -238,7 +241,7 @@ fn what_has_ended_is_kept_for_each_user() {
 
 const OWN: [u32; 2] = [SOMEBODY, SOMEBODY];
 
-/// A plain user's session that records that user's program, and its output.
+/// A plain user's session that records the user's program, and its output.
 fn record_own(public: &Public) -> (Client, Program, PathBuf) {
     let output = public.directory_of(SOMEBODY).join("trace");
     let mut client = public.client_of(SOMEBODY, OWN);
@@ -258,7 +261,7 @@ fn record_own(public: &Public) -> (Client, Program, PathBuf) {
     (client, program, output)
 }
 
-/// How long the agent takes to answer root, and does within five seconds.
+/// Returns the time in which the agent answers root; fails above five seconds.
 #[track_caller]
 fn check_answers(what: &str, socket: PathBuf) {
     let begun = Instant::now();
@@ -274,15 +277,15 @@ fn check_answers(what: &str, socket: PathBuf) {
     figure("N8", &format!("{what}: others are answered within {:?}", begun.elapsed()));
 }
 
-/// Why a session is not stopped as a whole, or not cleared.
+/// Returns the reason why a session is not stopped or cleared completely.
 fn refusal(client: &mut Client, request: &Request) -> String {
     client.ask_all(request).unwrap_err().to_string()
 }
 
 const NOT_ENTERED: &str = "another file system is mounted below the session's directory";
 
-/// A user mounts a file system that does not answer over a directory of the session's output, before there is a
-/// trace in it. What was recorded is written when it is gone.
+/// A user mounts a file system that does not answer over a directory of the session's output,
+/// before there is a trace in it. The packets are written when it is unmounted.
 #[test]
 fn n8_what_is_mounted_below_an_output_is_not_entered() {
     let test = "n8_what_is_mounted_below_an_output_is_not_entered";
@@ -308,7 +311,8 @@ fn n8_what_is_mounted_below_an_output_is_not_entered() {
     });
 }
 
-/// The same over a trace that is being written: its files are open, and its metadata is not to be had.
+/// A user mounts a file system that does not answer over a trace that is being written: its files
+/// are open, but its metadata cannot be rewritten.
 #[test]
 fn n8_what_is_mounted_over_a_trace_is_not_entered() {
     let test = "n8_what_is_mounted_over_a_trace_is_not_entered";
@@ -334,7 +338,8 @@ fn n8_what_is_mounted_over_a_trace_is_not_entered() {
     });
 }
 
-/// File systems that depend on other machines are for root, and those that a user serves for nobody.
+/// File systems that depend on other machines are for root only, and those that a user serves are
+/// refused.
 #[test]
 fn n8_outputs_on_file_systems_of_others_are_refused() {
     let test = "n8_outputs_on_file_systems_of_others_are_refused";
@@ -361,7 +366,8 @@ fn n8_outputs_on_file_systems_of_others_are_refused() {
     assert_eq!(create(false, &local, "local"), Ok(()));
 }
 
-/// A file system that does not answer lies over what an earlier agent has written, and then over the output itself.
+/// A file system that does not answer is mounted over the traces of an earlier agent, and then over
+/// the output itself.
 #[test]
 fn n8_outputs_that_hang_do_not_keep_the_next_agent() {
     let test = "n8_outputs_that_hang_do_not_keep_the_next_agent";
@@ -393,7 +399,8 @@ fn n8_outputs_that_hang_do_not_keep_the_next_agent() {
     drop(hung);
 }
 
-/// Programs and commands of one user count together; who is refused is told why, and others are not.
+/// Programs and commands of one user share a quota; a refused one is told the reason, and other
+/// users are not affected.
 #[test]
 fn a_quota_of_connections() {
     let limits = Limits { connections: 4, ..Limits::default() };
@@ -419,7 +426,7 @@ fn a_quota_of_connections() {
     assert_eq!(quota(&mut own, 0, "connections"), (0, 0));
 }
 
-/// Messages that never end are counted together, however many connections they come over.
+/// Incomplete messages share a quota, however many connections they use.
 #[test]
 fn a_quota_of_messages() {
     let limits = Limits { message_bytes: 100_000, ..Limits::default() };
@@ -441,7 +448,8 @@ fn a_quota_of_messages() {
     });
 }
 
-/// Event types of all programs of one user count together, each time that a trace describes them.
+/// Event types of all programs of one user share a quota, and count again in each trace that
+/// describes them.
 #[test]
 fn a_quota_of_event_types() {
     let limits = Limits { type_bytes: 1_000_000, ..Limits::default() };
@@ -475,7 +483,7 @@ fn a_quota_of_event_types() {
     assert_eq!(used_by(&mut root, 0), (all, 0), "it is another user's");
 }
 
-/// Rings of all programs of one user count together. Those of programs that have ended make room for others.
+/// Rings of all programs of one user share a quota. Those of ended programs make room for others.
 #[test]
 fn a_quota_of_rings() {
     let test = "a_quota_of_rings";
@@ -513,7 +521,7 @@ fn a_quota_of_rings() {
     assert!(as_user(SOMEBODY, OWN, || has_rings(&public.program())));
 }
 
-/// Descriptors that the agent has for one user, for whatever it is.
+/// Descriptors of one user share a quota, whatever they are for.
 #[test]
 fn a_quota_of_descriptors() {
     let test = "a_quota_of_descriptors";
@@ -546,7 +554,8 @@ fn a_quota_of_descriptors() {
     eventually("they are gone", || {
         (quota(&mut root, SOMEBODY, "connections").0 == 0).then_some(())
     });
-    // They may come back to all but their connections for a while, unless there is too little for others.
+    // The programs may reconnect for a while, so everything but their connections stays charged,
+    // unless other programs need it.
     assert_eq!(quota(&mut root, SOMEBODY, "descriptors").0, 2 * (each - 1));
     let others = as_user(SOMEBODY, OWN, || [public.program(), public.program()]);
     assert!(others.iter().all(has_rings));
@@ -556,7 +565,7 @@ fn a_quota_of_descriptors() {
     });
 }
 
-/// What it takes to record all programs.
+/// Returns the requests that record all programs.
 fn record_all(public: &Public, purpose: Purpose) -> [Request; 3] {
     let (name, output) = ("s".into(), Some(public.directory.path().join("trace")));
     [
@@ -566,10 +575,10 @@ fn record_all(public: &Public, purpose: Purpose) -> [Request; 3] {
     ]
 }
 
-/// So much is said of a request.
+/// Bytes of a request that are sent.
 const HALF_SIZE: u64 = 30_000;
 
-/// A command that never ends what it says.
+/// A command that never completes its request.
 struct Half(#[expect(dead_code, reason = "held open")] UnixStream);
 
 impl Half {

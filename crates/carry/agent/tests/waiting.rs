@@ -1,5 +1,5 @@
-//! What is handed to the agent and makes who touches it wait, and work without end: others are answered meanwhile, and
-//! what it took is given back.
+//! Descriptors whose use or closing blocks, and requests that cause much work: other users are
+//! answered meanwhile, and quotas are given back.
 
 mod support;
 
@@ -20,12 +20,13 @@ use std::sync::atomic::{
 use std::time::{Duration, Instant};
 use support::{Node, Program, events, eventually, figure, quota};
 
-/// Others are to be answered within a second; the machine may be busy.
+/// Time within which other users are answered; the machine may be busy.
 const ANSWERED: Duration = Duration::from_secs(5);
-/// Much longer than that.
+/// Time that is much longer than that.
 const LINGER: Duration = Duration::from_secs(40);
 
-/// A socket whose last owner waits when it closes it: it lingers, and its peer does not read. With the peer.
+/// Returns a socket whose close blocks, because it lingers and its peer does not read, with the
+/// peer.
 fn lingering() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -36,7 +37,8 @@ fn lingering() -> (TcpStream, TcpStream) {
     (socket, peer)
 }
 
-/// A socket in whose queue such a one waits, so that nobody can have it linger no more.
+/// Returns a socket in whose queue a lingering socket waits, so that its lingering cannot be
+/// switched off.
 fn nested() -> (OwnedFd, TcpStream) {
     let (socket, peer) = lingering();
     let (near, far) = std::os::unix::net::UnixStream::pair().unwrap();
@@ -45,7 +47,7 @@ fn nested() -> (OwnedFd, TcpStream) {
     (far.into(), peer)
 }
 
-/// Passes descriptors with bytes to the agent, on a connection of their own.
+/// Passes descriptors with bytes to the agent, over a new connection.
 fn pass(path: &Path, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Socket {
     let socket = Socket::connect(path).unwrap();
     assert_eq!(socket.send(bytes, descriptors).unwrap(), bytes.len());
@@ -61,16 +63,16 @@ fn hello() -> Vec<u8> {
     bytes
 }
 
-/// Six bytes that are no message.
+/// Six bytes that are not a message.
 const NONSENSE: [u8; 6] = [0, 0, 0, 0, 0xff, 0xff];
-/// A message that says where event types are.
+/// A `Catalog` message.
 const CATALOG: [u8; 6] = [0, 0, 0, 0, 1, 0x11];
 
 fn greeted_catalog() -> Vec<u8> {
     [&hello()[..], &CATALOG].concat()
 }
 
-/// How long the agent takes to answer somebody else, at most, in a few attempts.
+/// Returns the longest time in which the agent answers another user, in a few attempts.
 fn answered_within(node: &Node) -> Duration {
     let path = node.agent.as_ref().unwrap().socket().to_owned();
     let mut longest = Duration::ZERO;
@@ -97,7 +99,8 @@ fn check_answers(what: &str, node: &Node) {
     assert!(longest < ANSWERED, "{what}: {longest:?}");
 }
 
-/// A socket that lingers comes with nonsense, instead of memory, and as more than a message may have.
+/// A lingering socket is passed with invalid bytes, in place of memory, and beyond the number of a
+/// message's descriptors.
 #[test]
 fn n8_sockets_that_linger_have_nobody_wait() {
     let node = Node::new();
@@ -119,7 +122,7 @@ fn n8_sockets_that_linger_have_nobody_wait() {
     check("as one of very many", &NONSENSE, 100);
 }
 
-/// The same by hand, as [`Socket::send`] passes 16 at most.
+/// Sends descriptors by hand, as [`Socket::send`] passes 16 at most.
 fn send_in_pieces(path: &Path, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Socket {
     use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
     let socket = Socket::connect(path).unwrap();
@@ -132,8 +135,8 @@ fn send_in_pieces(path: &Path, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> 
     socket
 }
 
-/// What cannot be closed at all: eight threads wait for it, all that is of others goes on, and what it took comes
-/// back when it can be closed.
+/// Sockets whose close never returns block eight threads. All other users are served, and the quota
+/// is given back when the sockets can be closed.
 #[test]
 fn n8_what_cannot_be_closed_keeps_nothing_of_others() {
     let mut node = Node::new();
@@ -158,7 +161,7 @@ fn n8_what_cannot_be_closed_keeps_nothing_of_others() {
     eventually("all is given back", || (descriptors(&mut node) == before).then_some(()));
 }
 
-/// An output on a file system that does not answer.
+/// An output on a file system that does not answer fails in time.
 #[test]
 fn n8_outputs_that_hang_have_nobody_wait() {
     let test = "n8_outputs_that_hang_have_nobody_wait";
@@ -196,7 +199,7 @@ fn n8_outputs_that_hang_have_nobody_wait() {
     drop(fuse);
 }
 
-/// A file system in user space that nobody serves. It goes when the file is closed.
+/// A file system in user space without a server. It ends when the file is closed.
 fn hung(test: &str) -> Option<(std::fs::File, Mounted)> {
     let fuse = std::fs::File::options().read(true).write(true).open("/dev/fuse");
     let fuse = fuse.map_err(|error| error.to_string()).and_then(|fuse| {
@@ -213,7 +216,7 @@ fn hung(test: &str) -> Option<(std::fs::File, Mounted)> {
     }
 }
 
-/// Says that it is over when it is dropped.
+/// Sets a flag when it is dropped.
 struct Over<'d>(&'d AtomicBool);
 
 impl Drop for Over<'_> {
@@ -222,8 +225,8 @@ impl Drop for Over<'_> {
     }
 }
 
-/// Somebody moves the end of all rings that are kept for snapshots as fast as can be; eight ask for snapshots at
-/// once.
+/// A process moves the end of all rings that are kept for snapshots as fast as possible, while
+/// eight commands request snapshots.
 #[test]
 fn n9_snapshots_end() {
     let mut node = Node::new();
@@ -266,7 +269,7 @@ fn n9_snapshots_end() {
     });
 }
 
-/// Types of each program.
+/// Event types of each program.
 const TYPES: u32 = 8000;
 
 fn resident_kib() -> u64 {
@@ -275,7 +278,7 @@ fn resident_kib() -> u64 {
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// Patterns that take much to be held against, of which few bytes are sent.
+/// Patterns of few bytes that are expensive to match.
 fn patterns(rule: usize) -> Vec<String> {
     (0..512)
         .map(|at| {
@@ -285,8 +288,8 @@ fn patterns(rule: usize) -> Vec<String> {
         .collect()
 }
 
-/// As many rules as a user may have, for programs with as many types as there can be: the agent holds about what it
-/// counts, however many programs there are, and others are answered.
+/// As many rules as a user may have, for programs with as many types as possible: the agent takes
+/// about as much memory as it counts, and answers other users.
 #[test]
 fn n9_rules_and_types_without_number() {
     let mut node = Node::new();
@@ -361,7 +364,8 @@ fn n9_rules_and_types_without_number() {
     assert!(longest < ANSWERED, "{longest:?}");
 }
 
-/// A list that is far larger than what a socket takes reaches a command that reads it late, as a whole.
+/// A list that is far larger than a socket's buffer reaches a command completely that reads it
+/// late.
 #[test]
 fn n9_long_lists_are_sent_as_they_are_read() {
     let mut node = Node::new();

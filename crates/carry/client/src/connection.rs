@@ -1,6 +1,6 @@
-//! The socket: connected, read and written within a time.
+//! Connection to the daemon's socket, with deadlines for connecting, reading and writing.
 
-use crate::Error;
+use crate::error::Error;
 use blkkin_control::{Decoder, Messages, Received};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -9,16 +9,16 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How much is read at once.
+/// Bytes that are read at a time.
 const READ_SIZE: usize = 16 << 10;
-/// The kernel takes no time of zero.
+/// Shortest timeout of a socket: the kernel takes zero for no timeout.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// When to give up.
+/// Deadline of an operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline {
     patience: Duration,
-    /// None: never.
+    /// `None` is never.
     at: Option<Instant>,
 }
 
@@ -27,7 +27,7 @@ impl Deadline {
         Deadline { patience, at: Instant::now().checked_add(patience) }
     }
 
-    /// How long there is left; `None` if that is for ever.
+    /// Returns the time that is left; `None` is without end.
     fn left(self) -> Result<Option<Duration>, ErrorKind> {
         let Some(at) = self.at else { return Ok(None) };
         match at.saturating_duration_since(Instant::now()) {
@@ -42,12 +42,12 @@ impl Deadline {
 pub(crate) struct Connection {
     stream: UnixStream,
     pub(crate) address: PathBuf,
-    /// How many bytes have come.
+    /// Bytes that were received so far.
     pub(crate) received: u64,
 }
 
 impl Connection {
-    /// Connects to the first address where there is somebody.
+    /// Connects to the first address on which a daemon listens.
     pub(crate) fn open(addresses: &[PathBuf], deadline: Deadline) -> Result<Connection, Error> {
         let mut forbidden = None;
         for address in addresses {
@@ -83,7 +83,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The next message.
+    /// Receives the next message.
     pub(crate) fn receive<M: Messages>(
         &mut self,
         decoder: &mut Decoder<M>,
@@ -113,13 +113,13 @@ impl Connection {
     }
 }
 
-/// Connecting waits as long as the daemon's queue is full, which cannot be limited. So another
-/// thread does it, which is left behind if it takes too long.
+/// Connects on another thread, which is abandoned at the deadline: connecting blocks while the
+/// daemon's queue is full, and the socket has no timeout for that.
 fn connect(address: &Path, deadline: Deadline) -> io::Result<UnixStream> {
     let (sender, connected) = mpsc::channel();
     let path = address.to_owned();
     thread::Builder::new().name("connect".into()).spawn(move || {
-        // Nobody may be waiting any more.
+        // The receiver is gone after the deadline.
         let _ = sender.send(UnixStream::connect(path));
     })?;
     let late = |_| io::Error::from(ErrorKind::TimedOut);
@@ -129,7 +129,7 @@ fn connect(address: &Path, deadline: Deadline) -> io::Result<UnixStream> {
     }
 }
 
-/// What an error of the socket means.
+/// Converts an error of the socket.
 fn at(address: &Path, deadline: Deadline, error: io::Error) -> Error {
     let address = address.to_owned();
     match error.kind() {

@@ -1,4 +1,4 @@
-//! What goes wrong between a command and the daemon: what, with which daemon, and what to do.
+//! Errors of requests: the daemon concerned, the reason, and a hint.
 
 use blkkin_control::address::VARIABLE;
 use blkkin_control::{DecodeError, Failed, Fault, Reason, Refused};
@@ -7,51 +7,51 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Why a request was not done, or may not have been.
+/// Reason why a request failed, or may have failed.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "an address is the daemon's socket")]
 pub enum Error {
-    /// Nobody listens.
+    /// No daemon listens.
     NoDaemon {
-        /// Where.
+        /// Addresses that were tried.
         tried: Vec<PathBuf>,
     },
-    /// The user may not talk to the daemon.
+    /// The user has no permission for the daemon's socket.
     NotPermitted { address: PathBuf },
-    /// The daemon does not want to talk.
+    /// The daemon refuses the connection.
     Refused {
         address: PathBuf,
-        /// Why.
+        /// The daemon's answer, with its reason.
         refused: Refused,
     },
-    /// The request itself cannot be sent; nothing was.
+    /// The request exceeds a limit, and was not sent.
     Unfit(Fault),
-    /// The daemon has not done it.
+    /// The daemon reports that the request failed.
     Failed {
         address: PathBuf,
-        /// Why.
+        /// The daemon's message.
         failed: Failed,
     },
-    /// The daemon ended the connection in the middle.
+    /// The daemon closed the connection before the end of its reply.
     Gone { address: PathBuf },
-    /// What came cannot be understood.
+    /// A message of the daemon cannot be decoded.
     Nonsense {
         address: PathBuf,
-        /// Why, and where.
+        /// Reason and position.
         error: DecodeError,
     },
-    /// It took too long.
+    /// The daemon did not answer in time.
     Late {
         address: PathBuf,
-        /// As long as this.
+        /// Timeout that has passed.
         waited: Duration,
     },
-    /// The reply does not end.
+    /// The reply exceeds the limit on its size.
     TooMuch { address: PathBuf },
-    /// The socket cannot be used.
+    /// An operation on the socket failed.
     Socket {
         address: PathBuf,
-        /// Why.
+        /// Error of the system call.
         error: io::Error,
     },
 }
@@ -103,7 +103,7 @@ impl fmt::Display for Error {
 }
 
 impl Error {
-    /// What to do about it.
+    /// Returns what the user can do.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Error::NoDaemon { .. } => "start one with `blkkin agent`, or use `blkkin record -- \

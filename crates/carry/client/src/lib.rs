@@ -1,13 +1,15 @@
-//! A command's side of the conversation with the node daemon: finds it, says who asks, and gives
-//! what it answers to a request, an item at a time. Start at [`Client`].
+//! Client of the node daemon, for commands: finds the daemon, sends requests, and returns the items
+//! of its replies. Start at [`Client`].
 //!
-//! Nothing here waits for longer than it was told to, whatever the daemon does, and nothing that it
-//! says is believed: an [`Error`] tells what went wrong, with which daemon, and what to do.
+//! Each operation has a timeout, whatever the daemon does, and the daemon's messages are not
+//! trusted. An [`Error`] has the reason, the daemon's address, and a hint.
 
 mod connection;
+mod conversation;
 mod error;
 mod replies;
 
+pub use conversation::Patience;
 pub use error::Error;
 pub use replies::Replies;
 
@@ -17,31 +19,17 @@ use blkkin_control::{
     encode,
 };
 use connection::{Connection, Deadline};
+use conversation::Conversation;
 use std::env;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-/// How long to wait.
-#[derive(Clone, Copy, Debug)]
-pub struct Patience {
-    /// For a daemon to take a connection and to say whether it is welcome.
-    pub opening: Duration,
-    /// For each item of a reply.
-    pub item: Duration,
-}
-
-impl Default for Patience {
-    fn default() -> Patience {
-        Patience { opening: Duration::from_secs(5), item: Duration::from_secs(30) }
-    }
-}
-
-/// Where a daemon may listen that is there for this process, in the order in which to try.
+/// Returns the addresses on which a daemon for this process may listen, in the order in which to
+/// try them.
 pub fn addresses() -> Vec<PathBuf> {
     Surroundings::new(blkkin_sys::user_id(), env::var_os).candidates()
 }
 
-/// Whether a request keeps to the limits, so that it can be sent. Asks nobody.
+/// Checks that a request keeps to the limits, so that it can be sent. Does not contact a daemon.
 pub fn check(request: &Request) -> Result<(), Fault> {
     encode(request, &mut Vec::new())
 }
@@ -61,17 +49,13 @@ pub fn check(request: &Request) -> Result<(), Fault> {
 /// ```
 #[derive(Debug)]
 pub struct Client {
-    connection: Connection,
-    decoder: Decoder<Reply>,
+    conversation: Conversation,
     welcome: Welcome,
-    patience: Patience,
-    /// Whether the last request's reply was taken to its end. If not, what comes belongs to it.
-    is_in_step: bool,
 }
 
 impl Client {
-    /// Connects to the first of the daemons that is there. `program` and its `release` are for it to
-    /// show.
+    /// Connects to the first daemon that listens. The daemon shows `program` and its `release` to
+    /// users.
     pub fn connect(
         addresses: &[PathBuf],
         program: &str,
@@ -89,46 +73,50 @@ impl Client {
         let mut bytes = Vec::new();
         encode(&Opening::Hello(hello), &mut bytes)?;
         let mut decoder: Decoder<Answer> = Decoder::new();
-        // A daemon that refuses may do so before it has read a word.
-        let said = connection.send(&bytes, deadline);
+        // A daemon may refuse the connection, and close it, before it has read `Hello`.
+        let sent = connection.send(&bytes, deadline);
         match connection.receive(&mut decoder, deadline) {
             Ok(Received::Message { message: Answer::Welcome(welcome), .. }) => {
-                said?;
+                sent?;
                 let decoder = decoder.followed_by();
-                Ok(Client { connection, decoder, welcome, patience, is_in_step: true })
+                let is_in_step = true;
+                let conversation = Conversation { connection, decoder, patience, is_in_step };
+                Ok(Client { conversation, welcome })
             }
             Ok(Received::Message { message: Answer::Refused(refused), .. }) => {
                 Err(Error::Refused { address: connection.address, refused })
             }
-            // There is nothing newer that may come first.
+            // All versions of the protocol begin with a known message.
             Ok(Received::Unknown { .. }) => Err(Error::Gone { address: connection.address }),
             Err(error) => Err(error),
         }
     }
 
-    /// Socket of the daemon.
+    /// Returns the path of the daemon's socket.
     pub fn address(&self) -> &Path {
-        &self.connection.address
+        &self.conversation.connection.address
     }
 
-    /// Release of the daemon.
+    /// Returns the daemon's release.
     pub fn release(&self) -> &str {
         &self.welcome.release
     }
 
-    /// Sends a request. What is left of the reply to the last one is passed over.
+    /// Sends a request, and returns its reply. The rest of the last reply is skipped.
     pub fn ask(&mut self, request: &Request) -> Result<Replies<'_>, Error> {
         let mut bytes = Vec::new();
         encode(request, &mut bytes)?;
-        if !self.is_in_step {
-            Replies::of(self).pass_over()?;
+        let conversation = &mut self.conversation;
+        if !conversation.is_in_step {
+            Replies::of(conversation).skip()?;
         }
-        self.connection.send(&bytes, Deadline::after(self.patience.item))?;
-        self.is_in_step = false;
-        Ok(Replies::of(self))
+        let deadline = Deadline::after(conversation.patience.item);
+        conversation.connection.send(&bytes, deadline)?;
+        conversation.is_in_step = false;
+        Ok(Replies::of(conversation))
     }
 
-    /// Sends a request, and gives the whole reply.
+    /// Sends a request, and returns the whole reply.
     pub fn ask_all(&mut self, request: &Request) -> Result<Vec<Reply>, Error> {
         self.ask(request)?.collect()
     }

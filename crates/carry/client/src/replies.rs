@@ -1,30 +1,31 @@
-//! What the daemon answers to one request.
+//! The daemon's reply to one request.
 
 use crate::connection::Deadline;
-use crate::{Client, Error};
+use crate::conversation::Conversation;
+use crate::error::Error;
 use blkkin_control::{Received, Reply};
 
-/// Bytes of a reply, at most: who keeps its items must not run out of memory.
+/// Bytes of a reply at most, so that a caller who keeps all items does not run out of memory.
 const REPLY_SIZE_MAX: u64 = 256 << 20;
 
-/// The items of a reply, as they come. Ends behind the last one, or with the first error. What was
-/// given until then holds.
+/// Iterator over the items of a reply, as they are received. It ends after the last item, or with
+/// the first error. Items before an error are valid.
 #[derive(Debug)]
 pub struct Replies<'c> {
-    client: &'c mut Client,
-    /// How many bytes had come before.
+    conversation: &'c mut Conversation,
+    /// Bytes that were received before this reply.
     start: u64,
     is_over: bool,
 }
 
 impl<'c> Replies<'c> {
-    pub(crate) fn of(client: &'c mut Client) -> Replies<'c> {
-        let start = client.connection.received;
-        Replies { client, start, is_over: false }
+    pub(crate) fn of(conversation: &'c mut Conversation) -> Replies<'c> {
+        let start = conversation.connection.received;
+        Replies { conversation, start, is_over: false }
     }
 
-    /// Takes what is left. A failure is of no interest any more.
-    pub(crate) fn pass_over(self) -> Result<(), Error> {
+    /// Receives and drops the rest of the reply. A failed request is not an error here.
+    pub(crate) fn skip(self) -> Result<(), Error> {
         for reply in self {
             match reply {
                 Ok(_) | Err(Error::Failed { .. }) => {}
@@ -34,15 +35,15 @@ impl<'c> Replies<'c> {
         Ok(())
     }
 
-    /// The next item, `Done` and `Failed` among them.
+    /// Receives the next item, including `Done` and `Failed`.
     fn receive(&mut self) -> Result<Reply, Error> {
-        let Client { connection, decoder, patience, .. } = &mut *self.client;
+        let Conversation { connection, decoder, patience, .. } = &mut *self.conversation;
         let deadline = Deadline::after(patience.item);
         loop {
             if connection.received - self.start > REPLY_SIZE_MAX {
                 return Err(Error::TooMuch { address: connection.address.clone() });
             }
-            // What a newer daemon adds is passed over.
+            // Items of unknown kinds, from a newer daemon, are skipped.
             if let Received::Message { message, .. } = connection.receive(decoder, deadline)? {
                 return Ok(message);
             }
@@ -59,11 +60,11 @@ impl Iterator for Replies<'_> {
         }
         let reply = self.receive();
         self.is_over = matches!(reply, Ok(Reply::Done | Reply::Failed(_)) | Err(_));
-        self.client.is_in_step = self.is_over && reply.is_ok();
+        self.conversation.is_in_step = self.is_over && reply.is_ok();
         match reply {
             Ok(Reply::Done) => None,
             Ok(Reply::Failed(failed)) => {
-                let address = self.client.address().to_owned();
+                let address = self.conversation.connection.address.clone();
                 Some(Err(Error::Failed { address, failed }))
             }
             reply => Some(reply),

@@ -1,5 +1,5 @@
-//! A traced program without the library: it does what it is told, and nothing by itself, so that tests can
-//! have it do wrong things too.
+//! A traced program without the library: it acts only as the test says, so that tests can have it
+//! violate the protocol too.
 #![allow(dead_code, reason = "each test uses a part")]
 
 use blkkin_agent::{Agent, Background, Limits, Options};
@@ -28,10 +28,10 @@ use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// For anything that should happen at once.
+/// Timeout of operations that should be immediate.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Does `look` until it gives something.
+/// Calls `look` until it returns a value.
 pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -43,7 +43,7 @@ pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> 
     }
 }
 
-/// An agent on a thread, where its socket and notes may outlive it.
+/// An agent on a thread, whose socket and notes may outlive it.
 pub(crate) struct Running {
     stop: Option<PipeWriter>,
     thread: Option<JoinHandle<io::Result<()>>>,
@@ -65,14 +65,14 @@ impl Drop for Running {
     }
 }
 
-/// Agents that follow each other.
+/// Successive agents on one socket.
 pub(crate) struct Succession {
     agent: Option<Running>,
     pub(crate) directory: tempfile::TempDir,
     limits: Limits,
 }
 
-/// What they had to tell anybody.
+/// Lines that the agents have logged.
 pub(crate) static LOG: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 impl Succession {
@@ -83,12 +83,12 @@ impl Succession {
         succession
     }
 
-    /// The agent ends.
+    /// Ends the agent.
     pub(crate) fn end(&mut self) {
         self.agent = None;
     }
 
-    /// The next one begins.
+    /// Starts the next agent.
     pub(crate) fn go_on(&mut self) {
         self.end();
         self.agent = Some(Running::start(Options {
@@ -110,7 +110,7 @@ impl Succession {
         self.directory.path().join("trace")
     }
 
-    /// Asks the agent that is there.
+    /// Sends a request to the present agent.
     pub(crate) fn ask(&self, request: &Request) -> Vec<Reply> {
         self.client().ask_all(request).unwrap()
     }
@@ -124,7 +124,7 @@ impl Succession {
     }
 }
 
-/// An agent, and a command that is connected with it.
+/// An agent, and a command that is connected to it.
 pub(crate) struct Node {
     pub(crate) agent: Option<Background>,
     pub(crate) client: Client,
@@ -146,7 +146,7 @@ impl Node {
         self.client.ask_all(request).unwrap()
     }
 
-    /// Why a request is refused.
+    /// Returns the reason why a request is refused.
     pub(crate) fn refusal(&mut self, request: &Request) -> String {
         self.client.ask_all(request).unwrap_err().to_string()
     }
@@ -155,13 +155,13 @@ impl Node {
         self.directory.path().join("trace")
     }
 
-    /// A session that records all events.
+    /// Makes a session that records all events.
     pub(crate) fn record_all(&mut self, purpose: Purpose) {
         let output = self.output();
         self.record_all_as("s", purpose, output);
     }
 
-    /// Another session that does.
+    /// Makes another session that records all events.
     pub(crate) fn record_all_as(&mut self, name: &str, purpose: Purpose, output: PathBuf) {
         let session = Session { name: name.into(), purpose, output: Some(output) };
         self.ask(&Request::CreateSession(session));
@@ -181,20 +181,20 @@ impl Node {
     }
 }
 
-/// All events of such names.
+/// Returns a selection of all events of such names.
 pub(crate) fn events(names: &str) -> Events {
     let selection = Selection::of([names]);
     Events { session: "s".into(), channel: None, selection }
 }
 
-/// Rings of a connection that a program had before.
+/// Rings of an earlier connection of a program.
 pub(crate) struct LeftRings {
     pub(crate) file: File,
-    /// Whether others have taken their place.
+    /// Set if other rings have replaced them.
     pub(crate) is_spent: bool,
 }
 
-/// As much as `what` says that a user holds, and how often more was refused.
+/// Returns the use of a quota, and the number of refusals.
 pub(crate) fn quota(client: &mut Client, user: u32, what: &str) -> (u64, u64) {
     let status = client.ask_all(&Request::Status(None)).unwrap();
     let found = status.into_iter().find_map(|reply| match reply {
@@ -204,46 +204,46 @@ pub(crate) fn quota(client: &mut Client, user: u32, what: &str) -> (u64, u64) {
     found.map_or((0, 0), |quota| (quota.used, quota.refused))
 }
 
-/// A program that is connected.
+/// A connected program.
 pub(crate) struct Program {
     socket: Socket,
     decoder: Decoder<ToApplication>,
     pub(crate) catalog: SharedMemory,
     next_place: usize,
     pub(crate) writers: BTreeMap<u32, Writer>,
-    /// Rules that have been sent, by channel; and those in force.
+    /// Rules that were received, by channel; and those in force.
     rules: BTreeMap<u32, Vec<EventRule>>,
     pub(crate) in_force: BTreeMap<u32, Vec<EventRule>>,
-    /// The same memory, to do anything to it.
+    /// The same memory, for direct access.
     pub(crate) memories: BTreeMap<u32, SharedMemory>,
-    /// Kept open as long as the writers.
+    /// Descriptors that stay open as long as the writers.
     wakes: Vec<OwnedFd>,
-    /// For the agent that comes next.
+    /// Memory to pass on to the next agent.
     catalog_file: File,
     pub(crate) files: BTreeMap<u32, File>,
-    /// What it has of connections before.
+    /// Rings of earlier connections.
     orphans: Vec<Option<LeftRings>>,
-    /// The channel that it was told of last.
+    /// Channel of the last `AddChannel`.
     pub(crate) newest: u32,
 }
 
 impl Program {
-    /// Connects, and does what it is told at first.
+    /// Connects, and follows the first messages.
     pub(crate) fn start(node: &Node) -> Program {
         Program::start_as(node, std::process::id())
     }
 
-    /// The same, as a process that says it has that number.
+    /// Connects as a process that states that number.
     pub(crate) fn start_as(node: &Node, pid: u32) -> Program {
         Program::start_with(node.agent.as_ref().unwrap().socket(), pid, vec![])
     }
 
-    /// One of the agent that listens there.
+    /// Connects to the agent that listens on that socket.
     pub(crate) fn start_at(socket: &Path) -> Program {
         Program::start_with(socket, std::process::id(), vec![])
     }
 
-    /// One that has rings of earlier agents.
+    /// Connects a program that has rings of earlier agents.
     pub(crate) fn start_with(socket: &Path, pid: u32, orphans: Vec<LeftRings>) -> Program {
         let (socket, decoder) = connect(socket, pid);
         let (file, catalog) = SharedMemory::create(c"catalog", catalog::SIZE).unwrap();
@@ -271,30 +271,30 @@ impl Program {
         program
     }
 
-    /// Sets of rings that it has of connections before.
+    /// Returns the number of sets of rings of earlier connections.
     pub(crate) fn orphan_count(&self) -> usize {
         self.orphans.iter().flatten().count()
     }
 
-    /// Its connection ends, which nobody tells it.
+    /// Closes the connection without `Goodbye`.
     pub(crate) fn lose_connection(&mut self) {
         let (nobody, _) = std::os::unix::net::UnixStream::pair().unwrap();
         self.socket = Socket::from(OwnedFd::from(nobody));
     }
 
-    /// Connects anew, with the rings that it has; gives the connection that it had.
+    /// Reconnects with the rings that it has; returns the earlier connection.
     pub(crate) fn come_back(&mut self, node: &Node) -> Socket {
         self.come_back_to(node.agent.as_ref().unwrap().socket())
     }
 
-    /// The same, to the agent that listens there now.
+    /// Reconnects to the agent that listens on that socket now.
     pub(crate) fn come_back_to(&mut self, path: &Path) -> Socket {
         let before = self.come_slowly(path);
         eventually("a ping", || self.obey().then_some(()));
         before
     }
 
-    /// The same, but does not do yet what it is told.
+    /// Reconnects, without following messages yet.
     pub(crate) fn come_slowly(&mut self, path: &Path) -> Socket {
         let (socket, decoder) = connect(path, std::process::id());
         let live = std::mem::take(&mut self.files).into_values();
@@ -304,10 +304,10 @@ impl Program {
         std::mem::replace(&mut self.socket, socket)
     }
 
-    /// Connects anew, and loses that connection before it hears of anything.
+    /// Reconnects, and loses the connection after the first message, without following it.
     pub(crate) fn come_and_vanish(&mut self, path: &Path) {
         self.come_slowly(path);
-        // It is told something at last.
+        // The agent's first message follows its handling of the catalog.
         eventually("the agent has heard it", || {
             receive(&self.socket, &mut self.decoder);
             self.decoder.take().unwrap()
@@ -315,7 +315,7 @@ impl Program {
         self.lose_connection();
     }
 
-    /// Does what it has been told meanwhile; whether that was all, up to a ping.
+    /// Follows the messages that were received; returns whether one of them was a `Ping`.
     pub(crate) fn obey(&mut self) -> bool {
         receive(&self.socket, &mut self.decoder);
         let mut is_done = false;
@@ -361,7 +361,7 @@ impl Program {
         is_done
     }
 
-    /// Does what it is told, on a thread of its own, as long as `work` takes.
+    /// Follows messages on a thread, as long as `work` takes.
     pub(crate) fn obeying<T>(&mut self, work: impl FnOnce() -> T) -> T {
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -377,7 +377,7 @@ impl Program {
         })
     }
 
-    /// Tells a type with one field, a number.
+    /// Adds an event type with one field, a number.
     pub(crate) fn tell(&mut self, index: u32, name: &str) {
         let kind = catalog::Kind::Scalar(Scalar::Unsigned { width: Width::Bits64, hex: false });
         let fields = [("n", kind)].into_iter();
@@ -398,7 +398,7 @@ impl Program {
         record_as(&self.writers[&channel], index, number)
     }
 
-    /// Sends bytes that may mean nothing.
+    /// Sends any bytes.
     pub(crate) fn send(&self, bytes: &[u8]) {
         let _ = self.socket.send(bytes, &[]);
     }
@@ -416,7 +416,7 @@ impl Program {
     }
 }
 
-/// Mounts a file system in user space, which is mounted by that user.
+/// Mounts a file system in user space on behalf of a user.
 fn mount_fuse(test: &str, path: &Path, kind: &str, user: u32) -> Option<File> {
     let mount = || {
         let fuse = File::options().read(true).write(true).open("/dev/fuse")?;
@@ -433,14 +433,14 @@ fn mount_fuse(test: &str, path: &Path, kind: &str, user: u32) -> Option<File> {
     mount().inspect_err(|error| skip(test, &format!("nothing can be mounted: {error}"))).ok()
 }
 
-/// A file system in user space that nobody serves, mounted over a directory until it is dropped.
+/// A file system in user space without a server, mounted over a directory until it is dropped.
 pub(crate) struct Hung {
     fuse: Option<File>,
     path: PathBuf,
 }
 
 impl Hung {
-    /// None where nothing can be mounted.
+    /// Returns `None` if mounting is not possible.
     pub(crate) fn over(test: &str, path: &Path, user: u32) -> Option<Hung> {
         let fuse = Some(mount_fuse(test, path, "fuse", user)?);
         Some(Hung { fuse, path: path.to_owned() })
@@ -455,7 +455,7 @@ impl Drop for Hung {
     }
 }
 
-/// A file system in user space that has directories, as many as are made.
+/// A file system in user space that holds directories only.
 pub(crate) struct Served {
     directory: blkkin_sys::testing::Scratch,
 }
@@ -480,7 +480,8 @@ impl Drop for Served {
     }
 }
 
-/// Answers one request of the kernel's, by `linux/fuse.h`; an error when it has been unmounted.
+/// Answers one request of the kernel, as in `linux/fuse.h`; fails when the file system is
+/// unmounted.
 fn answer(mut fuse: &File) -> io::Result<()> {
     use std::io::Read;
     const FORGETS: [u32; 2] = [2, 42];
@@ -523,12 +524,12 @@ fn answer(mut fuse: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Connects until it is welcome.
+/// Connects, and retries until the agent sends `Welcome`.
 fn connect(path: &Path, pid: u32) -> (Socket, Decoder<ToApplication>) {
     eventually("it is welcome", || try_to_connect(path, pid))
 }
 
-/// None if it is to try again.
+/// Connects; returns `None` if the agent asks for another attempt.
 fn try_to_connect(path: &Path, pid: u32) -> Option<(Socket, Decoder<ToApplication>)> {
     let socket = Socket::connect(path).unwrap();
     let role = Role::Application { pid, clock: Clock::Tsc };
@@ -544,7 +545,7 @@ fn try_to_connect(path: &Path, pid: u32) -> Option<(Socket, Decoder<ToApplicatio
     (!is_refused).then(|| (socket, answers.followed_by()))
 }
 
-/// Connects as a program that says hello only when it has been refused.
+/// Connects as a program that sends `Hello` only after it was refused.
 pub(crate) fn hello_after_refusal(path: &Path) {
     let socket = Socket::connect(path).unwrap();
     let mut answers: Decoder<Answer> = Decoder::new();
@@ -558,7 +559,7 @@ pub(crate) fn hello_after_refusal(path: &Path) {
     send(&socket, &Opening::Hello(Hello { version: Version::OURS, role, program, release }), &[]);
 }
 
-/// Says what it has of connections before, and where its types are.
+/// Sends the rings of earlier connections, and the catalog.
 fn introduce(socket: &Socket, orphans: &[Option<LeftRings>], catalog: &File) {
     for (number, orphan) in (0..).zip(orphans) {
         let Some(LeftRings { file, is_spent }) = orphan else { continue };
@@ -580,7 +581,7 @@ pub(crate) fn record_with(writer: &Writer, number: u64) -> Outcome {
     record_as(writer, 0, number)
 }
 
-/// Memory whose size stays, with nothing in it.
+/// Makes empty memory whose size is sealed.
 pub(crate) fn sealed_memory() -> File {
     SharedMemory::create(c"empty", 4096).unwrap().0
 }
@@ -601,20 +602,20 @@ fn receive<M: Messages>(socket: &Socket, decoder: &mut Decoder<M>) {
     }
 }
 
-/// What is in a stream's file: the types and numbers of its events, and how many were discarded.
+/// Content of a stream's file: types and numbers of its events, and the number of discarded ones.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) numbers: Vec<(u16, u64)>,
     pub(crate) discarded: u64,
-    /// Whether no file ends within a packet.
+    /// Set if no file ends within a packet.
     pub(crate) is_whole: bool,
-    /// Packets that are missing between others, by their numbers and in any direction.
+    /// Packets that are missing between others, by their numbers, in any direction.
     pub(crate) gaps: u64,
-    /// Events that come behind later ones, or behind the end of the packet before theirs.
+    /// Events that follow later ones, or the end of the packet before theirs.
     pub(crate) back: u64,
 }
 
-/// The traces below a directory, in the order in which they were made.
+/// Returns the traces below a directory, in the order in which they were made.
 pub(crate) fn traces_below(output: &Path) -> Vec<PathBuf> {
     let traces = std::fs::read_dir(output.join("ust/pid")).into_iter().flatten().flatten();
     let mut traces: Vec<PathBuf> = traces.map(|entry| entry.path()).collect();
@@ -623,13 +624,13 @@ pub(crate) fn traces_below(output: &Path) -> Vec<PathBuf> {
     traces
 }
 
-/// The only trace below a directory.
+/// Returns the only trace below a directory.
 pub(crate) fn trace_below(output: &Path) -> Option<PathBuf> {
     let [trace] = <[PathBuf; 1]>::try_from(traces_below(output)).ok()?;
     Some(trace)
 }
 
-/// All that is in the files of a trace.
+/// Returns the content of all files of a trace.
 pub(crate) fn read(trace: &Path) -> Found {
     let mut found = Found { is_whole: true, ..Found::default() };
     for entry in std::fs::read_dir(trace).unwrap().flatten() {
@@ -667,7 +668,7 @@ pub(crate) fn read(trace: &Path) -> Found {
     found
 }
 
-/// Processors that run, when those run that come before the last one.
+/// Returns the number of processors, if all processors before the last one are online.
 pub(crate) fn online_processors() -> usize {
     let list = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
     let last = list.trim().rsplit([',', '-']).next().unwrap();

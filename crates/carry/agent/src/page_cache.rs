@@ -1,5 +1,5 @@
-//! Lets go of what traces have in memory: what was written a while ago is brought to the disk and forgotten. Hours of
-//! tracing take no more of it than some moments then, and what programs keep there stays.
+//! Limits the memory that traces take in the page cache: older pages are written to the disk and
+//! dropped. Otherwise hours of tracing would evict the pages of other programs.
 
 use rustix::fs::{Advice, fadvise};
 use std::fs::File;
@@ -10,44 +10,46 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
-/// Files are brought to the disk and forgotten in pieces of this size, …
+/// Bytes that are written back and dropped at a time.
 const PIECE: u64 = 16 << 20;
-/// … step by step, with pauses: a file system that works on a large part of a file has who appends to it wait, and rings
-/// are full after some milliseconds.
+/// Bytes of one step, with [`PAUSE`] between steps. A file system that works on a large part of a
+/// file blocks appends to it, and rings are full after some milliseconds.
 const STEP: u64 = 4 << 20;
 const PAUSE: Duration = Duration::from_millis(1);
-/// What is so far behind a file's end is brought to the disk. Whoever reads along is closer to it.
+/// Distance from the file's end at which write-back begins. Programs that follow the trace read
+/// closer to its end.
 const SETTLED: u64 = 64 << 20;
-/// What is so far behind should be there, and is forgotten.
+/// Distance at which written pages are dropped.
 const FORGOTTEN: u64 = 128 << 20;
-/// What came there later is forgotten here.
+/// Distance at which pages are dropped that were written late.
 const FORGOTTEN_LATER: u64 = 256 << 20;
 const DISTANCES: [u64; 3] = [SETTLED, FORGOTTEN, FORGOTTEN_LATER];
-/// Pieces that may wait for a slow disk. Others are left to the kernel, which has a time for all.
+/// Pieces that may wait for a slow disk. Further pieces are left to the kernel's own write-back.
 const WAITING_MAX: usize = 64;
 
-/// Who does so, on a thread: whoever writes to a slow disk waits for it, and rings would not be looked at meanwhile.
+/// Sends pieces to a thread that drops them. The thread may wait for a slow disk, while rings are
+/// still drained.
 #[derive(Clone, Debug)]
-pub(crate) struct Behind(SyncSender<(Arc<File>, Range<u64>)>);
+pub(crate) struct PageCacheTrimmer(SyncSender<(Arc<File>, Range<u64>)>);
 
-impl Behind {
-    pub(crate) fn start() -> io::Result<Behind> {
+impl PageCacheTrimmer {
+    pub(crate) fn start() -> io::Result<PageCacheTrimmer> {
         let (sender, pieces) = sync_channel::<(Arc<File>, Range<u64>)>(WAITING_MAX);
         let let_go = move || {
             for (file, piece) in pieces {
                 for start in piece.step_by(STEP as usize) {
-                    // The kernel begins to write what is not on the disk, and forgets what is. What it does not
-                    // forget it will when it needs the room.
+                    // The kernel starts write-back of dirty pages, and drops clean ones. Pages that
+                    // it does not drop now it drops when it needs the memory.
                     let _ = fadvise(&file, start, NonZeroU64::new(STEP), Advice::DontNeed);
                     std::thread::sleep(PAUSE);
                 }
             }
         };
         std::thread::Builder::new().name("blkkin-behind".to_owned()).spawn(let_go)?;
-        Ok(Behind(sender))
+        Ok(PageCacheTrimmer(sender))
     }
 
-    /// A file has grown.
+    /// Notes that a file has grown from the start of `sizes` to its end.
     pub(crate) fn has_grown(&self, file: &Arc<File>, sizes: Range<u64>) {
         for piece in due(sizes) {
             let _ = self.0.try_send((Arc::clone(file), piece));
@@ -55,7 +57,7 @@ impl Behind {
     }
 }
 
-/// What of a file is to be brought to the disk, and what is to be forgotten, after it has grown.
+/// Returns the pieces of a file that have come to one of the distances when it grew.
 fn due(sizes: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     let passed = move |distance: u64| {
         let pieces = |size: u64| size.saturating_sub(distance) / PIECE * PIECE;
@@ -75,7 +77,8 @@ mod tests {
         for step in (1..5_000_000_u64).step_by(30_001) {
             let grown = size + step;
             for piece in due(size..grown) {
-                // From the least distance on, so that what is at several is brought to the disk first.
+                // From the least distance on, so that what is at several is brought to the disk
+                // first.
                 let of = due_until.iter_mut().find(|until| **until == piece.start);
                 *of.expect("goes on where one ended") = piece.end;
             }
@@ -84,7 +87,7 @@ mod tests {
             assert_eq!(due_until, DISTANCES.map(behind));
         }
         assert!(due_until[2] > 0);
-        // One that was cleared begins anew.
+        // A file that was cleared begins anew.
         assert_eq!(due(0..PIECE).count(), 0);
     }
 }

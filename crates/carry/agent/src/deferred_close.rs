@@ -1,10 +1,11 @@
-//! Descriptors that other processes have passed on, or hold the other end of. To close one may take as long as its
-//! owner likes: a TCP socket lingers, a file system in user space does not answer, a socket's queue holds more of
-//! both. So [`Foreign`] is closed by threads that may be lost, wherever it is dropped.
+//! Descriptors of other processes: those that they pass on, and sockets that they hold the other
+//! end of. Closing one may block as long as its owner likes: a TCP socket lingers, a file system in
+//! user space does not answer, a socket's queue holds more of both. So [`DeferredClose`] is closed
+//! on threads that may hang, wherever it is dropped.
 //!
-//! Usually one thread closes, and another one stands by. If something has waited for [`LATE`], the other one steps
-//! in, and has one more stand by. A user can have [`BUSY_MAX`] threads wait; what else is of that user waits behind
-//! them, and others' is closed as before.
+//! Usually one thread closes, and another one stands by. If a job has waited for [`LATE`], the
+//! other thread takes it, and starts one more to stand by. A user can block [`BUSY_MAX`] threads;
+//! the user's further jobs wait for these threads, and jobs of other users do not.
 
 use crate::quota::{Account, Share};
 use blkkin_sys::socket::{Socket, close_at_once};
@@ -15,20 +16,20 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Something whose closing may wait for another process.
+/// A resource whose closing may block.
 #[derive(Debug)]
-pub(crate) struct Foreign<T: Close> {
-    /// Always there, but while it is dropped.
+pub(crate) struct DeferredClose<T: Close> {
+    /// `None` only while it is dropped.
     value: Option<T>,
-    /// The user who can have its closing wait.
+    /// The user who may cause closing to block.
     uid: u32,
     /// Quotas that it takes until it is closed.
     shares: Vec<Share>,
 }
 
-/// How something is closed.
+/// A resource that can be closed on another thread.
 pub(crate) trait Close: Send + 'static {
-    /// Closes it, which may wait.
+    /// Closes the resource, which may block.
     fn close(self);
 }
 
@@ -42,23 +43,23 @@ impl Close for Socket {
     fn close(self) {}
 }
 
-impl<T: Close> Foreign<T> {
-    pub(crate) fn new(value: T, uid: u32) -> Foreign<T> {
-        Foreign { value: Some(value), uid, shares: Vec::new() }
+impl<T: Close> DeferredClose<T> {
+    pub(crate) fn new(value: T, uid: u32) -> DeferredClose<T> {
+        DeferredClose { value: Some(value), uid, shares: Vec::new() }
     }
 
-    /// That user answers for it.
+    /// Sets the user who may cause closing to block.
     pub(crate) fn is_of(&mut self, uid: u32) {
         self.uid = uid;
     }
 
-    /// Gives `share` back when this is closed.
+    /// Keeps a share until the resource is closed.
     pub(crate) fn hold(&mut self, share: Share) {
         self.shares.push(share);
     }
 }
 
-impl<T: Close> Drop for Foreign<T> {
+impl<T: Close> Drop for DeferredClose<T> {
     fn drop(&mut self) {
         let Some(value) = self.value.take() else { return };
         let shares = std::mem::take(&mut self.shares);
@@ -66,14 +67,14 @@ impl<T: Close> Drop for Foreign<T> {
             value.close();
             drop(shares);
         };
-        match IS_CLOSER.get() {
+        match IS_POOL_THREAD.get() {
             true => close(),
-            false => CLOSER.close(self.uid, Box::new(close)),
+            false => POOL.close(self.uid, Box::new(close)),
         }
     }
 }
 
-impl<T: Close> Deref for Foreign<T> {
+impl<T: Close> Deref for DeferredClose<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -81,135 +82,136 @@ impl<T: Close> Deref for Foreign<T> {
     }
 }
 
-impl<T: Close + AsFd> AsFd for Foreign<T> {
+impl<T: Close + AsFd> AsFd for DeferredClose<T> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.deref().as_fd()
     }
 }
 
-/// Whether more may be received of what a user passes.
+/// Permission to receive more descriptors of a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Intake {
     Open,
-    /// Not in this turn: so much waits to be closed.
+    /// Not in this turn: too many wait to be closed.
     Later,
-    /// It has waited too long: somebody has it wait.
+    /// Never again: closing blocks for too long, so the user is hostile.
     Never,
 }
 
-/// Whether more may be received of what that user passes, as far as it can be closed again.
+/// Returns whether more descriptors of a user may be received.
 pub(crate) fn intake_of(uid: u32) -> Intake {
-    let state = CLOSER.lock();
-    let lane = state.lanes.get(&uid).filter(|lane| lane.waiting.len() >= WAITING_MAX);
-    match lane.and_then(|lane| lane.waiting.front()) {
+    let state = POOL.lock();
+    let queue = state.queues.get(&uid).filter(|queue| queue.waiting.len() >= WAITING_MAX);
+    match queue.and_then(|queue| queue.waiting.front()) {
         None => Intake::Open,
         Some((since, _)) if since.elapsed() < STUCK => Intake::Later,
         Some(_) => Intake::Never,
     }
 }
 
-/// Does something for a user that may wait for as long as the user likes, on a thread that may be lost.
+/// Runs a job for a user that may block as long as the user likes, on a thread that may hang.
 pub(crate) fn run(account: &Account, job: Box<dyn FnOnce() + Send>) {
-    CLOSER.close(account.uid(), job);
+    POOL.close(account.uid(), job);
 }
 
-/// How long something waits before another thread steps in.
+/// Time that a job waits before another thread takes it.
 const LATE: Duration = Duration::from_millis(100);
-/// Threads that one user can have wait.
+/// Threads that one user can block.
 const BUSY_MAX: usize = 8;
-/// Threads in all.
+/// Threads of all users.
 const THREADS_MAX: usize = 256;
-/// Threads that are there if nothing waits.
+/// Threads that run if no job waits.
 const THREADS_MIN: usize = 2;
 const STACK_SIZE: usize = 128 << 10;
-/// Things of one user that wait to be closed, above which no more are received. With what comes with one message
-/// it is less than the descriptors that are kept for the daemon's own work.
+/// Waiting jobs of one user above which no more descriptors are received. Together with the
+/// descriptors of one message, that is less than the number of descriptors that are kept for the
+/// daemon's own work.
 const WAITING_MAX: usize = 256;
-/// How long the first of so many waits before what else the user passes is refused.
+/// Time that the first of too many jobs waits before the user's connections are closed.
 const STUCK: Duration = Duration::from_secs(2);
 
 type Job = Box<dyn FnOnce() + Send>;
 
-static CLOSER: Closer = Closer { state: Mutex::new(State::new()), changed: Condvar::new() };
+static POOL: ClosePool = ClosePool { state: Mutex::new(PoolState::new()), changed: Condvar::new() };
 
 thread_local! {
-    static IS_CLOSER: Cell<bool> = const { Cell::new(false) };
+    static IS_POOL_THREAD: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The threads that close, and what waits for them.
-struct Closer {
-    state: Mutex<State>,
+/// Threads that run jobs, and their queues.
+struct ClosePool {
+    state: Mutex<PoolState>,
     changed: Condvar,
 }
 
-struct State {
-    lanes: BTreeMap<u32, Lane>,
+struct PoolState {
+    queues: BTreeMap<u32, UserQueue>,
     /// Users whose next job may be taken, in turn.
     ready: VecDeque<u32>,
     threads: usize,
-    /// Threads that do not close anything now.
+    /// Threads that run no job now.
     free: usize,
 }
 
-/// What waits of one user.
+/// Jobs of one user.
 #[derive(Default)]
-struct Lane {
+struct UserQueue {
     waiting: VecDeque<(Instant, Job)>,
-    /// Threads that close something of this user.
+    /// Threads that run a job of this user.
     busy: usize,
     is_ready: bool,
 }
 
-impl State {
-    const fn new() -> State {
-        State { lanes: BTreeMap::new(), ready: VecDeque::new(), threads: 0, free: 0 }
+impl PoolState {
+    const fn new() -> PoolState {
+        PoolState { queues: BTreeMap::new(), ready: VecDeque::new(), threads: 0, free: 0 }
     }
 
     fn push(&mut self, uid: u32, job: Job) {
-        self.lanes.entry(uid).or_default().waiting.push_back((Instant::now(), job));
+        self.queues.entry(uid).or_default().waiting.push_back((Instant::now(), job));
         self.note_ready(uid);
     }
 
     fn note_ready(&mut self, uid: u32) {
-        // If many users have threads wait, each has fewer.
+        // If many threads are blocked, each user can block fewer.
         let busy_max = if self.threads > THREADS_MAX / 2 { 1 } else { BUSY_MAX };
-        let Some(lane) = self.lanes.get_mut(&uid) else { return };
-        if lane.waiting.is_empty() {
-            if lane.busy == 0 {
-                self.lanes.remove(&uid);
+        let Some(queue) = self.queues.get_mut(&uid) else { return };
+        if queue.waiting.is_empty() {
+            if queue.busy == 0 {
+                self.queues.remove(&uid);
             }
-        } else if lane.busy < busy_max && !lane.is_ready {
-            lane.is_ready = true;
+        } else if queue.busy < busy_max && !queue.is_ready {
+            queue.is_ready = true;
             self.ready.push_back(uid);
         }
     }
 
-    /// Since when the next job has waited.
+    /// Returns when the next job began to wait.
     fn next_since(&self) -> Option<Instant> {
-        let lane = self.lanes.get(self.ready.front()?)?;
-        lane.waiting.front().map(|(since, _)| *since)
+        let queue = self.queues.get(self.ready.front()?)?;
+        queue.waiting.front().map(|(since, _)| *since)
     }
 
     fn take(&mut self) -> Option<(u32, Job)> {
         let uid = self.ready.pop_front()?;
-        let lane = self.lanes.get_mut(&uid)?;
-        lane.is_ready = false;
-        let (_, job) = lane.waiting.pop_front()?;
-        lane.busy += 1;
+        let queue = self.queues.get_mut(&uid)?;
+        queue.is_ready = false;
+        let (_, job) = queue.waiting.pop_front()?;
+        queue.busy += 1;
         self.note_ready(uid);
         Some((uid, job))
     }
 
     fn done(&mut self, uid: u32) {
-        if let Some(lane) = self.lanes.get_mut(&uid) {
-            lane.busy -= 1;
+        if let Some(queue) = self.queues.get_mut(&uid) {
+            queue.busy -= 1;
         }
         self.note_ready(uid);
     }
 }
 
-impl Closer {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl ClosePool {
+    fn lock(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -221,9 +223,9 @@ impl Closer {
         self.changed.notify_one();
     }
 
-    /// Starts a thread, which is confined as the one that calls this. False if there can be none now; what waits
-    /// is closed when there is one.
-    fn start(&'static self, state: &mut State) -> bool {
+    /// Starts a thread, which is confined as the calling one is. Returns false if no thread can be
+    /// started now; the jobs wait until one can.
+    fn start(&'static self, state: &mut PoolState) -> bool {
         let thread = std::thread::Builder::new().name("blkkin-closer".to_owned());
         let is_started = thread.stack_size(STACK_SIZE).spawn(|| self.work()).is_ok();
         state.threads += usize::from(is_started);
@@ -232,7 +234,7 @@ impl Closer {
     }
 
     fn work(&'static self) {
-        IS_CLOSER.set(true);
+        IS_POOL_THREAD.set(true);
         let mut state = self.lock();
         loop {
             let Some(since) = state.next_since() else {

@@ -1,4 +1,5 @@
-//! Bounds on what sessions write: their own, and space on the file system that is left for others.
+//! Limits on the size of traces: the limit of the session, and free space of the file system that
+//! is left for others.
 
 use crate::losses;
 use std::fs::File;
@@ -7,45 +8,45 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Bound on the bytes of all traces of a session.
+/// Size limit of a session, and the bytes that all its traces take.
 #[derive(Debug)]
-pub(crate) struct Bound {
-    /// `u64::MAX` if there is none.
+pub(crate) struct SizeLimit {
+    /// `u64::MAX` if there is no limit.
     size_max: AtomicU64,
     written: AtomicU64,
 }
 
-/// Space that a trace may still take on its file system.
+/// Space that a trace may still take on its file system, as of the last `statvfs`.
 #[derive(Debug, Default)]
-pub(crate) struct Space {
-    looked: Option<Instant>,
+pub(crate) struct FreeSpace {
+    checked: Option<Instant>,
     left: u64,
 }
 
-/// Bytes that are left free on a file system at most, …
+/// Bytes of a file system that are left free at most.
 const FREE_MAX: u64 = 1 << 30;
-/// … and the part of the file system that is enough.
+/// Part of a file system that is left free, as a divisor, unless [`FREE_MAX`] is less.
 const FREE_PART: u64 = 20;
-/// From one look at the file system to the next.
+/// Time between calls of `statvfs`.
 const PAUSE: Duration = Duration::from_millis(200);
 
-impl Default for Bound {
-    fn default() -> Bound {
-        Bound { size_max: AtomicU64::new(u64::MAX), written: AtomicU64::new(0) }
+impl Default for SizeLimit {
+    fn default() -> SizeLimit {
+        SizeLimit { size_max: AtomicU64::new(u64::MAX), written: AtomicU64::new(0) }
     }
 }
 
-impl Bound {
+impl SizeLimit {
     pub(crate) fn set(&self, size_max: u64) {
         self.size_max.store(size_max, Relaxed);
     }
 
-    /// None if there is none.
+    /// Returns the limit; `None` if there is none.
     pub(crate) fn size_max(&self) -> Option<u64> {
         Some(self.size_max.load(Relaxed)).filter(|max| *max != u64::MAX)
     }
 
-    /// Refuses what would be too much.
+    /// Checks that the limit has room for `size` bytes more.
     pub(crate) fn check(&self, size: u64) -> io::Result<()> {
         let max = self.size_max.load(Relaxed);
         if self.written.load(Relaxed).saturating_add(size) <= max {
@@ -58,25 +59,26 @@ impl Bound {
         self.written.fetch_add(size, Relaxed);
     }
 
-    /// All that was written is removed.
+    /// Notes that all traces were removed.
     pub(crate) fn clear(&self) {
         self.written.store(0, Relaxed);
     }
 }
 
-impl Space {
-    /// Takes so many bytes of the file system that a file is on, or refuses them, as others need the rest.
+impl FreeSpace {
+    /// Reserves `size` bytes of the file system that a file is on. Fails if that leaves too little
+    /// for others.
     pub(crate) fn take(&mut self, file: &File, size: u64) -> io::Result<()> {
-        let is_old = self.looked.is_none_or(|looked| looked.elapsed() >= PAUSE);
+        let is_old = self.checked.is_none_or(|checked| checked.elapsed() >= PAUSE);
         if is_old || self.left < size {
             let found = rustix::fs::fstatvfs(file.as_fd())?;
             let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
             let kept = (bytes(found.f_blocks) / FREE_PART).min(FREE_MAX);
             let free = bytes(found.f_bavail);
-            self.looked = Some(Instant::now());
+            self.checked = Some(Instant::now());
             self.left = free.saturating_sub(kept);
-            // File systems that do not say how large they are have no blocks. Where others have used up the space
-            // that is kept, the file system's own error says more.
+            // File systems without a known size report no blocks. If others have used up the
+            // reserve, the file system's own error says more.
             if found.f_blocks == 0 || free < size.min(kept) {
                 self.left = size;
             }

@@ -1,6 +1,7 @@
-//! Programs that were started before the agent, and talk to none: each holds a page by which it can be called,
-//! see [`blkkin_control::bell`]. They are looked for in `/proc` when the agent starts, and some more times soon
-//! after, for those that could not be called then; by a thread that ends when that is done.
+//! Announces the agent to programs that were started before it and have no connection: each has a
+//! page that can be rung, see [`blkkin_control::bell`]. A thread finds the pages in `/proc` when
+//! the agent starts, and a few more times soon after, for programs that could not be rung before.
+//! Then the thread ends.
 
 use blkkin_control::bell;
 use blkkin_sys::process::seccomp_filters_in;
@@ -15,29 +16,30 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// Pauses before the looks. A program that ends its sandboxing between two of them is left alone from then on.
+/// Pauses before the scans of `/proc`. A program that sandboxes itself between two scans is not
+/// rung from then on.
 const PAUSES: [Duration; 4] = [
     Duration::ZERO,
     Duration::from_millis(300),
     Duration::from_millis(700),
     Duration::from_secs(2),
 ];
-/// Numbers without a file, one after the other, after which no more are tried.
+/// Consecutive descriptor numbers without a file after which no more are tried.
 const GAP_MAX: u32 = 4;
-/// Threads of a process that are looked at before it is called.
+/// Threads of a process that are checked before it is rung.
 const THREADS_MAX: usize = 256;
-/// Pages of one process that are noted as mapped by it; a program or library has one.
+/// Pages of one process that are noted as mapped; a program or library has one.
 const MAPPED_MAX: usize = 4;
 /// Bytes of a process's list of mappings that are read.
 const MAPS_SIZE_MAX: u64 = 16 << 20;
 
-/// Calls programs, until it is dropped.
+/// Announces the agent until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Caller(#[expect(dead_code, reason = "its end is noticed")] Sender<()>);
+pub(crate) struct Announcer(#[expect(dead_code, reason = "its end is noticed")] Sender<()>);
 
-/// Which programs are called.
-struct Calls {
-    /// Calls programs of this user only; `None` calls those of all users.
+/// Selects the programs that are rung.
+struct Announcement {
+    /// Rings programs of this user only; `None` rings those of all users.
     uid: Option<u32>,
     /// Mark of the agent's socket.
     socket: u64,
@@ -45,11 +47,11 @@ struct Calls {
     mount: u64,
 }
 
-/// Processes with seccomp filters, by the inode of a page that they have mapped. Children have
-/// their parent's page, also when they have closed its file.
-type Sandboxed = HashMap<u64, Vec<PathBuf>>;
+/// Processes with seccomp filters, by the inode of a page that they have mapped. A child has its
+/// parent's page mapped, even after closing the page's file.
+type SandboxedProcesses = HashMap<u64, Vec<PathBuf>>;
 
-/// What was found out about a page.
+/// Content of a page.
 #[derive(Debug, PartialEq, Eq)]
 struct Page {
     filters: u64,
@@ -57,32 +59,34 @@ struct Page {
     ring: u64,
 }
 
-impl Caller {
-    /// Begins to call programs that look for agents on this socket: of one user, or of all. To be called when
-    /// it is listened on, and before the process is confined: the thread needs the right to look at other
-    /// processes, and of root's powers it keeps only that.
-    pub(crate) fn start(socket: &Path, uid: Option<u32>) -> io::Result<Caller> {
+impl Announcer {
+    /// Begins to ring programs that look for agents on this socket: of one user, or of all. The
+    /// agent must already listen, and the process must not be confined yet: the thread needs the
+    /// right to inspect other processes, which is the only one of root's capabilities that it
+    /// keeps.
+    pub(crate) fn start(socket: &Path, uid: Option<u32>) -> io::Result<Announcer> {
         let socket = std::path::absolute(socket).unwrap_or(socket.to_owned());
         let memory = rustix::fs::memfd_create(c"blkkin-mount", MemfdFlags::CLOEXEC)?;
         let mount = mount_of(&memory)?;
-        let calls = Calls { uid, socket: bell::mark_of(&socket), mount };
+        let calls = Announcement { uid, socket: bell::mark_of(&socket), mount };
         let (lives, ends) = channel();
         let call = move || {
             crate::confine::confine_to_calls();
             calls.run(&ends);
         };
         std::thread::Builder::new().name("blkkin-caller".to_owned()).spawn(call)?;
-        Ok(Caller(lives))
+        Ok(Announcer(lives))
     }
 }
 
-impl Calls {
+impl Announcement {
     fn run(&self, ends: &Receiver<()>) {
         for pause in PAUSES {
             if ends.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
                 return;
             }
-            // Another one each time, so that who could not come before tries once more.
+            // A new number each time, so that a program that could not connect before tries once
+            // more.
             let number = blkkin_sys::monotonic_ns() | 1;
             if self.call_all(number, ends).is_none() {
                 return;
@@ -90,11 +94,11 @@ impl Calls {
         }
     }
 
-    /// Looks at all processes once; `None` if there is no more to do.
+    /// Scans all processes once; returns `None` if the announcer was dropped.
     fn call_all(&self, number: u64, ends: &Receiver<()>) -> Option<()> {
-        // A number in a page calls all processes that have it mapped, so it is known first which
-        // these are.
-        let mut sandboxed = Sandboxed::new();
+        // A number in a page rings all processes that have mapped it, so sandboxed ones are found
+        // first.
+        let mut sandboxed = SandboxedProcesses::new();
         for process in processes(ends)? {
             note_sandboxed(process?, &mut sandboxed);
         }
@@ -104,7 +108,7 @@ impl Calls {
         Some(())
     }
 
-    fn call(&self, process: &Path, number: u64, sandboxed: &Sandboxed) {
+    fn call(&self, process: &Path, number: u64, sandboxed: &SandboxedProcesses) {
         let is_meant = |uid| fs::metadata(process).is_ok_and(|status| status.uid() == uid);
         if self.uid.is_some_and(|uid| !is_meant(uid)) {
             return;
@@ -128,13 +132,14 @@ impl Calls {
         }
     }
 
-    /// Writes the number to a page. Nothing is known of the file so far but its name, which anybody can give.
+    /// Writes the number to a page. Only the file's name is known so far, and any process can
+    /// choose that.
     fn ring(
         &self,
         process: &Path,
         path: &Path,
         number: u64,
-        sandboxed: &Sandboxed,
+        sandboxed: &SandboxedProcesses,
     ) -> io::Result<()> {
         let file = self.open(path)?;
         let page = read(&file)?;
@@ -143,7 +148,7 @@ impl Calls {
         let mut sharers = others.map(PathBuf::as_path).chain([process]);
         let answer = match is_meant && !sharers.any(|one| is_sandboxed_since(one, page.filters)) {
             true => number,
-            // The call of an agent that was there before counts no more.
+            // The number of an earlier agent is not valid any longer.
             false => 0,
         };
         if answer != page.ring && is_meant {
@@ -152,8 +157,8 @@ impl Calls {
         Ok(())
     }
 
-    /// Opens a file of another process, if it is a memfd whose size stays. Nothing that is done before that is
-    /// known asks the file itself or its file system, which could make this wait.
+    /// Opens a file of another process, if it is a memfd whose size is sealed. Until that is known,
+    /// neither the file nor its file system is accessed, which could block.
     fn open(&self, path: &Path) -> io::Result<File> {
         let place =
             rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, rustix::fs::Mode::empty())?;
@@ -172,7 +177,7 @@ impl Calls {
     }
 }
 
-/// All processes at the moment; `None` in place of one, or of all, when there is no more to do.
+/// Iterates over all processes; yields `None` once the announcer was dropped.
 fn processes(ends: &Receiver<()>) -> Option<impl Iterator<Item = Option<PathBuf>>> {
     let all = fs::read_dir("/proc").ok()?.filter_map(Result::ok);
     let is_process =
@@ -184,8 +189,8 @@ fn processes(ends: &Receiver<()>) -> Option<impl Iterator<Item = Option<PathBuf>
     }))
 }
 
-/// Notes which pages a process has mapped, if a thread of it has seccomp filters.
-fn note_sandboxed(process: PathBuf, sandboxed: &mut Sandboxed) {
+/// Notes the pages that a process has mapped, if one of its threads has seccomp filters.
+fn note_sandboxed(process: PathBuf, sandboxed: &mut SandboxedProcesses) {
     if !is_sandboxed_since(&process, 0) {
         return;
     }
@@ -197,9 +202,9 @@ fn note_sandboxed(process: PathBuf, sandboxed: &mut Sandboxed) {
     }
 }
 
-/// The inode of the page that a line of a process's list of mappings is about.
+/// Returns the inode of the page in a line of a process's list of mappings.
 fn page_in(line: &str) -> Option<u64> {
-    // Addresses, permissions, offset and device stand before the inode, and spaces behind it.
+    // Addresses, permissions, offset and device precede the inode; spaces follow it.
     let (inode, path) = line.splitn(5, ' ').nth(4)?.split_once(' ')?;
     is_bell(Path::new(path.trim_start_matches(' '))).then(|| inode.parse().ok()).flatten()
 }
@@ -209,7 +214,7 @@ fn is_bell(target: &Path) -> bool {
         == bell::NAME.to_str().ok().map(|name| format!("{name} (deleted)")).as_deref()
 }
 
-/// What is written in a page.
+/// Reads a page.
 fn read(file: &File) -> io::Result<Page> {
     let mut bytes = [0; bell::SIZE];
     file.read_exact_at(&mut bytes, 0)?;
@@ -223,18 +228,18 @@ fn read(file: &File) -> io::Result<Page> {
     Ok(Page { filters: word(bell::FILTERS), sockets, ring: word(bell::RING) })
 }
 
-/// Whether a thread of a process has other seccomp filters than the process had when it made its page. It may
-/// not be permitted then to do what a call has it do, and be killed.
+/// Returns whether a thread of a process has other seccomp filters than the process had when it
+/// made its page. The filters may then kill the process for what it would do when it is rung.
 fn is_sandboxed_since(process: &Path, filters: u64) -> bool {
     let Ok(threads) = fs::read_dir(process.join("task")) else { return true };
     threads.filter_map(Result::ok).take(THREADS_MAX).any(|thread| {
         let status = fs::read_to_string(thread.path().join("status"));
-        // One that cannot be read has ended.
+        // A thread whose status cannot be read has ended.
         status.is_ok_and(|status| seccomp_filters_in(&status) != Some(filters))
     })
 }
 
-/// The mount of an open file; its file system is not asked.
+/// Returns the mount of an open file, without accessing its file system.
 fn mount_of(file: &OwnedFd) -> io::Result<u64> {
     let path = format!("/proc/self/fdinfo/{}", file.as_fd().as_raw_fd());
     let text = fs::read_to_string(path)?;
@@ -261,9 +266,9 @@ mod tests {
         file
     }
 
-    fn calls() -> Calls {
+    fn calls() -> Announcement {
         let memory = rustix::fs::memfd_create(c"mount", MemfdFlags::CLOEXEC).unwrap();
-        Calls { uid: None, socket: 7, mount: mount_of(&memory).unwrap() }
+        Announcement { uid: None, socket: 7, mount: mount_of(&memory).unwrap() }
     }
 
     fn write(file: &File, place: u64, word: u64) {
@@ -272,7 +277,7 @@ mod tests {
 
     fn ring(file: BorrowedFd<'_>) -> io::Result<()> {
         let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-        calls().ring(Path::new("/proc/self"), &path, 99, &Sandboxed::new())
+        calls().ring(Path::new("/proc/self"), &path, 99, &SandboxedProcesses::new())
     }
 
     fn rung(file: &File) -> u64 {
@@ -293,7 +298,7 @@ mod tests {
         write(&page, bell::SOCKETS + 8, 7);
         ring(page.as_fd()).unwrap();
         assert_eq!(rung(&page), 99);
-        // It has become another one since: it had a filter.
+        // The process has changed since: it had a filter.
         write(&page, bell::FILTERS, 1);
         ring(page.as_fd()).unwrap();
         assert_eq!(rung(&page), 0);
@@ -305,7 +310,7 @@ mod tests {
         const SOCKET: u64 = 8;
         static PAGE: SharedPage = SharedPage::new();
         let file = PAGE.share(bell::NAME).unwrap();
-        let calls = Calls { socket: SOCKET, ..calls() };
+        let calls = Announcement { socket: SOCKET, ..calls() };
         write(&file, bell::KIND, bell::MAGIC);
         write(&file, bell::SOCKETS, SOCKET);
         // Behind the words of the page.
@@ -317,7 +322,7 @@ mod tests {
             }
         };
         let filter = crate::confine::filter_for_test();
-        // What the child takes out of this is its own copy.
+        // The child takes its own copy.
         let file = Mutex::new(Some(file));
         let rung = || rung(file.lock().unwrap().as_ref().unwrap());
         let (_lives, ends) = channel();
@@ -354,7 +359,7 @@ mod tests {
         assert_eq!(page_in("7f0000000000-7f0000001000 rw-p 00000000 00:00 0 "), None);
     }
 
-    /// What others call a page.
+    /// Checks files that only look like pages.
     #[test]
     fn what_is_no_page_is_left_alone() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,0 +1,80 @@
+//! Absence of a program: the time from the end of its connection until the program reconnects or
+//! the daemon stops waiting for it.
+
+use crate::process::may_run;
+use std::time::{Duration, Instant};
+
+/// Deadlines of a program that is away and may reconnect.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Absence {
+    since: Instant,
+    until: Instant,
+    /// Next check whether the process still runs.
+    check: Instant,
+    /// Time between the last check and the next one.
+    pause: Duration,
+}
+
+/// Longest absence of a program whose rings can all be read. The traces stay open that long,
+/// because the confined daemon could not open them again: see `confine`.
+const ABSENCE_MAX: Duration = Duration::from_secs(8);
+/// Longest absence of a program with unsealed rings. A program that has not reconnected by then has
+/// unmapped its rings.
+const RINGS_KEPT: Duration = Duration::from_secs(65);
+/// First pause between checks. A connection often ends a moment before its process does.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LAST_PAUSE: Duration = Duration::from_secs(1);
+
+impl Absence {
+    /// Begins an absence. Rings that the program may still be about to map are not touched until
+    /// the program cannot map them any more, hence the longer deadline for `has_unsealed`.
+    pub(crate) fn begin(since: Instant, has_unsealed: bool) -> Absence {
+        let until = since + if has_unsealed { RINGS_KEPT } else { ABSENCE_MAX };
+        Absence { since, until, check: since + FIRST_PAUSE, pause: FIRST_PAUSE }
+    }
+
+    /// Returns the next deadline or check.
+    pub(crate) fn next(&self) -> Instant {
+        self.check.min(self.until)
+    }
+
+    /// Returns whether the daemon stops waiting: the deadline has passed, or process `pid` has
+    /// ended.
+    pub(crate) fn is_over(&mut self, pid: u32, now: Instant) -> bool {
+        if self.until <= now || (self.check <= now && !may_run(pid)) {
+            return true;
+        }
+        if self.check <= now {
+            self.pause = (self.pause * 4).min(LAST_PAUSE);
+            self.check = now + self.pause;
+        }
+        false
+    }
+
+    /// Returns whether the program has had time to unmap its rings, so that it cannot reconnect
+    /// with them.
+    pub(crate) fn has_outlasted_rings(&self, now: Instant) -> bool {
+        self.since + RINGS_KEPT <= now
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checks_become_rarer_until_the_deadline() {
+        let (own, start) = (std::process::id(), Instant::now());
+        let mut absence = Absence::begin(start, false);
+        let mut checks = Vec::new();
+        while !absence.is_over(own, absence.next()) {
+            checks.push(absence.pause);
+        }
+        let expected = [40, 160, 640].map(Duration::from_millis).into_iter();
+        let expected: Vec<Duration> = expected.chain([LAST_PAUSE; 8]).collect();
+        assert_eq!(checks, expected);
+        assert_eq!(absence.next(), start + ABSENCE_MAX);
+        assert!(!absence.has_outlasted_rings(start + ABSENCE_MAX));
+        assert!(Absence::begin(start, true).has_outlasted_rings(start + RINGS_KEPT));
+    }
+}

@@ -1,0 +1,197 @@
+//! Acceptor of connections. When this process or the machine runs out of descriptors, it pauses,
+//! and existing connections continue. The last descriptors of this process are kept for its own
+//! work, such as files of traces; a connection that would take one of them is refused with the
+//! reason.
+
+use crate::deferred_close::DeferredClose;
+use crate::source::{Poller, Source};
+use blkkin_sys::socket::{Listener, Socket};
+use rustix::event::epoll::EventFlags;
+use rustix::process::{Resource, getrlimit};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::{Duration, Instant};
+
+/// Pause after a failed attempt to accept; it doubles with each further one.
+const PAUSE_MIN: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// Failures that are no further apart are logged once.
+const QUIET: Duration = Duration::from_secs(10);
+/// Descriptors that are kept for the agent's own work, at most; of few descriptors, a quarter is
+/// kept.
+const KEPT_MAX: u64 = 1024;
+
+/// Returns the number of descriptors that the agent keeps for its own files, out of `all`.
+pub(crate) fn own_descriptors(all: u64) -> u64 {
+    KEPT_MAX.min(all / 4)
+}
+
+/// A listening socket, and the pauses after failures.
+#[derive(Debug)]
+pub(crate) struct Acceptor {
+    listener: Listener,
+    /// Next attempt to accept; `None` while the kernel reports connections.
+    again: Option<Instant>,
+    pause: Duration,
+    trouble: Option<Trouble>,
+}
+
+/// A row of failed attempts.
+#[derive(Debug)]
+struct Trouble {
+    count: u64,
+    last: Instant,
+}
+
+/// Result of an attempt to accept.
+#[derive(Debug)]
+pub(crate) enum Arrival {
+    Nothing,
+    Connection(DeferredClose<Socket>),
+    /// Only descriptors for the agent's own work are left: the connection is to be refused with
+    /// this reason.
+    Surplus(DeferredClose<Socket>, String),
+}
+
+/// A line to log.
+pub(crate) type Line = Option<String>;
+
+impl Acceptor {
+    /// Begins to accept connections.
+    pub(crate) fn open(listener: Listener, poller: &Poller) -> io::Result<Acceptor> {
+        let acceptor = Acceptor { listener, again: None, pause: PAUSE_MIN, trouble: None };
+        acceptor.ask(poller)?;
+        Ok(acceptor)
+    }
+
+    fn ask(&self, poller: &Poller) -> io::Result<()> {
+        poller.add(&self.listener, Source::Listener, EventFlags::IN)
+    }
+
+    /// Returns the next attempt to accept, if the kernel does not report connections.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        self.again
+    }
+
+    /// Notes that a descriptor will be free soon.
+    pub(crate) fn retry_soon(&mut self, now: Instant) {
+        // The socket is closed on another thread.
+        let soon = now + PAUSE_MIN;
+        self.again = self.again.map(|again| again.min(soon));
+    }
+
+    /// Accepts a connection. Returns it with a line to log.
+    pub(crate) fn accept(&mut self, poller: &Poller, now: Instant) -> (Arrival, Line) {
+        let socket = match self.listener.accept() {
+            // Descriptors that wait unread in the socket may block when it is closed.
+            Ok(socket) => {
+                let uid = socket.peer().map_or(u32::MAX, |peer| peer.uid);
+                DeferredClose::new(socket, uid)
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.listen(poller, now);
+                return (Arrival::Nothing, None);
+            }
+            Err(error) => {
+                self.shut(poller, now);
+                let line = self.trouble(now, &error.to_string());
+                return (Arrival::Nothing, line);
+            }
+        };
+        self.listen(poller, now);
+        // The kernel gives out the lowest free number, so the number tells how many descriptors are
+        // in use.
+        let number = u64::from(socket.as_fd().as_raw_fd().unsigned_abs());
+        let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        let kept = own_descriptors(limit);
+        if number >= limit - kept {
+            let reason = format!(
+                "of {limit} descriptors only the {kept} for traces are left; end programs, or give the agent \
+                 more (LimitNOFILE of its unit, ulimit -n)"
+            );
+            let line = self.trouble(now, &reason);
+            return (Arrival::Surplus(socket, reason), line);
+        }
+        let line = self.calm(now);
+        (Arrival::Connection(socket), line)
+    }
+
+    /// Has the kernel report connections again.
+    fn listen(&mut self, poller: &Poller, now: Instant) {
+        if self.again.is_some() {
+            match self.ask(poller) {
+                Ok(()) => (self.again, self.pause) = (None, PAUSE_MIN),
+                Err(_) => self.pause(now),
+            }
+        }
+    }
+
+    /// Has the kernel not report connections for a while.
+    fn shut(&mut self, poller: &Poller, now: Instant) {
+        if self.again.is_none() {
+            poller.remove(&self.listener);
+        }
+        self.pause(now);
+    }
+
+    fn pause(&mut self, now: Instant) {
+        self.again = Some(now + self.pause);
+        self.pause = PAUSE_MAX.min(self.pause * 2);
+    }
+
+    /// Notes a success. Returns a line if it ends a row of failures that was logged.
+    fn calm(&mut self, now: Instant) -> Line {
+        let trouble = self.trouble.take_if(|trouble| now >= trouble.last + QUIET)?;
+        Some(format!("lets others in again; {} attempts had failed", trouble.count))
+    }
+
+    /// Counts a failure. Returns a line for the first one of a row.
+    fn trouble(&mut self, now: Instant, reason: &str) -> Line {
+        let trouble = self.trouble.take().filter(|trouble| now < trouble.last + QUIET);
+        let count = trouble.as_ref().map_or(0, |trouble| trouble.count) + 1;
+        self.trouble = Some(Trouble { count, last: now });
+        trouble.is_none().then(|| {
+            format!(
+                "cannot let others in: {reason}. It is tried again, and not told again meanwhile"
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_of_failures_is_told_once_and_paused_longer_each_time() {
+        let path = std::env::temp_dir().join(format!("blkkin-door-{}", std::process::id()));
+        let poller = Poller::new().unwrap();
+        let mut acceptor = Acceptor::open(Listener::bind(&path).unwrap(), &poller).unwrap();
+        let asks = |poller: &Poller| {
+            let mut events = Vec::with_capacity(1);
+            poller.wait(Some(Duration::ZERO), &mut events).unwrap();
+            events.len()
+        };
+        let _waits = Socket::connect(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(asks(&poller), 1);
+        let (begun, mut now) = (Instant::now(), Instant::now());
+        for number in 0..10 {
+            acceptor.shut(&poller, now);
+            let expected = (PAUSE_MIN * (1 << number)).min(PAUSE_MAX);
+            assert_eq!(acceptor.next(), Some(now + expected));
+            assert_eq!(acceptor.trouble(now, "too few").is_some(), number == 0);
+            now += expected;
+        }
+        assert_eq!(asks(&poller), 0, "nobody is asked about it");
+        assert!(now < begun + QUIET && acceptor.calm(now).is_none());
+        acceptor.retry_soon(begun);
+        assert_eq!(acceptor.next(), Some(begun + PAUSE_MIN));
+        assert!(matches!(acceptor.accept(&poller, now), (Arrival::Connection(_), None)));
+        assert!(matches!(acceptor.accept(&poller, now), (Arrival::Nothing, None)));
+        assert_eq!(acceptor.next(), None);
+        now += QUIET;
+        assert_eq!(acceptor.calm(now).unwrap(), "lets others in again; 10 attempts had failed");
+        assert!(acceptor.calm(now).is_none() && acceptor.trouble(now, "too few").is_some());
+    }
+}

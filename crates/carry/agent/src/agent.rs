@@ -1,0 +1,552 @@
+//! The loop: waits for events, hands each to its handler, and drains rings.
+
+use crate::acceptor::{Acceptor, Arrival, own_descriptors};
+use crate::announcer::Announcer;
+use crate::command::{Command, Requester};
+use crate::connection::Connection;
+use crate::deferred_close::{DeferredClose, Intake, intake_of};
+use crate::directories::Directories;
+use crate::log::Log;
+use crate::node::Node;
+use crate::notebook::Notebook;
+use crate::owner::Owner;
+use crate::page_cache::PageCacheTrimmer;
+use crate::peers::{ConnectionQuota, PeerState, Peers};
+use crate::process::{ProcessInspector, group_number};
+use crate::program::{Introduction, OWN_DESCRIPTORS, Program};
+use crate::programs::Programs;
+use crate::quota::{Accounts, Limits, Quota, QuotaError};
+use crate::saved::{self, SavedState};
+use crate::sessions::Sessions;
+use crate::snapshots::Snapshots;
+use crate::source::{ConnectionId, EACH_WRITE, Poller, Source, source_of};
+use crate::turns::{LAST_TURN, TURN, Turns};
+use blkkin_control::{
+    Answer, DecodeError, Decoder, Hello, Opening, Received, Refused, Request, Role, Version,
+    Welcome,
+};
+use blkkin_sys::notify;
+use blkkin_sys::socket::{Listener, Peer};
+use rustix::event::epoll::EventFlags;
+use rustix::event::{EventfdFlags, eventfd};
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Options of an agent.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Path of the socket on which the agent listens.
+    pub socket: PathBuf,
+    /// Set if programs and commands of all users may connect.
+    pub is_public: bool,
+    /// Members of this group may control all sessions of a public agent.
+    pub group: String,
+    /// Directory of sessions that do not name one. `None` is below each user's home directory.
+    pub traces: Option<PathBuf>,
+    /// Socket of the service manager that is notified when the agent is ready and when it ends: the
+    /// value of `NOTIFY_SOCKET`.
+    pub manager: Option<OsString>,
+    /// Limits of one user.
+    pub limits: Limits,
+    /// Writes a line to the log.
+    pub log: fn(&str),
+}
+
+/// The node daemon.
+#[derive(Debug)]
+pub struct Agent {
+    options: Options,
+    own_uid: u32,
+    /// Number of the group whose members may control all sessions.
+    group: Option<u32>,
+    /// Set if it was logged that the kernel does not report further groups of peers.
+    misses_groups: bool,
+    /// `None` if it cannot start, as without `/proc`: older programs are not found then.
+    _announcer: Option<Announcer>,
+    node: Node,
+    turns: Turns,
+    /// Lock on the socket's path. It is released after the listener in `node` is closed.
+    _lock: File,
+}
+
+/// Connections that are accepted in one turn of the loop.
+const ACCEPTED_AT_ONCE: usize = 64;
+
+/// Returns the number of descriptors that this process may have.
+fn descriptors_in_all() -> u64 {
+    use rustix::process::{Resource, getrlimit};
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// Returns the number of descriptors that users may take: all but the agent's own.
+fn descriptors_of_users() -> u64 {
+    let all = descriptors_in_all();
+    all - own_descriptors(all)
+}
+
+/// Returns the limits of one user. On a public agent, a quarter of the descriptors is left for
+/// others.
+fn limits_of(options: &Options) -> Limits {
+    let all = descriptors_of_users();
+    let most = if options.is_public { all / 4 * 3 } else { all };
+    Limits { descriptors: options.limits.descriptors.min(most), ..options.limits }
+}
+
+/// Returns whether a connection has sent `Hello` as a program.
+fn is_program(
+    taken: &Result<Option<Received<Opening, DeferredClose<OwnedFd>>>, DecodeError>,
+) -> bool {
+    let Ok(Some(Received::Message { message: Opening::Hello(hello), .. })) = taken else {
+        return false;
+    };
+    matches!(hello.role, Role::Application { .. })
+}
+
+impl Agent {
+    /// Begins to listen. Restores the sessions of an earlier agent on the same socket.
+    pub fn bind(options: Options) -> io::Result<Agent> {
+        let path = options.socket.clone();
+        let in_words = |what: &str, path: &Path, error: io::Error| {
+            io::Error::new(error.kind(), format!("cannot {what} `{}`: {error}", path.display()))
+        };
+        if let Some(directory) = path.parent().filter(|directory| !directory.exists()) {
+            let mode = if options.is_public { 0o755 } else { 0o700 };
+            fs::DirBuilder::new()
+                .recursive(true)
+                .mode(mode)
+                .create(directory)
+                .map_err(|error| in_words("create the directory", directory, error))?;
+        }
+        let lock_path = path.with_extension("lock");
+        let lock = File::options()
+            .create(true)
+            .write(true)
+            .truncate(false)
+            .mode(0o600)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(&lock_path)
+            .map_err(|error| in_words("open", &lock_path, error))?;
+        // A process that can open the file could hold the lock.
+        lock.set_permissions(fs::Permissions::from_mode(0o600))?;
+        if lock.try_lock().is_err() {
+            let message = format!("an agent already listens on `{}`", path.display());
+            return Err(io::Error::new(io::ErrorKind::AddrInUse, message));
+        }
+        // The agent that had the lock has ended, so no process listens on an existing socket.
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(in_words("remove", &path, error));
+            }
+            _ => {}
+        }
+        let listener =
+            Listener::bind(&path).map_err(|error| in_words("listen on", &path, error))?;
+        let mode = if options.is_public { 0o666 } else { 0o600 };
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
+        let own_uid = blkkin_sys::user_id();
+        let announcer = Announcer::start(&path, (!options.is_public).then_some(own_uid)).ok();
+        let poller = Arc::new(Poller::new()?);
+        let acceptor = Acceptor::open(listener, &poller)?;
+        let group = group_number(&options.group);
+        let mut accounts =
+            Accounts::new(limits_of(&options), options.is_public.then(descriptors_of_users));
+        let saved = saved::read(&path, &mut accounts).unwrap_or_else(|error| {
+            (options.log)(&format!("cannot go on with sessions of an earlier agent: {error}"));
+            SavedState::default()
+        });
+        let node = Node {
+            traces: options.traces.clone(),
+            log: Log::new(options.log),
+            acceptor,
+            inspector: ProcessInspector::start()?,
+            accounts,
+            peers: Peers::new(poller.clone()),
+            programs: Programs::new(poller.clone()),
+            sessions: Sessions::new(saved, Notebook::of(&path, options.log)),
+            pending: VecDeque::new(),
+            directories: Directories::new(options.is_public, own_uid),
+            snapshots: Snapshots::default(),
+            poller,
+        };
+        Ok(Agent {
+            options,
+            own_uid,
+            group,
+            misses_groups: false,
+            _lock: lock,
+            _announcer: announcer,
+            node,
+            turns: Turns::default(),
+        })
+    }
+
+    /// Works until `stop` can be read, and then writes all that is in the rings. The calling
+    /// thread, and threads that it starts, can do little else from then on: see `confine`.
+    pub fn run(&mut self, stop: BorrowedFd<'_>) -> io::Result<()> {
+        self.begin()?;
+        self.node.poller.add(stop, Source::Shutdown, EventFlags::IN)?;
+        self.notify_manager(blkkin_sys::READY);
+        let mut events = Vec::with_capacity(256);
+        loop {
+            let timeout = self.node.next_deadline();
+            let timeout = timeout.map(|at| at.saturating_duration_since(Instant::now()));
+            self.node.poller.wait(timeout, &mut events)?;
+            let (mut ready, mut is_stopped) = (Vec::new(), false);
+            for event in &events {
+                match source_of(event) {
+                    Source::Listener => self.accept(),
+                    Source::Shutdown => is_stopped = true,
+                    Source::Peer(id) => ready.push((id, event.flags)),
+                    Source::WakeUp(id) => self.node.wake_up(id),
+                }
+            }
+            // The kernel reports connections again that are not served in this turn. At the end,
+            // all are served.
+            let turn = if is_stopped { LAST_TURN } else { TURN };
+            let serve = |agent: &mut Agent, (id, flags)| agent.serve(id, flags);
+            let _ = self.take_turns(turn, ready, |&(id, _)| id, serve);
+            if is_stopped {
+                self.notify_manager(blkkin_sys::STOPPING);
+                self.end();
+                return Ok(());
+            }
+            self.work(Instant::now());
+        }
+    }
+
+    /// Prepares what cannot be done once the process is confined, and confines it.
+    fn begin(&mut self) -> io::Result<()> {
+        let Node { directories, sessions, accounts, log, .. } = &mut self.node;
+        directories.open_all(&mut sessions.list, accounts, log);
+        let mut traces = sessions.suspended.values().filter_map(|trace| {
+            let session = sessions.get(trace.session)?;
+            session.output.find_directory(&trace.directory).ok()
+        });
+        for missing in crate::confine::confine(&mut traces) {
+            log.line(&missing);
+        }
+        sessions.count_cut_off();
+        if !sessions.is_unused() {
+            // Drops an incomplete last note, after which no note could be read.
+            self.node.save();
+        }
+        // The thread is confined as this one is.
+        self.node.sessions.page_cache = Some(PageCacheTrimmer::start()?);
+        Ok(())
+    }
+
+    /// Does all work that is due, after the events of a turn: drains rings, and continues requests.
+    fn work(&mut self, now: Instant) {
+        if self.node.acceptor.next().is_some_and(|next| next <= now) {
+            self.accept();
+        }
+        self.node.drain_rings(now);
+        for late in self.node.peers.late_openings(now) {
+            self.node.disconnect(late);
+        }
+        let Node { programs, sessions, log, .. } = &mut self.node;
+        programs.end_absences(now, sessions, log);
+        self.node.settle(now);
+        self.node.use_directories(now);
+        self.node.step_snapshots();
+        self.node.step_clear_jobs();
+        // Commands with more requests, each in its turn. The others follow in the next one.
+        let resumed = std::mem::take(&mut self.node.peers.resumed).into_iter().collect();
+        let left = self.take_turns(TURN, resumed, |&id| id, Agent::take_messages);
+        self.node.peers.resumed.extend(left);
+    }
+
+    /// Serves connections for a limited time, in the order of [`Turns`]. Returns those that were
+    /// not served.
+    fn take_turns<T>(
+        &mut self,
+        length: Duration,
+        mut ready: Vec<T>,
+        id_of: impl Fn(&T) -> ConnectionId,
+        mut serve: impl FnMut(&mut Agent, T),
+    ) -> Vec<T> {
+        self.turns.sort(&mut ready, |one| self.node.peers.uid(id_of(one)));
+        let mut turn = self.turns.begin(length);
+        while let Some(one) = ready.pop() {
+            let uid = self.node.peers.uid(id_of(&one));
+            serve(self, one);
+            if self.turns.charge(&mut turn, uid, Instant::now()) {
+                break;
+            }
+        }
+        self.turns.end(&turn, ready.is_empty());
+        ready
+    }
+
+    fn notify_manager(&self, state: &str) {
+        let Some(manager) = &self.options.manager else { return };
+        if let Err(error) = notify(manager, state) {
+            self.node.log.line(&format!("cannot tell the service manager {state}: {error}"));
+        }
+    }
+
+    /// Accepts connections, up to a limit.
+    fn accept(&mut self) {
+        for _ in 0..ACCEPTED_AT_ONCE {
+            let (arrival, line) = self.node.acceptor.accept(&self.node.poller, Instant::now());
+            line.iter().for_each(|line| self.node.log.line(line));
+            let (socket, surplus) = match arrival {
+                Arrival::Nothing => return,
+                Arrival::Connection(socket) => (socket, None),
+                Arrival::Surplus(socket, reason) => (socket, Some(reason)),
+            };
+            let Ok(peer) = socket.peer() else { continue };
+            let may = self.options.is_public || peer.uid == self.own_uid || peer.uid == 0;
+            if !may {
+                continue;
+            }
+            let account = self.node.accounts.of(peer.uid);
+            let mut connection = Connection::new(socket, account.uid());
+            let quota = match surplus {
+                Some(reason) => Err(reason),
+                None => {
+                    self.node.free_descriptors(&account, 1);
+                    let hold = |connection: &mut Connection| {
+                        // The shares are given back in this order.
+                        connection.hold(account.take(Quota::Descriptors, 1)?);
+                        connection.hold(account.take(Quota::Connections, 1)?);
+                        ConnectionQuota::new(&account)
+                    };
+                    hold(&mut connection).map_err(|error: QuotaError| error.to_string())
+                }
+            };
+            match quota {
+                Ok(quota) => {
+                    let state = PeerState::Opening(Decoder::new());
+                    self.node.peers.insert(connection, peer, state, quota);
+                }
+                Err(reason) => self.refuse(connection, peer, reason),
+            }
+        }
+    }
+
+    /// Refuses a connection, and counts it as a loss if it is a program's: a command records
+    /// nothing.
+    ///
+    /// A program sends `Hello` as soon as it has connected, but may be interrupted in between. A
+    /// few refused connections are therefore kept open for a while; their descriptors are taken
+    /// from those for the agent's own work.
+    fn refuse(&mut self, mut connection: Connection, peer: Peer, reason: String) {
+        let refused = Refused { version: Version::OURS, try_again: true, reason: reason.clone() };
+        // If the peer's socket is full, the message is lost.
+        let _ = connection.send(&Answer::Refused(refused), vec![]);
+        let mut decoder = Decoder::new();
+        let is_open = connection.receive(&mut decoder).unwrap_or(false);
+        match decoder.take() {
+            // A connection that has passed descriptors is closed at once.
+            Ok(None) if is_open && decoder.waiting().1 == 0 => {}
+            received => {
+                if is_program(&received) {
+                    self.node.count_turned_away(peer, reason);
+                }
+                return;
+            }
+        }
+        let account = self.node.accounts.of(peer.uid);
+        let Ok(quota) = ConnectionQuota::new(&account) else { return };
+        while let Some(oldest) = self.node.peers.take_oldest_refused() {
+            self.node.disconnect(oldest);
+        }
+        let state = PeerState::Refused(decoder, reason);
+        let id = self.node.peers.insert(connection, peer, state, quota);
+        self.node.peers.note_refused(id);
+    }
+
+    /// Sends and receives what a connection is ready for.
+    fn serve(&mut self, id: ConnectionId, flags: EventFlags) {
+        let Some(peer) = self.node.peers.get_mut(id) else { return };
+        if peer.is_busy() {
+            // The command's next requests wait in its socket.
+            let is_gone = flags.intersects(EventFlags::HUP | EventFlags::ERR);
+            if is_gone || peer.connection.flush().is_err() {
+                return self.node.disconnect(id);
+            }
+            let listing = self.node.peers.command_mut(id).and_then(|one| one.listing.take());
+            return match listing {
+                Some(listing) => self.node.send_list(id, listing),
+                None => self.node.watch(id),
+            };
+        }
+        if flags.contains(EventFlags::OUT) && peer.connection.flush().is_err() {
+            return self.node.disconnect(id);
+        }
+        if self.node.peers.resumed.contains(&id) {
+            // Requests that were received before come first.
+            return self.node.watch(id);
+        }
+        let Some(peer) = self.node.peers.get_mut(id) else { return };
+        match intake_of(peer.connection.uid()) {
+            Intake::Open => {}
+            // The kernel reports the socket again.
+            Intake::Later => return self.node.watch(id),
+            Intake::Never => return self.node.disconnect(id),
+        }
+        let is_open = peer.receive();
+        self.take_messages(id);
+        match is_open {
+            Ok(true) => self.node.watch(id),
+            Ok(false) | Err(_) => self.node.disconnect(id),
+        }
+    }
+
+    /// Acts on all messages that were received completely; of a command's requests, on one.
+    fn take_messages(&mut self, id: ConnectionId) {
+        while let Some(peer) = self.node.peers.get_mut(id) {
+            let outcome = match &mut peer.state {
+                PeerState::Opening(decoder) => match decoder.take() {
+                    Ok(Some(Received::Message { message: Opening::Hello(hello), .. })) => {
+                        self.welcome(id, hello)
+                    }
+                    Ok(_) => return,
+                    Err(error) => {
+                        let refused = Answer::Refused(Refused::because(&error));
+                        let _ = peer.connection.send(&refused, vec![]);
+                        peer.state = PeerState::Closing;
+                        return;
+                    }
+                },
+                PeerState::Refused(decoder, reason) => match decoder.take() {
+                    Ok(None) => return,
+                    received => {
+                        let (peer, reason) = (peer.peer, std::mem::take(reason));
+                        self.node.disconnect(id);
+                        if is_program(&received) {
+                            self.node.count_turned_away(peer, reason);
+                        }
+                        return;
+                    }
+                },
+                PeerState::Program(decoder) => match decoder.take() {
+                    Ok(Some(Received::Message { message, descriptors })) => {
+                        self.node.receive(id, message, descriptors)
+                    }
+                    Ok(Some(Received::Unknown { .. })) => Ok(()),
+                    Ok(None) => return,
+                    Err(error) => Err(io::Error::other(error.to_string())),
+                },
+                // Requests of a command are handled one after the other, with others' in between.
+                PeerState::Command(command) if command.is_busy => return,
+                PeerState::Command(command) => match command.decoder.take() {
+                    Ok(Some(Received::Message { message, .. })) => {
+                        self.node.peers.resumed.insert(id);
+                        return self.node.request(id, message);
+                    }
+                    Ok(Some(Received::Unknown { .. })) => {
+                        self.node.peers.resumed.insert(id);
+                        return self.node.unknown_request(id);
+                    }
+                    Ok(None) => return,
+                    Err(error) => Err(io::Error::other(error.to_string())),
+                },
+                PeerState::Closing => return,
+            };
+            if let Err(error) = outcome {
+                self.node.fail(id, &error);
+            }
+        }
+    }
+
+    /// Answers `Hello`: welcomes a program or a command, or refuses it.
+    fn welcome(&mut self, id: ConnectionId, hello: Hello) -> io::Result<()> {
+        let Some(Peer { pid, uid, gid }) = self.node.peers.get(id).map(|peer| peer.peer) else {
+            return Ok(());
+        };
+        let account = self.node.accounts.of(uid);
+        let own = if matches!(hello.role, Role::Command) { 0 } else { OWN_DESCRIPTORS };
+        self.node.free_descriptors(&account, own);
+        let Some(peer) = self.node.peers.get_mut(id) else { return Ok(()) };
+        let state = std::mem::replace(&mut peer.state, PeerState::Closing);
+        let PeerState::Opening(decoder) = state else { return Ok(()) };
+        let descriptors = match account.take(Quota::Descriptors, own) {
+            Ok(descriptors) => descriptors,
+            Err(error) => {
+                let (version, reason) = (Version::OURS, error.to_string());
+                let refused = Refused { version, try_again: true, reason: reason.clone() };
+                let sent = peer.connection.send(&Answer::Refused(refused), vec![]);
+                if matches!(hello.role, Role::Application { .. }) {
+                    self.node.count_turned_away(Peer { pid, uid, gid }, reason);
+                }
+                return sent;
+            }
+        };
+        let release = env!("CARGO_PKG_VERSION").to_owned();
+        let welcome = Answer::Welcome(Welcome { version: Version::OURS, release });
+        peer.connection.send(&welcome, vec![])?;
+        match hello.role {
+            Role::Application { pid: pid_inner, clock } => {
+                peer.state = PeerState::Program(decoder.followed_by());
+                let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+                self.node.poller.add(&wake, Source::WakeUp(id), EACH_WRITE)?;
+                let process = self.node.inspector.inspect(pid, uid)?;
+                // If the process still runs after that, it is the one that was inspected.
+                let is_left = peer.connection.is_left();
+                let process = if is_left { process.ended() } else { process };
+                let (name, release) = (hello.program, hello.release);
+                let introduction = Introduction {
+                    process,
+                    account,
+                    descriptors,
+                    pid_inner,
+                    name,
+                    release,
+                    clock,
+                    wake,
+                };
+                self.node.programs.connected.insert(id, Program::new(id, introduction));
+            }
+            Role::Command => {
+                let decoder: Decoder<Request, DeferredClose<OwnedFd>> = decoder.followed_by();
+                let (owner, is_privileged) = (Owner { uid, gid }, self.is_privileged(id)?);
+                let requester = Requester { owner, is_privileged };
+                let command = Command { decoder, requester, is_busy: false, listing: None };
+                if let Some(peer) = self.node.peers.get_mut(id) {
+                    peer.state = PeerState::Command(command);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether a peer may control all sessions: root, and members of the group. The peer's
+    /// groups are those at the time of the connection, as another process may have its number by
+    /// now.
+    fn is_privileged(&mut self, id: ConnectionId) -> io::Result<bool> {
+        let (Some(peer), Some(group)) = (self.node.peers.get(id), self.group) else {
+            return Ok(self.node.peers.get(id).is_some_and(|peer| peer.peer.uid == 0));
+        };
+        if peer.peer.uid == 0 || peer.peer.gid == group {
+            return Ok(true);
+        }
+        let groups = peer.connection.peer_groups()?;
+        if groups.is_none() && !std::mem::replace(&mut self.misses_groups, true) {
+            self.node.log.line(&format!(
+                "this kernel (before 4.13) does not say which further groups who connects is in: of the \
+                 group `{name}`, only those control all sessions whose first group it is (`newgrp {name}`)",
+                name = self.options.group
+            ));
+        }
+        Ok(groups.is_some_and(|groups| groups.contains(&group)))
+    }
+
+    /// Writes all packets, at the end.
+    fn end(&mut self) {
+        for id in self.node.programs.ids(|_| true) {
+            self.node.disconnect(id);
+        }
+        let Node { programs, sessions, log, .. } = &mut self.node;
+        programs.end_all_absences(sessions, log);
+        let _ = fs::remove_file(&self.options.socket);
+    }
+}

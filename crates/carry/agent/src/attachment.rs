@@ -1,0 +1,464 @@
+//! Attachment: the rings that a program has for one channel of a session, the rings of earlier
+//! daemons that they replaced, and the rules in force.
+
+use crate::catalog::Catalog;
+use crate::losses::{Amount, Evictions, Losses};
+use crate::quota::{Account, Share};
+use crate::recovery::AdoptedRings;
+use crate::resume::{ResumePoint, resume};
+use crate::rings::{Identity, Packets, Rings};
+use crate::rule_history::RuleHistory;
+use crate::session::{RuleSet, SessionId};
+use crate::trace::{StreamKey, Trace};
+use blkkin_control::Cause;
+use blkkin_ring::Left;
+use std::cmp::Ordering;
+use std::io;
+use std::time::{Duration, Instant};
+
+/// A channel of a session: the session's number and the channel's index in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ChannelKey {
+    pub(crate) session: SessionId,
+    pub(crate) channel: usize,
+}
+
+/// The rings that a program has for a channel.
+#[derive(Debug)]
+pub(crate) struct Attachment {
+    pub(crate) session: SessionId,
+    /// Index of the channel in the session.
+    pub(crate) channel: usize,
+    /// Number of the channel in messages to the program.
+    pub(crate) number: u32,
+    pub(crate) rings: Rings,
+    quota: AttachmentQuota,
+    /// Set if packets are written to a trace as they come, rather than kept for snapshots.
+    pub(crate) is_written: bool,
+    /// Number of the `Pong` by which the program has mapped the rings.
+    pub(crate) mapped: u64,
+    /// Rules that the program was sent last.
+    pub(crate) rules: RuleSet,
+    pub(crate) history: RuleHistory,
+    /// Set if the program was sent rules over its present connection.
+    pub(crate) has_sent_rules: bool,
+    /// Rings of earlier daemons, the oldest first. Their packets precede those of `rings`.
+    pub(crate) adopted: Vec<AdoptedRings>,
+    /// Next attempt to write, after one that failed.
+    pub(crate) retry: Option<Instant>,
+    removal: Option<Removal>,
+    /// Cause and error of the last failed write.
+    pub(crate) trouble: Option<(Cause, String)>,
+    /// Losses by cause, of the first `discarded_seen` discarded events.
+    pub(crate) losses: Losses,
+    discarded_seen: u64,
+}
+
+/// A pending `RemoveChannel`: the program was told to unmap the rings, because the rings of its
+/// user hold too much memory.
+#[derive(Clone, Copy, Debug)]
+struct Removal {
+    /// Number of the `Pong` by which the program has unmapped them.
+    pong: u64,
+    /// After that, the daemon does not wait for the program.
+    until: Instant,
+}
+
+/// Quota that an attachment takes.
+#[derive(Debug)]
+pub(crate) struct AttachmentQuota {
+    /// Memory of the rings, and of the adopted ones.
+    pub(crate) ring_bytes: Share,
+    /// Types that its stream describes.
+    pub(crate) type_bytes: Share,
+    /// Descriptors of the rings' memory and the stream's files.
+    pub(crate) _descriptors: Share,
+}
+
+/// Rings that hold less memory than this are not removed for others.
+const RENEWED_MIN: u64 = 512 << 10;
+
+/// Time that a program has to unmap rings that hold too much memory. After that, the memory is the
+/// program's own.
+const REMOVAL_TIME: Duration = Duration::from_secs(2);
+
+impl Attachment {
+    pub(crate) fn new(
+        ChannelKey { session, channel }: ChannelKey,
+        number: u32,
+        rings: Rings,
+        quota: AttachmentQuota,
+        is_written: bool,
+        mapped: u64,
+    ) -> Attachment {
+        Attachment {
+            session,
+            channel,
+            number,
+            rings,
+            quota,
+            is_written,
+            mapped,
+            rules: RuleSet::default(),
+            history: RuleHistory::default(),
+            has_sent_rules: false,
+            adopted: Vec::new(),
+            retry: None,
+            removal: None,
+            trouble: None,
+            losses: Losses::default(),
+            discarded_seen: 0,
+        }
+    }
+
+    pub(crate) fn key(&self) -> ChannelKey {
+        ChannelKey { session: self.session, channel: self.channel }
+    }
+
+    /// All sets of rings, the oldest first.
+    pub(crate) fn sets(&self) -> impl Iterator<Item = &Rings> {
+        self.adopted.iter().map(|set| &set.rings).chain([&self.rings])
+    }
+
+    /// Returns the identities of all sets of rings, the oldest first.
+    pub(crate) fn identities(&self) -> impl Iterator<Item = Identity> {
+        self.sets().map(Rings::identity)
+    }
+
+    /// Continues with the rings over another connection. The program has mapped them by
+    /// `Pong(mapped)`; `number_of` gives its numbers for adopted rings, or `None` if it does not
+    /// have them any longer.
+    pub(crate) fn reconnect(&mut self, mapped: u64, number_of: impl Fn(Identity) -> Option<u32>) {
+        for set in &mut self.adopted {
+            set.number = number_of(set.rings.identity());
+        }
+        self.mapped = mapped;
+        self.has_sent_rules = false;
+        self.retry = None;
+        self.rings.wake_up();
+    }
+
+    /// Restarts packet numbers and counters for a new trace, after the old one was closed. Does
+    /// nothing while adopted rings could not be written.
+    pub(crate) fn begin_anew(&mut self) {
+        if self.adopted.is_empty() {
+            (0..self.rings.count()).for_each(|ring| self.rings.begin_anew(ring));
+        }
+    }
+
+    /// Skips all packets of adopted rings.
+    pub(crate) fn skip_adopted(&mut self) {
+        for AdoptedRings { rings, .. } in &mut self.adopted {
+            (0..rings.count()).for_each(|ring| rings.skip(ring));
+        }
+    }
+
+    /// Returns the number of packets that were not written yet.
+    pub(crate) fn packets_waiting(&self) -> u64 {
+        self.sets().map(Rings::packets_waiting).fold(0, u64::saturating_add)
+    }
+
+    /// Returns whether the attachment is of that session; `None` stands for all sessions.
+    pub(crate) fn is_of(&self, session: Option<SessionId>) -> bool {
+        session.is_none_or(|session| session == self.session)
+    }
+
+    /// Returns the number of its stream in traces: the index of the channel.
+    pub(crate) fn stream(&self) -> u32 {
+        self.channel as u32
+    }
+
+    /// Returns the file in traces that the packets of a ring are written to.
+    pub(crate) fn file_of(&self, ring: usize) -> StreamKey {
+        StreamKey { stream: self.stream(), cpu: ring as u32 }
+    }
+
+    /// Sets the rules in force.
+    pub(crate) fn set_rules(&mut self, rules: RuleSet) {
+        self.history.add(&rules);
+        self.rules = rules;
+        self.has_sent_rules = true;
+    }
+
+    /// Adopts rings of earlier daemons: continues their streams where the last daemon stopped. Returns
+    /// the sets that are drained already.
+    pub(crate) fn adopt(
+        &mut self,
+        sets: Vec<AdoptedRings>,
+        trace: Option<&mut Trace>,
+    ) -> io::Result<Vec<AdoptedRings>> {
+        if !sets.is_empty() {
+            self.history.add_unknown();
+        }
+        match trace.filter(|_| self.is_written) {
+            Some(trace) => self.adopt_to_write(sets, trace),
+            None => {
+                self.adopt_for_snapshots(sets);
+                Ok(Vec::new())
+            }
+        }
+    }
+
+    /// Adopts rings of a snapshot session: they hold all packets that were not cleared.
+    fn adopt_for_snapshots(&mut self, mut sets: Vec<AdoptedRings>) {
+        for ring in 0..most_rings(&self.rings, &sets) {
+            let mut is_wanted = true;
+            for AdoptedRings { rings: set, .. } in sets.iter_mut().rev() {
+                let Some(state) = set.left(ring) else { continue };
+                let position = if is_wanted { state.read } else { set.end(ring) };
+                set.read_from(ring, (position, state), None);
+                is_wanted &= !state.is_first;
+            }
+        }
+        self.adopted = sets;
+    }
+
+    /// Adopts rings whose packets are written to a trace. Returns the sets that are drained already.
+    fn adopt_to_write(
+        &mut self,
+        mut sets: Vec<AdoptedRings>,
+        trace: &mut Trace,
+    ) -> io::Result<Vec<AdoptedRings>> {
+        // Number of sets that are drained in all their rings.
+        let mut drained = sets.len();
+        for ring in 0..most_rings(&self.rings, &sets) {
+            let states: Vec<Left> = sets.iter().filter_map(|set| set.rings.left(ring)).collect();
+            let mut resumed = ResumePoint::default();
+            let settle = |size: u64| {
+                resumed = resume(&states, size);
+                resumed.size
+            };
+            let last = trace.resume_stream(self.file_of(ring), settle)?;
+            if !states.is_empty() {
+                drained = drained.min(resumed.set);
+            }
+            // Not all sets have as many rings.
+            let with_ring =
+                sets.iter_mut().map(|set| &mut set.rings).filter(|set| ring < set.count());
+            for (at, (set, &state)) in with_ring.zip(&states).enumerate() {
+                let position = match at.cmp(&resumed.set) {
+                    // All packets of the set are written.
+                    Ordering::Less => set.end(ring),
+                    Ordering::Equal => resumed.position.unwrap_or(state.start),
+                    Ordering::Greater => state.start,
+                };
+                set.read_from(ring, (position, state), last);
+                if at < resumed.set {
+                    // Discarded events were reported too, perhaps in another trace.
+                    set.skip(ring);
+                } else if at == resumed.set
+                    && (state.size_after == 0 || at > 0 && resumed.position.is_none())
+                {
+                    // The set's count of discarded events may date from before the older sets were
+                    // read, or belong to packets that follow a closed trace.
+                    set.continue_after(ring, last);
+                }
+            }
+            self.rings.continue_after(ring, last);
+        }
+        self.adopted = sets.split_off(drained.min(sets.len()));
+        self.charge_rings();
+        Ok(sets)
+    }
+
+    /// Writes all packets of adopted rings, into which programs do not record any longer, and has
+    /// the packets of `rings` follow them. Returns the drained sets.
+    pub(crate) fn write_adopted(&mut self, trace: &mut Trace) -> io::Result<Vec<AdoptedRings>> {
+        let stream = self.stream();
+        let adopted = &mut self.adopted;
+        for ring in 0..most_rings(&self.rings, adopted) {
+            let mut packets = Packets::default();
+            let marks: Vec<_> = adopted.iter().map(|set| set.rings.mark_of(ring)).collect();
+            let sets = adopted.iter_mut().map(|set| &mut set.rings);
+            for set in sets.filter(|set| ring < set.count()) {
+                if !packets.is_empty() {
+                    // Continues after the packets of the older set.
+                    set.continue_after(ring, packets.headers().last().copied());
+                }
+                let mut own = Packets::default();
+                let mut before = None;
+                while before.replace(own.headers().len()) != Some(own.headers().len()) {
+                    set.take(ring, &mut own);
+                }
+                set.finish(ring, &mut own);
+                packets.append(own);
+            }
+            if packets.is_empty() {
+                continue;
+            }
+            let key = StreamKey { stream, cpu: ring as u32 };
+            let before = trace.size(key);
+            if ring < self.rings.count() {
+                self.rings.announce(ring, (before, before + packets.size()));
+            }
+            if let Err(error) = trace.append(key, &packets, &self.rings) {
+                for (set, mark) in adopted.iter_mut().zip(marks) {
+                    mark.into_iter().for_each(|mark| set.rings.rewind(ring, mark));
+                }
+                return Err(error);
+            }
+            self.rings.continue_after(ring, packets.headers().last().copied());
+        }
+        Ok(std::mem::take(adopted))
+    }
+
+    /// Returns the sets that hold packets of a ring for snapshots, the oldest first.
+    pub(crate) fn kept_sets(&self, ring: usize) -> Vec<&Rings> {
+        let mut sets: Vec<&Rings> = self.sets().collect();
+        sets.retain(|set| ring < set.count());
+        // A set is useless if a newer set was overwritten in part: there is a gap between them.
+        let first = sets.iter().rposition(|set| set.is_overtaken(ring)).unwrap_or(0);
+        sets.split_off(first)
+    }
+
+    /// Returns the number of packets for snapshots that only the oldest set holds.
+    fn packets_of_oldest(&self) -> u64 {
+        let oldest = self.adopted.first().map_or(&self.rings, |oldest| &oldest.rings);
+        let kept = (0..oldest.count()).map(|ring| {
+            let sets = self.kept_sets(ring);
+            let has_oldest = sets.first().is_some_and(|first| std::ptr::eq(*first, oldest));
+            if has_oldest { oldest.packets_kept(ring) } else { 0 }
+        });
+        kept.sum()
+    }
+
+    /// Charges the memory of all sets to the quota, even beyond its limit: programs write pages
+    /// without asking.
+    pub(crate) fn charge_rings(&mut self) {
+        let sizes = self.sets().map(Rings::charge).fold(0, u64::saturating_add);
+        self.quota.ring_bytes.charge(sizes);
+    }
+
+    /// Returns whether the program was told to unmap the rings.
+    pub(crate) fn is_removed(&self) -> bool {
+        self.removal.is_some()
+    }
+
+    /// Notes that the program was told to unmap the rings, and has done so when it sends
+    /// `Pong(pong)`.
+    pub(crate) fn begin_removal(&mut self, pong: u64, now: Instant) {
+        self.removal = Some(Removal { pong, until: now + REMOVAL_TIME });
+    }
+
+    /// Returns when the daemon stops waiting for the program to unmap the rings.
+    pub(crate) fn removal_deadline(&self) -> Option<Instant> {
+        self.removal.map(|removal| removal.until)
+    }
+
+    /// Returns whether the program, which has sent `Pong(ponged)`, has unmapped the rings or had
+    /// its time to.
+    pub(crate) fn is_removal_over(&self, ponged: u64, now: Instant) -> bool {
+        self.removal.is_some_and(|removal| ponged >= removal.pong || removal.until <= now)
+    }
+
+    /// Returns the bytes that new rings in place of these would free.
+    pub(crate) fn excess(&self) -> u64 {
+        match self.is_removed() || self.rings.shape().mode == blkkin_ring::Mode::Overwrite {
+            true => 0,
+            false => self.rings.charge().saturating_sub(RENEWED_MIN),
+        }
+    }
+
+    /// Evicts the oldest adopted set that is kept for snapshots, and counts it in `totals`.
+    pub(crate) fn evict_oldest(&mut self, totals: &mut Evictions) -> Option<AdoptedRings> {
+        if self.is_written || self.adopted.is_empty() {
+            return None;
+        }
+        totals.packets_lost += self.packets_of_oldest();
+        let oldest = self.adopted.remove(0);
+        totals.rings += oldest.rings.count() as u64;
+        self.charge_rings();
+        Some(oldest)
+    }
+
+    /// Evicts all sets of a program that has ended, and counts them in `totals`.
+    pub(crate) fn evict_all(&mut self, totals: &mut Evictions) {
+        while self.evict_oldest(totals).is_some() {}
+        totals.packets_lost += self.packets_of_oldest();
+        totals.rings += self.rings.count() as u64;
+    }
+
+    /// Adds all types to the trace whose events may be in the rings.
+    pub(crate) fn describe(
+        &mut self,
+        catalog: Option<&Catalog>,
+        trace: &mut Trace,
+        account: &Account,
+    ) -> io::Result<()> {
+        let Some(catalog) = catalog else { return Ok(()) };
+        // A trace's descriptions take about as much memory as the catalog.
+        self.quota.type_bytes.set(catalog.size() as u64)?;
+        self.history.describe(catalog.types(), trace, self.stream(), account);
+        Ok(())
+    }
+}
+
+/// Returns the largest number of rings in a set.
+fn most_rings(rings: &Rings, left: &[AdoptedRings]) -> usize {
+    left.iter().map(|set| set.rings.count()).fold(rings.count(), usize::max)
+}
+
+impl Attachment {
+    /// Attributes events that were discarded since the last call to the present cause.
+    pub(crate) fn attribute(&mut self) {
+        let all = self.rings.discarded_in_all();
+        let more = all.saturating_sub(self.discarded_seen);
+        if more > 0 {
+            self.discarded_seen = all;
+            let (cause, reason) = self.cause();
+            self.losses.add(cause, Amount::events(more).because(reason));
+        }
+    }
+
+    /// Returns why events are discarded now: the trace cannot be written, or the rings are full.
+    fn cause(&self) -> (Cause, Option<String>) {
+        match &self.trouble {
+            Some((cause, reason)) => (*cause, Some(reason.clone())),
+            None => (Cause::RingFull, None),
+        }
+    }
+
+    /// Returns all losses so far, without packets that may still be written.
+    pub(crate) fn losses_so_far(&self) -> Losses {
+        let mut losses = self.losses.clone();
+        let more = self.rings.discarded_in_all().saturating_sub(self.discarded_seen);
+        let (cause, reason) = self.cause();
+        losses.add(cause, Amount::events(more).because(reason));
+        if self.is_written {
+            let counts = (0..self.rings.count()).map(|ring| self.rings.counts(ring));
+            let (mut overwritten, mut broken) = (0, 0);
+            for counts in counts {
+                overwritten += counts.packets_lost;
+                broken += u64::from(counts.is_broken);
+            }
+            losses.add(Cause::Overwritten, Amount::packets(overwritten));
+            losses.add(Cause::Damaged, Amount::uncounted(broken));
+        }
+        self.adopted.iter().for_each(|set| losses.add_all(&set.losses()));
+        losses
+    }
+
+    /// Returns the loss of events between the removal of the rings and the renewal: an unknown
+    /// number, since the program has no rings in which to count them.
+    pub(crate) fn lost_by_renewal(&self) -> Losses {
+        let mut losses = Losses::default();
+        if !self.rules.is_empty() {
+            let reason = "rings that held much memory were given up for new ones".to_owned();
+            losses.add(Cause::Quota, Amount::uncounted(1).because(Some(reason)));
+        }
+        losses
+    }
+
+    /// Returns the loss if the rings are not read any longer.
+    pub(crate) fn unread(&self) -> Losses {
+        let mut losses = Losses::default();
+        if self.is_written {
+            let (cause, reason) = match &self.trouble {
+                Some(_) => self.cause(),
+                None => (Cause::AgentAway, None),
+            };
+            losses.add(cause, Amount::packets(self.packets_waiting()).because(reason));
+        }
+        losses
+    }
+}

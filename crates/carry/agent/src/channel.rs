@@ -1,0 +1,49 @@
+//! Sizes of a channel's rings: defaults, and the shape that follows from them.
+
+use crate::rings::online_processors;
+use blkkin_control::{Channel, Mode};
+use blkkin_ring::Shape;
+
+/// Bytes of a sub-buffer by default.
+///
+/// With [`SUBBUFFER_COUNT`], a ring holds a burst of 400,000 events of one processor before the
+/// agent has run. Pages are allocated when an event is written to them.
+const SUBBUFFER_SIZE: u64 = 512 << 10;
+/// Sub-buffers of a ring by default.
+const SUBBUFFER_COUNT: u32 = 64;
+/// Sub-buffers by default if all pages are in use after a while (overwrite mode), or if the kernel
+/// reserves memory for them in advance (strict accounting).
+const SUBBUFFER_COUNT_FILLED: u32 = 4;
+
+/// Sets the sizes that the command left out.
+pub(crate) fn fill_in_sizes(channel: &mut Channel) {
+    channel.subbuffer_size.get_or_insert(SUBBUFFER_SIZE);
+    channel.subbuffer_count.get_or_insert_with(|| {
+        match channel.mode == Mode::Overwrite || blkkin_sys::is_accounting_strict() {
+            true => SUBBUFFER_COUNT_FILLED,
+            false => SUBBUFFER_COUNT,
+        }
+    });
+    let own = shape_of(channel, 0, [0; 16]).event_size_max();
+    channel.event_size.get_or_insert(own as u32);
+}
+
+/// Returns the shape of a channel's rings.
+pub(crate) fn shape_of(channel: &Channel, stream: u32, uuid: [u8; 16]) -> Shape {
+    let mode = match channel.mode {
+        Mode::Discard => blkkin_ring::Mode::Discard,
+        Mode::Overwrite => blkkin_ring::Mode::Overwrite,
+    };
+    Shape {
+        // Each processor has a ring, and processors without one share one more.
+        rings: online_processors().last().map_or(1, |last| last + 1) + 1,
+        subbuffer_size: channel.subbuffer_size.unwrap_or(SUBBUFFER_SIZE) as usize,
+        subbuffer_count: channel.subbuffer_count.unwrap_or(SUBBUFFER_COUNT_FILLED) as usize,
+        mode,
+        uuid,
+        stream,
+        event_size: channel.event_size.unwrap_or(0),
+        wait_us: channel.wait_us,
+        start: 0,
+    }
+}

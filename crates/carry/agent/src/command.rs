@@ -1,0 +1,114 @@
+//! A command that is connected: its user, the state of its last request, and a list that is being
+//! sent to it.
+
+use crate::catalog::Catalog;
+use crate::deferred_close::DeferredClose;
+use crate::owner::Owner;
+use crate::program::{CATALOG_LIMITS, Program};
+use crate::programs::Programs;
+use crate::session::Session;
+use crate::source::ConnectionId;
+use blkkin_control::{Application, Decoder, Reply, Request, limits};
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+/// A command.
+#[derive(Debug)]
+pub(crate) struct Command {
+    pub(crate) decoder: Decoder<Request, DeferredClose<OwnedFd>>,
+    pub(crate) requester: Requester,
+    /// Set if the answer to its last request is not complete.
+    pub(crate) is_busy: bool,
+    /// A list that is sent as far as the command reads.
+    pub(crate) listing: Option<Listing>,
+}
+
+/// The user who makes a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Requester {
+    pub(crate) owner: Owner,
+    /// Set if the user may control all sessions.
+    pub(crate) is_privileged: bool,
+}
+
+impl Requester {
+    pub(crate) fn owns(self, session: &Session) -> bool {
+        session.owner.uid == self.owner.uid
+    }
+
+    /// Returns whether the user may see and control a session.
+    pub(crate) fn sees(self, session: &Session) -> bool {
+        self.is_privileged || self.owns(session)
+    }
+}
+
+/// A list of programs that is being sent.
+#[derive(Debug)]
+pub(crate) struct Listing {
+    /// Programs that are not listed completely.
+    pub(crate) programs: VecDeque<ConnectionId>,
+    /// Index of the next type of the first program; `None` before the program itself is listed.
+    pub(crate) next_type: Option<usize>,
+    pub(crate) with_types: bool,
+}
+
+impl Listing {
+    /// Returns the next item of the list.
+    pub(crate) fn next(&mut self, programs: &mut Programs) -> Option<Reply> {
+        loop {
+            let program = programs.get_mut(*self.programs.front()?).map(|program| {
+                if self.next_type.is_none()
+                    && let Some(catalog) = &mut program.catalog
+                {
+                    // Finds types that were added since the last drain. Types beyond the user's
+                    // quota are missing from the list.
+                    let _ = catalog.refresh(CATALOG_LIMITS);
+                }
+                &*program
+            });
+            let catalog = program.and_then(|program| program.catalog.as_ref());
+            let types = catalog.map_or(&[][..], Catalog::types);
+            match (program, self.next_type) {
+                (Some(program), None) => {
+                    self.next_type = Some(0);
+                    return Some(Reply::Application(program_message(program)));
+                }
+                (Some(_), Some(next)) if self.with_types && next < types.len() => {
+                    self.next_type = Some(next + 1);
+                    return Some(Reply::EventType(types[next].clone()));
+                }
+                _ => {
+                    self.programs.pop_front();
+                    self.next_type = None;
+                }
+            }
+        }
+    }
+}
+
+/// Returns a program as a message to a command.
+fn program_message(program: &Program) -> Application {
+    let process = &program.process;
+    Application {
+        pid: process.pid,
+        pid_inner: program.pid_inner,
+        uid: process.uid,
+        program: program.name.clone(),
+        executable: printable(&process.executable),
+        release: program.release.clone(),
+        clock: program.clock,
+        event_type_count: program.catalog.as_ref().map_or(0, |one| one.types().len() as u32),
+        event_types_refused: program.catalog.as_ref().map_or(0, Catalog::refused),
+    }
+}
+
+/// Returns a path as text without control characters that fits into a message.
+fn printable(path: &Path) -> String {
+    let plain = |letter: char| if letter.is_control() { '?' } else { letter };
+    let mut text: String = path.to_string_lossy().chars().map(plain).collect();
+    while text.len() > limits::PATH_SIZE_MAX {
+        text.pop();
+    }
+    text
+}

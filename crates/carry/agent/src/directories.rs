@@ -1,0 +1,187 @@
+//! Output directories that users choose. Their file system may not answer, so directories are made
+//! and opened on threads that may hang; which file systems are refused is in [`crate::output`].
+
+use crate::confine::confine;
+use crate::deferred_close::run;
+use crate::log::Log;
+use crate::output::{self, Output, Root};
+use crate::owner::Owner;
+use crate::quota::{Accounts, Quota, QuotaError, Share};
+use crate::session::{Session, SessionId};
+use crate::source::ConnectionId;
+use blkkin_control::{Failed, code};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
+use std::time::{Duration, Instant};
+
+/// Directories that are being made.
+#[derive(Debug)]
+pub(crate) struct Directories {
+    jobs: Vec<DirectoryJob>,
+    /// Set if users other than the agent's own may connect.
+    is_public: bool,
+    own_uid: u32,
+}
+
+/// A directory that is being made.
+#[derive(Debug)]
+struct DirectoryJob {
+    /// Connection of the command that waits for the directory.
+    command: ConnectionId,
+    path: PathBuf,
+    owner: Owner,
+    deadline: Instant,
+    made: Receiver<io::Result<Option<Root>>>,
+    purpose: OutputPurpose,
+}
+
+/// A directory that was made, or the error.
+#[derive(Debug)]
+pub(crate) struct MadeDirectory {
+    pub(crate) command: ConnectionId,
+    pub(crate) owner: Owner,
+    pub(crate) purpose: OutputPurpose,
+    pub(crate) output: Result<Output, Failed>,
+}
+
+/// Purpose of a directory.
+#[derive(Debug)]
+pub(crate) enum OutputPurpose {
+    Session {
+        session: blkkin_control::Session,
+        is_privileged: bool,
+    },
+    /// Snapshot of the session of that number.
+    Snapshot(SessionId),
+}
+
+/// Time that a file system has to answer.
+const PATIENCE: Duration = Duration::from_millis(1000);
+/// Time between checks whether a directory was made.
+pub(crate) const PAUSE: Duration = Duration::from_millis(1);
+
+impl Directories {
+    pub(crate) fn new(is_public: bool, own_uid: u32) -> Directories {
+        Directories { jobs: Vec::new(), is_public, own_uid }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    /// Returns whether a user's outputs are guarded: see [`Output`].
+    fn is_guarded(&self, owner: Owner) -> bool {
+        self.is_public && ![0, self.own_uid].contains(&owner.uid)
+    }
+
+    /// Begins to make a directory with its owner's rights.
+    pub(crate) fn make(
+        &mut self,
+        command: ConnectionId,
+        path: PathBuf,
+        owner: Owner,
+        purpose: OutputPurpose,
+        accounts: &mut Accounts,
+    ) -> Result<(), QuotaError> {
+        // An owner may have the numbers of many users: one account answers for all of them.
+        let account = accounts.of(owner.uid);
+        let guarded = self.is_guarded(owner);
+        let descriptor = guarded.then(|| account.take(Quota::Descriptors, 1)).transpose()?;
+        let (sender, made) = channel();
+        let own_path = path.clone();
+        let make = move || {
+            let _ = sender.send(make(&own_path, owner, descriptor));
+        };
+        run(&account, Box::new(make));
+        let deadline = Instant::now() + PATIENCE;
+        self.jobs.push(DirectoryJob { command, path, owner, deadline, made, purpose });
+        Ok(())
+    }
+
+    /// Takes the directories that were made, or were not in time.
+    pub(crate) fn take_made(&mut self, now: Instant) -> Vec<MadeDirectory> {
+        let mut all = Vec::new();
+        let mut at = 0;
+        while at < self.jobs.len() {
+            let job = &self.jobs[at];
+            let made = match job.made.try_recv() {
+                Ok(made) => made,
+                Err(TryRecvError::Empty) if now < job.deadline => {
+                    at += 1;
+                    continue;
+                }
+                Err(_) => Err(output::no_answer()),
+            };
+            let DirectoryJob { command, path, owner, purpose, .. } = self.jobs.swap_remove(at);
+            let output = match made {
+                Ok(None) => Ok(Output::trusted(path, owner)),
+                Ok(Some(root)) => {
+                    let output = Output::guarded(path, owner);
+                    output.open(Ok(root));
+                    Ok(output)
+                }
+                Err(error) => Err(Failed {
+                    code: code::OUTPUT.to_owned(),
+                    message: format!("cannot create `{}`: {error}", path.display()),
+                    hint: None,
+                }),
+            };
+            all.push(MadeDirectory { command, owner, purpose, output });
+        }
+        all
+    }
+
+    /// Opens the directories of an earlier agent's sessions. If a file system does not answer, the
+    /// packets of its sessions are lost until it does; other sessions are not affected.
+    pub(crate) fn open_all(&self, sessions: &mut [Session], accounts: &mut Accounts, log: &Log) {
+        let mut guarded: BTreeMap<u32, Vec<(Output, Owner, Share)>> = BTreeMap::new();
+        for session in sessions {
+            let owner = session.owner;
+            if !self.is_guarded(owner) {
+                session.output = Output::trusted(session.output.path().to_owned(), owner);
+                continue;
+            }
+            let descriptor = accounts.of(owner.uid).take_unchecked(Quota::Descriptors, 1);
+            let output = session.output.clone();
+            guarded.entry(owner.uid).or_default().push((output, owner, descriptor));
+        }
+        let (sender, done) = channel::<()>();
+        for outputs in guarded.into_values() {
+            let sender = sender.clone();
+            let open = move || {
+                // The loop's thread logs what cannot be given up.
+                let _ = confine(&mut std::iter::empty());
+                for (output, owner, descriptor) in outputs {
+                    output.open(Root::open(output.path(), owner, descriptor));
+                }
+                drop(sender);
+            };
+            let thread = std::thread::Builder::new().name("blkkin-outputs".to_owned());
+            // Without a thread, its outputs count as those that do not answer.
+            let _ = thread.spawn(open);
+        }
+        drop(sender);
+        let opened: Result<(), RecvTimeoutError> = done.recv_timeout(PATIENCE);
+        if opened == Err(RecvTimeoutError::Timeout) {
+            log.line(
+                "the output of a session does not answer: nothing is written to it until it does",
+            );
+        }
+    }
+}
+
+/// Makes a directory, and opens it if there is a descriptor for that.
+fn make(path: &Path, owner: Owner, descriptor: Option<Share>) -> io::Result<Option<Root>> {
+    owner.create_directory(path)?;
+    let made = match descriptor {
+        Some(descriptor) => Root::open(path, owner, descriptor).map(Some),
+        None => output::check_trusted(path, owner).map(|()| None),
+    };
+    if made.is_err() {
+        let _ = owner.act(|| fs::remove_dir(path));
+    }
+    made
+}

@@ -1,0 +1,560 @@
+//! The daemon's state and the conversations with programs and commands. Handlers in the modules
+//! below change sessions and programs; this module carries out their effects, and closes
+//! connections that fail.
+
+use crate::acceptor::Acceptor;
+use crate::catalog::Catalog;
+use crate::command::{Listing, Requester};
+use crate::deferred_close::DeferredClose;
+use crate::directories::{self, Directories, OutputPurpose};
+use crate::effect::Effect;
+use crate::log::Log;
+use crate::output::Output;
+use crate::pace::DOZE;
+use crate::peers::Peers;
+use crate::process::ProcessInspector;
+use crate::programs::Programs;
+use crate::quota::{Account, Accounts, Quota};
+use crate::recording::Recorder;
+use crate::requests::{
+    Answer, FollowUp, PendingRequest, RequestHandler, Scope, exceeded, failed, may_change,
+};
+use crate::sessions::Sessions;
+use crate::snapshots::Snapshots;
+use crate::source::{ConnectionId, EACH_WRITE, Poller, Source};
+use blkkin_control::{Failed, FromApplication, Reply, Request, ToApplication, code};
+use blkkin_sys::socket::Peer;
+use rustix::event::epoll::EventFlags;
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The daemon's state.
+#[derive(Debug)]
+pub(crate) struct Node {
+    /// Directory of sessions that do not name one; `None` is below each user's home directory.
+    pub(crate) traces: Option<PathBuf>,
+    pub(crate) log: Log,
+    pub(crate) poller: Arc<Poller>,
+    pub(crate) acceptor: Acceptor,
+    pub(crate) inspector: ProcessInspector,
+    pub(crate) accounts: Accounts,
+    pub(crate) peers: Peers,
+    pub(crate) programs: Programs,
+    pub(crate) sessions: Sessions,
+    /// Requests that wait for programs.
+    pub(crate) pending: VecDeque<PendingRequest>,
+    pub(crate) directories: Directories,
+    pub(crate) snapshots: Snapshots,
+}
+
+/// Bytes of a list that wait to be sent before more of the list is made.
+const LISTED_AHEAD: usize = 256 << 10;
+/// Time for telling programs of changes in one turn of the loop.
+const VISITS_AT_ONCE: Duration = Duration::from_millis(10);
+/// Pause before the next drain while something cannot be written.
+const PAUSE_IN_TROUBLE: Duration = Duration::from_millis(20);
+/// Time after which the last stores of a processor are visible to all others.
+const LAST_DRAIN_PAUSE: Duration = Duration::from_millis(1);
+
+/// Messages and connections.
+impl Node {
+    /// Carries out effects, in their order.
+    fn apply(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Send { to, message, descriptors } => self.send(to, &message, descriptors),
+                Effect::Reply { to, reply } => self.reply(to, &reply),
+                Effect::Finish { to, reply } => self.finish(to, &reply),
+            }
+        }
+    }
+
+    /// Runs a handler of recordings, and carries out its effects.
+    fn record<T>(&mut self, handle: impl FnOnce(&mut Recorder<'_>) -> T) -> T {
+        let mut recorder = Recorder::new(&mut self.programs, &mut self.sessions, &self.log);
+        let outcome = handle(&mut recorder);
+        let effects = recorder.effects;
+        self.apply(effects);
+        outcome
+    }
+
+    fn requests(&mut self) -> RequestHandler<'_> {
+        RequestHandler {
+            sessions: &mut self.sessions,
+            programs: &mut self.programs,
+            accounts: &mut self.accounts,
+            traces: self.traces.as_deref(),
+            effects: Vec::new(),
+        }
+    }
+
+    /// Sends a message to a program; if that fails, the program is disconnected.
+    fn send(&mut self, id: ConnectionId, message: &ToApplication, with: Vec<Arc<OwnedFd>>) {
+        match self.peers.send(id, message, with) {
+            Ok(()) => self.watch(id),
+            Err(error) => self.fail(id, &error),
+        }
+    }
+
+    /// Sends a reply to a command; if that fails, the command is disconnected.
+    fn reply(&mut self, id: ConnectionId, reply: &Reply) {
+        match self.peers.reply(id, reply) {
+            Ok(()) => self.watch(id),
+            Err(_) => self.disconnect(id),
+        }
+    }
+
+    /// Sends the last reply to a request; the next request may be handled.
+    fn finish(&mut self, id: ConnectionId, reply: &Reply) {
+        if let Some(command) = self.peers.command_mut(id) {
+            command.is_busy = false;
+        }
+        self.reply(id, reply);
+        self.watch(id);
+        // More requests may have been received meanwhile.
+        self.peers.resumed.insert(id);
+    }
+
+    /// Updates what the kernel watches a connection for. A connection that exceeds its quota is
+    /// disconnected.
+    pub(crate) fn watch(&mut self, id: ConnectionId) {
+        if let Err(error) = self.peers.update(id) {
+            self.fail(id, &error.into());
+        }
+    }
+
+    /// Logs the error of a connection, and disconnects it.
+    pub(crate) fn fail(&mut self, id: ConnectionId, error: &io::Error) {
+        self.log_error(id, error);
+        self.disconnect(id);
+    }
+
+    fn log_error(&self, id: ConnectionId, error: &io::Error) {
+        // Programs and commands may end at any time.
+        if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) {
+            return;
+        }
+        let Some(peer) = self.peers.get(id) else { return };
+        let title = match self.programs.get(id) {
+            Some(program) => program.title(),
+            None => format!("process {}", peer.peer.pid),
+        };
+        self.log.about(peer.connection.uid(), &format!("{title}: {error}"));
+    }
+
+    /// Closes a connection. All that a program has recorded is kept.
+    pub(crate) fn disconnect(&mut self, id: ConnectionId) {
+        let has_ended = self.peers.get(id).is_some_and(|peer| peer.connection.is_left());
+        if self.peers.remove(id).is_some() {
+            self.acceptor.retry_soon(Instant::now());
+        }
+        self.programs.disconnect(id, has_ended, &mut self.sessions, &self.log);
+    }
+
+    /// Counts a program that may not connect as a loss.
+    pub(crate) fn count_turned_away(&mut self, peer: Peer, reason: String) {
+        let programs = &self.programs;
+        self.sessions.count_turned_away(peer, reason, &self.inspector, || programs.pids());
+    }
+
+    pub(crate) fn free_descriptors(&mut self, account: &Account, more: u64) {
+        self.programs.free_descriptors(account, more, &mut self.sessions, &self.log);
+    }
+
+    pub(crate) fn save(&mut self) {
+        self.sessions.save(self.programs.notes());
+    }
+}
+
+/// Programs.
+impl Node {
+    /// Handles a message of a program.
+    pub(crate) fn receive(
+        &mut self,
+        id: ConnectionId,
+        message: FromApplication,
+        mut descriptors: Vec<DeferredClose<OwnedFd>>,
+    ) -> io::Result<()> {
+        let Some(program) = self.programs.get_mut(id) else { return Ok(()) };
+        if descriptors.iter().any(|one| blkkin_sys::sealed_size(one.as_fd()).is_err()) {
+            return Err(io::Error::other("what it passes is not memory whose size stays"));
+        }
+        match message {
+            FromApplication::Catalog => {
+                let is_first = program.catalog.is_none();
+                let Some(file) = descriptors.pop().filter(|_| is_first) else {
+                    return Err(io::Error::other("it told twice where its event types are"));
+                };
+                let share = program.account.take(Quota::TypeBytes, 0)?;
+                program.catalog = Some(Catalog::open(file, share)?);
+                self.begin_to_record(id)
+            }
+            FromApplication::Orphan(orphan) => {
+                let is_first = program.catalog.is_none();
+                let Some(memory) = descriptors.pop().filter(|_| is_first) else {
+                    return Err(io::Error::other("it tells of rings that it should not have"));
+                };
+                self.record(|recorder| recorder.offer(id, orphan, memory))
+            }
+            // Other threads and destructors of the program may record until it has ended.
+            FromApplication::Goodbye => {
+                program.is_ending = true;
+                program.next_drain = Some(Instant::now());
+                Ok(())
+            }
+            FromApplication::Ping(number) => {
+                self.send(id, &ToApplication::Pong(number), vec![]);
+                Ok(())
+            }
+            FromApplication::Pong(number) => program.receive_pong(number),
+        }
+    }
+
+    /// Tells a program that has sent its catalog what to record.
+    fn begin_to_record(&mut self, id: ConnectionId) -> io::Result<()> {
+        self.record(|recorder| recorder.send_sampling(id));
+        for earlier in self.programs.earlier_connections(id) {
+            self.disconnect(earlier);
+        }
+        let messages = self.programs.reconnect(id, &mut self.sessions, &self.log)?;
+        self.apply(messages.into_iter().map(|message| Effect::pass(id, message)).collect());
+        self.record(|recorder| recorder.adopt(id));
+        if let Some(program) = self.programs.get(id) {
+            self.sessions.count_given_up(program.process.pid);
+        }
+        self.update(id);
+        self.record(|recorder| recorder.ping(id));
+        Ok(())
+    }
+
+    /// Tells a program what to record, as far as that has changed.
+    fn update(&mut self, id: ConnectionId) {
+        for session in 0..self.sessions.list.len() {
+            self.update_session(id, session);
+        }
+    }
+
+    /// Tells a program what to record for the session at that index, as far as that has changed.
+    /// Returns whether it has.
+    fn update_session(&mut self, id: ConnectionId, session: usize) -> bool {
+        let mut has_changed = false;
+        for channel in 0..self.sessions.list[session].channels.len() {
+            has_changed |= self.record(|recorder| recorder.update_channel(id, session, channel));
+        }
+        has_changed
+    }
+
+    /// Handles a wake-up by a program, which has found the daemon asleep, or a ring filling up.
+    pub(crate) fn wake_up(&mut self, id: ConnectionId) {
+        let Some(program) = self.programs.get_mut(id) else { return };
+        // The eventfd is not read, as the program could make that wait: it is watched for each
+        // write.
+        let look = program.wake_ups.wake_up(Instant::now());
+        program.next_drain = Some(program.next_drain.map_or(look, |next| next.min(look)));
+        if program.wake_ups.is_muted() {
+            self.poller.modify(&program.wake, Source::WakeUp(id), EventFlags::empty());
+        }
+    }
+
+    /// Drains the rings of all programs whose next drain is due.
+    pub(crate) fn drain_rings(&mut self, now: Instant) {
+        let busy = self.programs.connected.values().filter(|one| one.pace.is_busy(now)).count();
+        let busy = u32::try_from(busy).unwrap_or(u32::MAX).max(1);
+        let (mut over, mut removing) = (Vec::new(), Vec::new());
+        for (id, program) in &mut self.programs.connected {
+            if program.next_drain.is_none_or(|look| look > now) {
+                continue;
+            }
+            if program.wake_ups.drain() {
+                self.poller.modify(&program.wake, Source::WakeUp(*id), EACH_WRITE);
+            }
+            let was_asleep = program.is_asleep;
+            let mut drain = program.drain(None, Some(now));
+            let mut retry = program.next_retry();
+            if !drain.found && retry.is_none() {
+                program.fall_asleep();
+                drain = program.drain(None, Some(now));
+                retry = program.next_retry();
+            }
+            let trouble = retry.is_some();
+            program.next_drain = match (drain.found, trouble) {
+                (true, _) => {
+                    let pause = program.pace.after(now, drain.fullest, busy);
+                    program.doze(pause >= DOZE);
+                    Some(now + pause)
+                }
+                // A program that falls asleep now would wake the daemon with each event, which
+                // could not be written.
+                (false, true) if program.has_only_trouble() => retry,
+                (false, true) => {
+                    program.doze(true);
+                    Some(now + PAUSE_IN_TROUBLE)
+                }
+                (false, false) => (!was_asleep).then(|| {
+                    program.pace.rest(now);
+                    program.doze(false);
+                    // A program that heeds no barriers may just have stored an event after it found
+                    // the daemon awake. The event is visible a moment later.
+                    now + LAST_DRAIN_PAUSE
+                }),
+            };
+            if drain.found || trouble {
+                program.wake_up();
+            }
+            if let Some(error) = drain.trouble
+                && !program.is_in_trouble
+            {
+                let line = format!(
+                    "{}: cannot write what it records: {error}; events are kept as long as its \
+                     rings have room, and counted then",
+                    program.title()
+                );
+                self.log.about(program.account.uid(), &line);
+            }
+            program.is_in_trouble = trouble;
+            if drain.found && program.account.is_over(Quota::RingBytes) {
+                over.push(program.account.clone());
+            }
+            if let Some(removal) = program.next_removal() {
+                removing.push(*id);
+                let next = program.next_drain.map_or(removal, |look| look.min(removal));
+                program.next_drain = Some(next);
+            }
+        }
+        for account in over {
+            self.record(|recorder| recorder.limit_rings(&account, now));
+        }
+        for id in removing {
+            if self.record(|recorder| recorder.take_removed(id, now)) {
+                self.update(id);
+                self.record(|recorder| recorder.ping(id));
+            }
+        }
+        for id in self.programs.ids(|one| one.recovery.has_drained()) {
+            let program = self.programs.get_mut(id);
+            let numbers = program.map(|one| one.recovery.take_drained()).unwrap_or_default();
+            let messages = numbers.into_iter().map(ToApplication::Release);
+            self.apply(messages.map(|message| Effect::send(id, message)).collect());
+        }
+    }
+}
+
+/// Commands.
+impl Node {
+    /// Acts on a request, and answers it at once or later.
+    pub(crate) fn request(&mut self, id: ConnectionId, request: Request) {
+        let Some(command) = self.peers.command_mut(id) else { return };
+        command.is_busy = true;
+        let requester: Requester = command.requester;
+        let may_change = may_change(&request);
+        self.sessions.count_cut_off();
+        let mut handler = self.requests();
+        let outcome = handler.act(requester, request);
+        let effects = handler.effects;
+        self.apply(effects);
+        if may_change && outcome.as_ref().is_ok_and(Answer::is_saved_now) {
+            self.save();
+        }
+        match outcome {
+            Err(failed) => self.finish(id, &Reply::Failed(failed)),
+            Ok(Answer::Done(replies)) => {
+                replies.iter().for_each(|reply| self.reply(id, reply));
+                self.finish(id, &Reply::Done);
+            }
+            Ok(Answer::Unchanged) => self.finish(id, &Reply::Done),
+            Ok(Answer::Settle(follow_up, scope)) => self.begin_to_settle(id, follow_up, scope),
+            Ok(Answer::MakeDirectory { path, owner, purpose }) => {
+                let accounts = &mut self.accounts;
+                let made = self.directories.make(id, path, owner, purpose, accounts);
+                if let Err(error) = made {
+                    self.finish(id, &Reply::Failed(exceeded(error)));
+                }
+            }
+            Ok(Answer::List(listing)) => self.send_list(id, listing),
+            Ok(Answer::Clear { session, descriptors }) => {
+                self.requests().clear(id, session, descriptors);
+            }
+        }
+    }
+
+    /// Answers a request of an unknown kind.
+    pub(crate) fn unknown_request(&mut self, id: ConnectionId) {
+        let mut failed = failed(code::UNKNOWN_REQUEST, "the agent does not know this request");
+        failed.hint =
+            Some("it is older than this command: restart it with the same release".into());
+        self.reply(id, &Reply::Failed(failed));
+    }
+
+    /// Sends a list as far as the command reads, and finishes the request after the last item.
+    pub(crate) fn send_list(&mut self, id: ConnectionId, mut listing: Listing) {
+        loop {
+            let Some(peer) = self.peers.get(id) else { return };
+            if peer.connection.waiting_size() > LISTED_AHEAD {
+                break;
+            }
+            let Some(reply) = listing.next(&mut self.programs) else {
+                return self.finish(id, &Reply::Done);
+            };
+            self.reply(id, &reply);
+        }
+        if let Some(command) = self.peers.command_mut(id) {
+            command.listing = Some(listing);
+        }
+    }
+
+    /// Tells all programs of a change that concerns them, and answers the command when they have
+    /// followed.
+    fn begin_to_settle(&mut self, command: ConnectionId, follow_up: FollowUp, scope: Scope) {
+        let to_visit = self.programs.ids(|program| scope.has(program));
+        let (session, waits_for, deadline) = (scope.session, Vec::new(), None);
+        let pending = PendingRequest { command, session, to_visit, waits_for, deadline, follow_up };
+        self.pending.push_back(pending);
+        self.settle(Instant::now());
+    }
+
+    /// Continues to tell programs of a change until `until`. Returns whether all have been told.
+    fn visit(&mut self, pending: &mut PendingRequest, until: Instant) -> bool {
+        let at = self.sessions.position(pending.session);
+        while let Some(id) = pending.to_visit.pop() {
+            let has_changed = match (&pending.follow_up, at) {
+                (FollowUp::Destroy { session, .. }, _) => {
+                    self.record(|recorder| recorder.remove_session(id, *session))
+                }
+                (_, Some(at)) => self.update_session(id, at),
+                (_, None) => false,
+            };
+            if has_changed {
+                pending.waits_for.push((id, self.record(|recorder| recorder.ping(id))));
+            }
+            if Instant::now() >= until {
+                break;
+            }
+        }
+        pending.to_visit.is_empty()
+    }
+
+    /// Continues with requests that wait for programs, each in its turn, and answers those that are
+    /// complete.
+    pub(crate) fn settle(&mut self, now: Instant) {
+        let until = now + VISITS_AT_ONCE;
+        for _ in 0..self.pending.len() {
+            let Some(mut pending) = self.pending.pop_front() else { break };
+            if pending.deadline.is_none()
+                && Instant::now() < until
+                && self.visit(&mut pending, until)
+            {
+                pending.begin_wait();
+            }
+            if !pending.is_over(now, &self.programs) {
+                self.pending.push_back(pending);
+                continue;
+            }
+            let reply = match self.follow_up(pending.command, pending.follow_up) {
+                None => Reply::Done,
+                Some(error) => {
+                    let what = format!("not all that was recorded can be written: {error}");
+                    Reply::Failed(failed(code::OUTPUT, what))
+                }
+            };
+            self.finish(pending.command, &reply);
+        }
+    }
+
+    /// Does the rest of a request. Returns the last error of a write.
+    fn follow_up(&mut self, command: ConnectionId, follow_up: FollowUp) -> Option<io::Error> {
+        let trouble = match follow_up {
+            FollowUp::Nothing => return None,
+            FollowUp::Write(id) => {
+                let trouble = self.programs.write_all(id);
+                let session = self.sessions.get(id);
+                let losses = session
+                    .map(|session| self.sessions.final_loss_replies(session, self.programs.all()));
+                losses.iter().flatten().for_each(|loss| self.reply(command, loss));
+                trouble
+            }
+            FollowUp::Destroy { session, name, uid } => {
+                // Packets that cannot be written are counted.
+                let _ = self.programs.detach(session, &mut self.sessions);
+                let losses = self.sessions.bury(session, name, uid, &self.accounts);
+                losses.iter().for_each(|loss| self.reply(command, loss));
+                None
+            }
+        };
+        self.save();
+        trouble
+    }
+
+    /// Continues with requests whose directories were made, or were not in time.
+    pub(crate) fn use_directories(&mut self, now: Instant) {
+        for made in self.directories.take_made(now) {
+            let command = made.command;
+            let begun = made.output.and_then(|output| match made.purpose {
+                OutputPurpose::Session { session, is_privileged } => {
+                    let requester = Requester { owner: made.owner, is_privileged };
+                    self.create_session(command, session, output, requester)
+                }
+                OutputPurpose::Snapshot(session) => {
+                    self.snapshots.begin(command, session, output, &self.programs);
+                    Ok(())
+                }
+            });
+            if let Err(failed) = begun {
+                self.finish(command, &Reply::Failed(failed));
+            }
+        }
+    }
+
+    fn create_session(
+        &mut self,
+        command: ConnectionId,
+        session: blkkin_control::Session,
+        output: Output,
+        requester: Requester,
+    ) -> Result<(), Failed> {
+        let path = output.path().to_owned();
+        let Requester { owner, is_privileged } = requester;
+        self.requests().add_session(session, output, owner, is_privileged)?;
+        self.save();
+        self.reply(command, &Reply::Written(path));
+        self.finish(command, &Reply::Done);
+        Ok(())
+    }
+
+    /// Continues snapshots.
+    pub(crate) fn step_snapshots(&mut self) {
+        let Node { snapshots, programs, sessions, log, peers, .. } = self;
+        let effects = snapshots.step(programs, sessions, log, |id| peers.get(id).is_some());
+        self.apply(effects);
+    }
+
+    /// Continues removals of traces.
+    pub(crate) fn step_clear_jobs(&mut self) {
+        let mut handler = self.requests();
+        handler.step_clear_jobs();
+        let effects = handler.effects;
+        self.apply(effects);
+    }
+
+    /// Returns the next moment at which the node has something to do by itself.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        let now = Instant::now();
+        let drains = self.programs.connected.values().filter_map(|program| program.next_drain);
+        let pending = self.pending.iter().map(|pending| pending.next(now));
+        let is_busy = !self.sessions.clear_jobs.is_empty()
+            || !self.peers.resumed.is_empty()
+            || !self.snapshots.is_empty();
+        let making = (!self.directories.is_empty()).then(|| now + directories::PAUSE);
+        let others = [
+            self.peers.next_opening_deadline(),
+            self.programs.next_absence(),
+            is_busy.then_some(now),
+            making,
+            self.acceptor.next(),
+        ];
+        drains.chain(pending).chain(others.into_iter().flatten()).min()
+    }
+}

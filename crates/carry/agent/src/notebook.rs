@@ -1,0 +1,158 @@
+//! Notes for the daemon that is started after this one: a file beside the socket. It is written as
+//! a whole when sessions change, and appended to when traces are begun and losses are counted.
+
+use crate::session::{Session, SessionId};
+use blkkin_control::{Saved, SavedClosed, SavedTrace, encode};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// A trace that no program has open, and that its program may continue.
+#[derive(Clone, Debug)]
+pub(crate) struct SuspendedTrace {
+    pub(crate) session: SessionId,
+    pub(crate) pid: u32,
+    pub(crate) directory: PathBuf,
+    /// Set if an earlier daemon wrote it. The program alone has the rings then.
+    pub(crate) is_earlier: bool,
+}
+
+/// The file of notes.
+#[derive(Clone, Debug)]
+pub(crate) struct Notebook {
+    path: Arc<Path>,
+    /// Notes that were appended since the file was written as a whole.
+    added: Arc<AtomicUsize>,
+    log: fn(&str),
+}
+
+/// The note of an open trace. The trace itself adds it, as it chooses its directory when it is
+/// begun.
+#[derive(Debug)]
+pub(crate) struct Note {
+    notebook: Notebook,
+    session: SessionId,
+    session_name: String,
+    pid: u32,
+    uuid: [u8; 16],
+    /// Directory that was noted last: where the trace is, or is to be.
+    directory: PathBuf,
+}
+
+/// Notes that are appended before the file is written as a whole. The number of programs is added
+/// to it.
+const ADDED_MAX: usize = 768;
+/// Returns the path of the file for an agent that listens on `socket`.
+pub(crate) fn path_of(socket: &Path) -> PathBuf {
+    socket.with_extension("sessions")
+}
+
+impl Notebook {
+    /// Returns the notebook of an agent that listens on `socket`.
+    pub(crate) fn of(socket: &Path, log: fn(&str)) -> Notebook {
+        Notebook { path: path_of(socket).into(), added: Arc::default(), log }
+    }
+
+    /// Appends a note. A failure is logged, and recording continues.
+    pub(crate) fn add(&self, saved: &Saved) {
+        let mut bytes = Vec::new();
+        let _ = encode(saved, &mut bytes);
+        let append = |mut file: File| file.write_all(&bytes);
+        self.added.fetch_add(1, Relaxed);
+        let added = OpenOptions::new()
+            .append(true)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(&self.path)
+            .and_then(append);
+        if added.is_err() {
+            // Notes after an incomplete one would not be read: the file must be written as a whole
+            // soon.
+            self.added.store(usize::MAX / 2, Relaxed);
+        }
+        self.log_failure(added);
+    }
+
+    /// Returns whether the file is to be written as a whole, with `programs` connected.
+    pub(crate) fn is_long(&self, programs: usize) -> bool {
+        self.added.load(Relaxed) > ADDED_MAX + programs
+    }
+
+    /// Replaces all notes.
+    pub(crate) fn replace(&self, bytes: &[u8]) {
+        let new = self.path.with_extension("sessions.new");
+        let _ = fs::remove_file(&new);
+        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new);
+        let written = made.and_then(|mut file| file.write_all(bytes));
+        self.added.store(0, Relaxed);
+        self.log_failure(written.and_then(|()| fs::rename(&new, &self.path)));
+    }
+
+    fn log_failure(&self, written: io::Result<()>) {
+        if let Err(error) = written {
+            (self.log)(&format!(
+                "cannot note sessions for an agent that is started after this one: {error}"
+            ));
+        }
+    }
+}
+
+impl Note {
+    /// Returns the note of a trace of that session and process. Nothing is written yet.
+    pub(crate) fn new(notebook: Notebook, session: &Session, pid: u32, uuid: [u8; 16]) -> Note {
+        let (session_name, directory) = (session.name.clone(), PathBuf::new());
+        Note { notebook, session: session.id, session_name, pid, uuid, directory }
+    }
+
+    /// Notes the trace's directory, unless it is noted already.
+    pub(crate) fn note(&mut self, directory: &Path) {
+        if self.directory != directory {
+            directory.clone_into(&mut self.directory);
+            self.notebook.add(&self.saved());
+        }
+    }
+
+    /// Notes that the trace was closed: all that it misses was counted.
+    pub(crate) fn close(&self) {
+        let [uuid_first, uuid_second] = halves(self.uuid);
+        self.notebook.add(&Saved::Closed(SavedClosed { uuid_first, uuid_second }));
+    }
+
+    pub(crate) fn saved(&self) -> Saved {
+        saved_trace(self.uuid, self.session_name.clone(), self.suspended())
+    }
+
+    pub(crate) fn uuid(&self) -> [u8; 16] {
+        self.uuid
+    }
+
+    /// Returns what is to be remembered when the trace is not open any longer.
+    pub(crate) fn suspended(&self) -> SuspendedTrace {
+        let (session, pid, directory) = (self.session, self.pid, self.directory.clone());
+        SuspendedTrace { session, pid, directory, is_earlier: false }
+    }
+}
+
+pub(crate) fn uuid_of(first: u64, second: u64) -> [u8; 16] {
+    let mut uuid = [0; 16];
+    uuid[..8].copy_from_slice(&first.to_le_bytes());
+    uuid[8..].copy_from_slice(&second.to_le_bytes());
+    uuid
+}
+
+/// Returns the first and the second half of a UUID.
+fn halves(uuid: [u8; 16]) -> [u64; 2] {
+    [0, 8].map(|at| {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&uuid[at..at + 8]);
+        u64::from_le_bytes(bytes)
+    })
+}
+
+pub(crate) fn saved_trace(uuid: [u8; 16], name: String, trace: SuspendedTrace) -> Saved {
+    let [uuid_first, uuid_second] = halves(uuid);
+    let SuspendedTrace { session, pid, directory, .. } = trace;
+    Saved::Trace(SavedTrace { session, name, pid, uuid_first, uuid_second, directory })
+}

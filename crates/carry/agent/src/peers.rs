@@ -1,0 +1,226 @@
+//! Connections of programs and commands: their sockets, the state of each conversation, and what
+//! they take of their user's quotas.
+
+use crate::command::Command;
+use crate::connection::Connection;
+use crate::deferred_close::DeferredClose;
+use crate::quota::{Account, Quota, QuotaError, Share};
+use crate::source::{ConnectionId, Poller, Source};
+use blkkin_control::{Decoder, FromApplication, Opening, Reply, ToApplication};
+use blkkin_sys::socket::Peer;
+use rustix::event::epoll::EventFlags;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// All connections.
+#[derive(Debug)]
+pub(crate) struct Peers {
+    by_id: BTreeMap<ConnectionId, PeerConnection>,
+    next_id: ConnectionId,
+    poller: Arc<Poller>,
+    /// Commands whose next request may be handled.
+    pub(crate) resumed: BTreeSet<ConnectionId>,
+    /// Refused connections that are kept until they send `Hello`, the oldest first. Some may be
+    /// closed already.
+    refused: VecDeque<ConnectionId>,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) struct PeerConnection {
+    pub(crate) connection: Connection,
+    pub(crate) peer: Peer,
+    pub(crate) state: PeerState,
+    /// When the connection was accepted.
+    opened: Instant,
+    /// Events that the kernel reports.
+    watched: EventFlags,
+    quota: ConnectionQuota,
+}
+
+/// State of a conversation.
+#[derive(Debug)]
+pub(crate) enum PeerState {
+    /// `Hello` is expected.
+    Opening(Decoder<Opening, DeferredClose<OwnedFd>>),
+    /// The connection was refused for this reason before it sent `Hello`.
+    Refused(Decoder<Opening, DeferredClose<OwnedFd>>, String),
+    Program(Decoder<FromApplication, DeferredClose<OwnedFd>>),
+    Command(Command),
+    /// The last message is queued; the connection is closed when it is sent.
+    Closing,
+}
+
+/// Quota that a connection takes.
+#[derive(Debug)]
+pub(crate) struct ConnectionQuota {
+    /// Descriptors whose message is incomplete.
+    descriptors: Share,
+    /// Bytes that were received in part or wait to be sent.
+    message_bytes: Share,
+}
+
+/// Time that a connection has to send `Hello`.
+const OPENING_TIME: Duration = Duration::from_secs(5);
+/// Refused connections that are kept until they send `Hello`: few, since the agent's own
+/// descriptors may be 16.
+const REFUSED_MAX: usize = 4;
+
+impl ConnectionQuota {
+    pub(crate) fn new(account: &Arc<Account>) -> Result<ConnectionQuota, QuotaError> {
+        Ok(ConnectionQuota {
+            descriptors: account.take(Quota::Descriptors, 0)?,
+            message_bytes: account.take(Quota::MessageBytes, 0)?,
+        })
+    }
+}
+
+impl PeerConnection {
+    /// Charges the messages that wait in the connection to the quotas.
+    fn charge(&mut self) -> Result<(), QuotaError> {
+        let (bytes, descriptors) = match &self.state {
+            PeerState::Opening(decoder) | PeerState::Refused(decoder, _) => decoder.waiting(),
+            PeerState::Program(decoder) => decoder.waiting(),
+            PeerState::Command(command) => command.decoder.waiting(),
+            PeerState::Closing => (0, 0),
+        };
+        self.quota.descriptors.set(descriptors as u64)?;
+        self.quota.message_bytes.set((bytes + self.connection.waiting_size()) as u64)
+    }
+
+    /// Returns whether the connection is a command that waits for an answer.
+    pub(crate) fn is_busy(&self) -> bool {
+        matches!(&self.state, PeerState::Command(command) if command.is_busy)
+    }
+
+    /// Returns when a connection that has not sent `Hello` is closed.
+    fn opening_deadline(&self) -> Option<Instant> {
+        let is_opening = matches!(self.state, PeerState::Opening(_) | PeerState::Refused(..));
+        is_opening.then(|| self.opened + OPENING_TIME)
+    }
+
+    /// Receives what is in the socket; false if the other side has closed.
+    pub(crate) fn receive(&mut self) -> io::Result<bool> {
+        match &mut self.state {
+            PeerState::Opening(decoder) | PeerState::Refused(decoder, _) => {
+                self.connection.receive(decoder)
+            }
+            PeerState::Program(decoder) => self.connection.receive(decoder),
+            PeerState::Command(command) => self.connection.receive(&mut command.decoder),
+            PeerState::Closing => Ok(self.connection.is_waiting()),
+        }
+    }
+}
+
+impl Peers {
+    pub(crate) fn new(poller: Arc<Poller>) -> Peers {
+        let (resumed, refused) = (BTreeSet::new(), VecDeque::new());
+        Peers { by_id: BTreeMap::new(), next_id: 1, poller, resumed, refused }
+    }
+
+    pub(crate) fn get(&self, id: ConnectionId) -> Option<&PeerConnection> {
+        self.by_id.get(&id)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: ConnectionId) -> Option<&mut PeerConnection> {
+        self.by_id.get_mut(&id)
+    }
+
+    /// Returns the command behind a connection, if it is one.
+    pub(crate) fn command_mut(&mut self, id: ConnectionId) -> Option<&mut Command> {
+        match self.get_mut(id).map(|peer| &mut peer.state) {
+            Some(PeerState::Command(command)) => Some(command),
+            _ => None,
+        }
+    }
+
+    /// Returns the user who answers for a connection.
+    pub(crate) fn uid(&self, id: ConnectionId) -> u32 {
+        self.get(id).map_or(u32::MAX, |peer| peer.connection.uid())
+    }
+
+    /// Adds a connection, and has the kernel watch it.
+    pub(crate) fn insert(
+        &mut self,
+        connection: Connection,
+        peer: Peer,
+        state: PeerState,
+        quota: ConnectionQuota,
+    ) -> Option<ConnectionId> {
+        let id = self.next_id;
+        self.next_id += 1;
+        let (opened, watched) = (Instant::now(), EventFlags::IN);
+        self.poller.add(&connection, Source::Peer(id), watched).ok()?;
+        self.by_id.insert(id, PeerConnection { connection, peer, state, opened, watched, quota });
+        Some(id)
+    }
+
+    /// Removes a connection, with all that is in its socket.
+    pub(crate) fn remove(&mut self, id: ConnectionId) -> Option<PeerConnection> {
+        let peer = self.by_id.remove(&id)?;
+        self.poller.remove(&peer.connection);
+        Some(peer)
+    }
+
+    /// Notes that a connection is refused.
+    pub(crate) fn note_refused(&mut self, id: Option<ConnectionId>) {
+        self.refused.extend(id);
+    }
+
+    /// Takes the oldest refused connection if there is no room for one more.
+    pub(crate) fn take_oldest_refused(&mut self) -> Option<ConnectionId> {
+        self.refused.retain(|id| self.by_id.contains_key(id));
+        if self.refused.len() < REFUSED_MAX { None } else { self.refused.pop_front() }
+    }
+
+    /// Sends a message to a program, or queues it.
+    pub(crate) fn send(
+        &mut self,
+        id: ConnectionId,
+        message: &ToApplication,
+        descriptors: Vec<Arc<OwnedFd>>,
+    ) -> io::Result<()> {
+        match self.get_mut(id) {
+            Some(peer) => peer.connection.send(message, descriptors),
+            None => Ok(()),
+        }
+    }
+
+    /// Sends a reply to a command, or queues it.
+    pub(crate) fn reply(&mut self, id: ConnectionId, reply: &Reply) -> io::Result<()> {
+        match self.get_mut(id) {
+            Some(peer) => peer.connection.answer(reply),
+            None => Ok(()),
+        }
+    }
+
+    /// Updates the quotas of a connection and the events that the kernel reports: whether something
+    /// can be received, unless a command waits for an answer, and whether more can be sent, if
+    /// something waits for that.
+    pub(crate) fn update(&mut self, id: ConnectionId) -> Result<(), QuotaError> {
+        let Some(peer) = self.by_id.get_mut(&id) else { return Ok(()) };
+        peer.charge()?;
+        let mut flags = EventFlags::empty();
+        flags.set(EventFlags::IN, !peer.is_busy());
+        flags.set(EventFlags::OUT, peer.connection.is_waiting());
+        if flags != peer.watched {
+            peer.watched = flags;
+            self.poller.modify(&peer.connection, Source::Peer(id), flags);
+        }
+        Ok(())
+    }
+
+    /// Returns when the first connection that has not sent `Hello` is closed.
+    pub(crate) fn next_opening_deadline(&self) -> Option<Instant> {
+        self.by_id.values().filter_map(PeerConnection::opening_deadline).min()
+    }
+
+    /// Returns connections that have not sent `Hello` in time.
+    pub(crate) fn late_openings(&self, now: Instant) -> Vec<ConnectionId> {
+        let is_late = |peer: &PeerConnection| peer.opening_deadline().is_some_and(|at| now >= at);
+        self.by_id.iter().filter(|(_, peer)| is_late(peer)).map(|(id, _)| *id).collect()
+    }
+}

@@ -1,0 +1,611 @@
+//! A traced program: what it has told the daemon, its attachments, and the traces that they are
+//! written to.
+
+use crate::absence::Absence;
+use crate::attachment::Attachment;
+use crate::catalog::{Catalog, CatalogLimits};
+use crate::losses::{Amount, Losses, cause_of};
+use crate::pace::{Pace, WakeUpLimiter};
+use crate::process::{Process, may_run};
+use crate::quota::{Account, Share};
+use crate::recovery::{OrphanedRings, Recovery};
+use crate::rings::{Identity, Packets, RingEnds};
+use crate::session::{Session, SessionId};
+use crate::source::ConnectionId;
+use crate::trace::Trace;
+use blkkin_control::{AddChannel, Cause, Clock, KeepChannel, ToApplication};
+use blkkin_ring::Moment;
+use std::collections::{BTreeMap, HashSet};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A traced program.
+#[derive(Debug)]
+pub(crate) struct Program {
+    /// Number that stays the same when the program reconnects.
+    pub(crate) serial: u64,
+    pub(crate) process: Process,
+    pub(crate) account: Arc<Account>,
+    pub(crate) descriptors: Share,
+    /// Process number in the program's own namespace.
+    pub(crate) pid_inner: u32,
+    pub(crate) name: String,
+    pub(crate) release: String,
+    pub(crate) clock: Clock,
+    /// Event types; `None` until the program has sent `Catalog`.
+    pub(crate) catalog: Option<Catalog>,
+    pub(crate) attachments: Vec<Attachment>,
+    /// Open traces, by session.
+    pub(crate) traces: BTreeMap<SessionId, Trace>,
+    /// UUIDs of its traces, by session.
+    pub(crate) uuids: BTreeMap<SessionId, [u8; 16]>,
+    /// Rings of connections before this one.
+    pub(crate) recovery: Recovery,
+    /// Set if the program has sent `Goodbye`.
+    pub(crate) is_ending: bool,
+    /// Deadlines of a program that has disconnected and may reconnect.
+    pub(crate) absence: Option<Absence>,
+    /// Eventfd by which the program wakes the daemon.
+    pub(crate) wake: Arc<OwnedFd>,
+    /// Number of the next channel in messages to the program.
+    next_number: u32,
+    /// Next drain of the rings; `None` if the program wakes the daemon.
+    pub(crate) next_drain: Option<Instant>,
+    pub(crate) pace: Pace,
+    pub(crate) wake_ups: WakeUpLimiter,
+    /// Set if the program has been asked to wake the daemon, and no event was found since.
+    pub(crate) is_asleep: bool,
+    /// Set if a failed write was logged that still fails.
+    pub(crate) is_in_trouble: bool,
+    /// Numbers of the last `Ping` that was sent and of the last `Pong` that was received.
+    pub(crate) pinged: u64,
+    pub(crate) ponged: u64,
+}
+
+/// Facts about a program when it connects: those that the kernel reports, and those in its `Hello`.
+#[derive(Debug)]
+pub(crate) struct Introduction {
+    pub(crate) process: Process,
+    pub(crate) account: Arc<Account>,
+    pub(crate) descriptors: Share,
+    pub(crate) pid_inner: u32,
+    pub(crate) name: String,
+    pub(crate) release: String,
+    pub(crate) clock: Clock,
+    pub(crate) wake: Arc<OwnedFd>,
+}
+
+/// Descriptors of a program without its connection: the eventfd and the catalog.
+pub(crate) const OWN_DESCRIPTORS: u64 = 2;
+/// Event types of one program.
+pub(crate) const CATALOG_LIMITS: CatalogLimits = CatalogLimits { types: 16_384, bytes: 8 << 20 };
+
+/// Rings are drained so often that at most about a quarter of this size is unread, even if a ring
+/// is larger: unread events stay in the processor's cache.
+const READ_IN_TIME: u64 = 2 << 20;
+
+/// Drains after which a full ring is empty. One drain takes as many bytes of packets as fit into a
+/// ring; a full ring may hold a little more, because packet headers are made anew, and one drain
+/// may have gone to adopted rings.
+const DRAINS_OF_FULL_RINGS: u32 = 3;
+
+/// Pause before postponed metadata is written.
+const METADATA_PAUSE: Duration = Duration::from_millis(20);
+/// Pause after a failed write.
+const TROUBLE_PAUSE: Duration = Duration::from_millis(500);
+
+/// Result of draining the rings of a program.
+#[derive(Debug, Default)]
+pub(crate) struct Drain {
+    /// Fill level of the fullest ring, in parts of 256.
+    pub(crate) fullest: u64,
+    /// Set if there were packets.
+    pub(crate) found: bool,
+    /// Error of a failed write. The packets stay in the rings; when these are full, the program
+    /// discards and counts events.
+    pub(crate) trouble: Option<io::Error>,
+}
+
+/// A message to a program, and the descriptors that are passed with it.
+pub(crate) type Message = (ToApplication, Vec<Arc<OwnedFd>>);
+
+impl Program {
+    pub(crate) fn new(id: ConnectionId, introduction: Introduction) -> Program {
+        let Introduction { process, account, descriptors, pid_inner, name, release, clock, wake } =
+            introduction;
+        Program {
+            serial: id,
+            process,
+            account,
+            descriptors,
+            pid_inner,
+            name,
+            release,
+            clock,
+            catalog: None,
+            attachments: Vec::new(),
+            traces: BTreeMap::new(),
+            uuids: BTreeMap::new(),
+            recovery: Recovery::default(),
+            is_ending: false,
+            absence: None,
+            wake,
+            next_number: 0,
+            next_drain: None,
+            pace: Pace::default(),
+            wake_ups: WakeUpLimiter::default(),
+            is_asleep: false,
+            is_in_trouble: false,
+            pinged: 0,
+            ponged: 0,
+        }
+    }
+
+    /// Returns a program's name and process number, for log lines.
+    pub(crate) fn title(&self) -> String {
+        format!("{} ({})", self.name, self.process.pid)
+    }
+
+    /// Returns a new number for a channel.
+    pub(crate) fn take_number(&mut self) -> u32 {
+        let number = self.next_number;
+        self.next_number += 1;
+        number
+    }
+
+    /// Counts one more `Ping`, and returns the number to send in it. The program has done what it
+    /// was told before when it answers with that number.
+    pub(crate) fn ping(&mut self) -> u64 {
+        self.pinged += 1;
+        self.pinged
+    }
+
+    /// Handles a `Pong`: seals the rings that the program has mapped by now.
+    pub(crate) fn receive_pong(&mut self, number: u64) -> io::Result<()> {
+        self.ponged = number.min(self.pinged);
+        self.next_drain = Some(Instant::now());
+        self.seal_mapped()
+    }
+
+    /// Returns whether the program may reconnect, as far as is known.
+    pub(crate) fn may_come(&self) -> bool {
+        !self.is_ending && may_run(self.process.pid)
+    }
+
+    /// Returns whether the program has an attachment for a session.
+    pub(crate) fn records(&self, session: SessionId) -> bool {
+        self.attachments.iter().any(|attachment| attachment.session == session)
+    }
+
+    /// Returns event types of which nothing is recorded, as losses.
+    pub(crate) fn types_lost(&self) -> Losses {
+        let mut losses = Losses::default();
+        let refused = self.catalog.as_ref().map_or(0, |catalog| catalog.refused());
+        losses.add(Cause::EventTypes, Amount::uncounted(refused.into()));
+        losses
+    }
+
+    /// Returns all losses of a session so far that its attachments count.
+    pub(crate) fn losses_of(&self, session: SessionId) -> Losses {
+        let mut losses = Losses::default();
+        let mut own = self.attachments.iter().filter(|one| one.session == session);
+        if let Some(first) = own.next() {
+            losses.add_all(&first.losses_so_far());
+            own.for_each(|one| losses.add_all(&one.losses_so_far()));
+            losses.add_all(&self.types_lost());
+        }
+        losses
+    }
+
+    /// Seals all rings that the program has mapped.
+    fn seal_mapped(&mut self) -> io::Result<()> {
+        let ponged = self.ponged;
+        self.seal(|attachment| attachment.mapped <= ponged)
+    }
+
+    fn seal(&mut self, is_due: impl Fn(&Attachment) -> bool) -> io::Result<()> {
+        let mut sealed = Ok(());
+        for attachment in self.attachments.iter_mut().filter(|attachment| is_due(attachment)) {
+            sealed = sealed.and(attachment.rings.seal());
+        }
+        sealed
+    }
+
+    /// Has the program's next event wake the daemon. The rings are to be drained once more after
+    /// this.
+    pub(crate) fn fall_asleep(&mut self) {
+        self.is_asleep = true;
+        let written = self.attachments.iter().filter(|attachment| attachment.is_written);
+        written.for_each(|attachment| attachment.rings.fall_asleep());
+        blkkin_sys::barrier_for_all();
+    }
+
+    /// Sets whether threads that find a ring filling up wake the daemon, because the next drain is
+    /// far away.
+    pub(crate) fn doze(&self, is_dozing: bool) {
+        for attachment in self.attachments.iter().filter(|attachment| attachment.is_written) {
+            if is_dozing { attachment.rings.doze() } else { attachment.rings.rouse() }
+        }
+    }
+
+    /// Ends the sleep: the daemon drains the rings without being woken.
+    pub(crate) fn wake_up(&mut self) {
+        if std::mem::take(&mut self.is_asleep) {
+            self.attachments.iter().for_each(|attachment| attachment.rings.wake_up());
+        }
+    }
+
+    /// Returns whether the daemon has mapped rings for the program, now or before.
+    pub(crate) fn has_had(&self, identity: Identity) -> bool {
+        self.attachments.iter().flat_map(Attachment::identities).any(|own| own == identity)
+            || self.recovery.is_buried(identity)
+    }
+
+    /// Returns whether there are rings that the program may not have mapped yet, and that cannot be
+    /// read before.
+    pub(crate) fn has_unsealed(&self) -> bool {
+        self.attachments.iter().any(|attachment| !attachment.rings.is_sealed())
+    }
+
+    /// Returns when the next write is attempted after a failed one.
+    pub(crate) fn next_retry(&self) -> Option<Instant> {
+        self.attachments.iter().filter_map(|attachment| attachment.retry).min()
+    }
+
+    /// Returns whether the last write of every trace has failed.
+    pub(crate) fn has_only_trouble(&self) -> bool {
+        let mut written = self.attachments.iter().filter(|attachment| attachment.is_written);
+        written.all(|attachment| attachment.retry.is_some())
+    }
+
+    /// Drains the rings of one session, or of all: writes their packets to the traces. With `now`,
+    /// attachments whose last write failed are left out until their retry is due, and large
+    /// metadata may be postponed.
+    pub(crate) fn drain(&mut self, session: Option<SessionId>, now: Option<Instant>) -> Drain {
+        let mut drain = Drain::default();
+        let mut packets = Packets::default();
+        let mut finished = Vec::new();
+        let is_due =
+            |one: &Attachment| one.retry.is_none_or(|retry| now.is_none_or(|now| retry <= now));
+        let readable = |one: &&mut Attachment| {
+            one.is_of(session) && one.is_written && one.rings.is_sealed() && is_due(one)
+        };
+        let refresh = |catalog: &mut Option<Catalog>| {
+            catalog.as_mut().map_or(Ok(false), |catalog| catalog.refresh(CATALOG_LIMITS))
+        };
+        for attachment in self.attachments.iter_mut().filter(readable) {
+            let Some(trace) = self.traces.get_mut(&attachment.session) else { continue };
+            attachment.attribute();
+            attachment.retry = None;
+            let before = attachment.trouble.take();
+            let mut trouble = None;
+            trace.allow_postponing(now.is_some());
+            let mut fail = |error: io::Error| {
+                if error.kind() == io::ErrorKind::ResourceBusy {
+                    return Some(Instant::now() + METADATA_PAUSE);
+                }
+                trouble = Some((cause_of(&error), error.to_string()));
+                drain.trouble = Some(error);
+                Some(Instant::now() + TROUBLE_PAUSE)
+            };
+            let mut has_taken = false;
+            if !attachment.adopted.is_empty() {
+                let written = refresh(&mut self.catalog).and_then(|_| {
+                    attachment.describe(self.catalog.as_ref(), trace, &self.account)?;
+                    attachment.write_adopted(trace)
+                });
+                match written {
+                    Ok(sets) => {
+                        sets.iter().for_each(|set| attachment.losses.add_all(&set.losses()));
+                        finished.extend(sets);
+                        attachment.charge_rings();
+                    }
+                    Err(error) => {
+                        attachment.retry = fail(error);
+                        attachment.trouble = trouble;
+                        continue;
+                    }
+                }
+                drain.found = true;
+            }
+            for ring in 0..attachment.rings.count() {
+                let mark = attachment.rings.mark(ring);
+                packets.clear();
+                attachment.rings.take(ring, &mut packets);
+                if packets.is_empty() {
+                    continue;
+                }
+                drain.found = true;
+                has_taken = true;
+                // Large rings are for bursts; a steady flow is drain in time for the cache.
+                let ring_size = (attachment.rings.shape().ring_size() as u64).min(READ_IN_TIME);
+                let fullness = packets.size() * 256 / ring_size;
+                drain.fullest = drain.fullest.max(fullness);
+                // A type is in the catalog before its first event is in a ring, so this finds the
+                // types of all events that were just taken.
+                let refreshed = refresh(&mut self.catalog);
+                let described = refreshed
+                    .and_then(|_| attachment.describe(self.catalog.as_ref(), trace, &self.account));
+                let key = attachment.file_of(ring);
+                let before = trace.size(key);
+                attachment.rings.announce(ring, (before, before + packets.size()));
+                match described.and_then(|()| trace.append(key, &packets, &attachment.rings)) {
+                    Ok(()) => attachment.rings.free(ring),
+                    Err(error) => {
+                        attachment.rings.rewind(ring, mark);
+                        attachment.retry = fail(error);
+                    }
+                }
+            }
+            if has_taken {
+                attachment.charge_rings();
+            }
+            // Events that were discarded before this write succeeded have the cause of the failed
+            // one.
+            attachment.trouble = before;
+            attachment.attribute();
+            attachment.trouble = trouble;
+        }
+        self.recovery.finish(finished);
+        drain
+    }
+
+    /// Returns the index of the attachment whose renewal would free most memory, and the bytes
+    /// freed.
+    pub(crate) fn most_excess(&self) -> Option<(usize, u64)> {
+        let excess = self.attachments.iter().map(Attachment::excess).enumerate();
+        excess.filter(|(_, excess)| *excess > 0).max_by_key(|(_, excess)| *excess)
+    }
+
+    /// Notes that the program was told to unmap an attachment's rings, and answers with that number
+    /// then.
+    pub(crate) fn begin_removal(&mut self, at: usize, pong: u64, now: Instant) {
+        if let Some(attachment) = self.attachments.get_mut(at) {
+            attachment.begin_removal(pong, now);
+            self.next_drain = Some(now);
+        }
+    }
+
+    /// Takes the attachments whose removal is over, after writing all their packets.
+    pub(crate) fn take_removed(&mut self, now: Instant) -> Vec<Attachment> {
+        let ponged = self.ponged;
+        let is_over = |one: &Attachment| one.is_removal_over(ponged, now);
+        if !self.attachments.iter().any(is_over) {
+            return Vec::new();
+        }
+        self.drain_all(None);
+        self.attachments.extract_if(.., |one| is_over(one)).collect()
+    }
+
+    /// Returns the next deadline of a removal.
+    pub(crate) fn next_removal(&self) -> Option<Instant> {
+        self.attachments.iter().filter_map(Attachment::removal_deadline).min()
+    }
+
+    /// Writes all packets that are in the rings now, of one session or of all. The number of drains
+    /// is limited, as a program may record faster than they are written.
+    pub(crate) fn drain_all(&mut self, session: Option<SessionId>) -> Drain {
+        let mut last = self.drain(session, None);
+        for _ in 1..DRAINS_OF_FULL_RINGS {
+            if !last.found || last.trouble.is_some() {
+                break;
+            }
+            last = self.drain(session, None);
+        }
+        last
+    }
+
+    /// Writes all packets and the final counts, after the program has ended or unmapped its rings.
+    pub(crate) fn finish(&mut self, session: Option<SessionId>) -> Drain {
+        let sealed = self.seal(|attachment| attachment.is_of(session));
+        self.traces.values_mut().for_each(|trace| trace.allow_postponing(false));
+        let mut last = self.drain_all(session);
+        last.trouble = sealed.err().or(last.trouble);
+        self.write_discarded(session, &mut last);
+        last
+    }
+
+    /// Writes the number of events that were discarded since the last packet, for rings that are
+    /// drained.
+    pub(crate) fn write_discarded(&mut self, session: Option<SessionId>, last: &mut Drain) {
+        let readable =
+            |one: &&mut Attachment| one.is_of(session) && one.is_written && one.rings.is_sealed();
+        for attachment in self.attachments.iter_mut().filter(readable) {
+            let Some(trace) = self.traces.get_mut(&attachment.session) else { continue };
+            for ring in 0..attachment.rings.count() {
+                if !attachment.rings.is_drained(ring) {
+                    // The count would precede packets that could not be written.
+                    continue;
+                }
+                let mut packets = Packets::default();
+                let mark = attachment.rings.mark(ring);
+                attachment.rings.finish(ring, &mut packets);
+                if packets.is_empty() {
+                    continue;
+                }
+                let key = attachment.file_of(ring);
+                let before = trace.size(key);
+                attachment.rings.announce(ring, (before, before + packets.size()));
+                if let Err(error) = trace.append(key, &packets, &attachment.rings) {
+                    attachment.rings.rewind(ring, mark);
+                    attachment.rings.announce(ring, (before, before));
+                    last.trouble = Some(error);
+                }
+            }
+        }
+    }
+
+    /// Returns the present positions of all rings of a session.
+    pub(crate) fn ends_of_rings(
+        &self,
+        session: SessionId,
+    ) -> impl Iterator<Item = ((Identity, usize), Moment)> {
+        let own = self.attachments.iter().filter(move |one| one.session == session);
+        let readable = own.filter(|one| one.rings.is_sealed());
+        let sets = readable.flat_map(Attachment::sets);
+        sets.flat_map(|set| (0..set.count()).map(|ring| ((set.identity(), ring), set.moment(ring))))
+    }
+
+    /// Continues a snapshot: copies the packets that the rings of a session held at `ends` to a
+    /// trace. Stops at `until`; returns whether the snapshot of this program is complete.
+    pub(crate) fn snapshot(
+        &mut self,
+        (session, ends): (SessionId, &RingEnds),
+        trace: &mut Trace,
+        cursor: &mut SnapshotCursor,
+        until: Instant,
+    ) -> io::Result<bool> {
+        let mut packets = Packets::default();
+        loop {
+            let readable = |one: &&mut Attachment| {
+                one.session == session && one.rings.is_sealed() && one.channel >= cursor.channel
+            };
+            let next = self.attachments.iter_mut().filter(readable).min_by_key(|one| one.channel);
+            let Some(attachment) = next else { return Ok(true) };
+            if attachment.channel > cursor.channel {
+                *cursor = SnapshotCursor::at(attachment.channel);
+            }
+            if cursor.ring >= attachment.rings.count() {
+                *cursor = SnapshotCursor::at(cursor.channel + 1);
+                continue;
+            }
+            let ring = cursor.ring;
+            cursor.ring += 1;
+            packets.clear();
+            for set in attachment.kept_sets(ring) {
+                // Rings that could not be read at that moment have no end: all their packets are
+                // copied.
+                let end = ends.get(&(set.identity(), ring)).copied();
+                set.snapshot(ring, end, &mut packets);
+            }
+            if !packets.is_empty() {
+                if let Some(catalog) = &mut self.catalog {
+                    catalog.refresh(CATALOG_LIMITS)?;
+                    let types = catalog.types();
+                    if types.len() > cursor.types {
+                        cursor.types = types.len();
+                        attachment.history.restart();
+                        let stream = attachment.stream();
+                        attachment.history.describe(types, trace, stream, &self.account);
+                    }
+                }
+                trace.append(attachment.file_of(ring), &packets, &attachment.rings)?;
+            }
+            if Instant::now() >= until {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Drops all packets of a session.
+    pub(crate) fn forget(&mut self, session: SessionId) {
+        let mut done = Vec::new();
+        for attachment in self.attachments.iter_mut().filter(|one| one.session == session) {
+            if !attachment.rings.is_sealed() {
+                // The program may still record into the adopted rings.
+                attachment.skip_adopted();
+                continue;
+            }
+            done.append(&mut attachment.adopted);
+            attachment.charge_rings();
+            (0..attachment.rings.count()).for_each(|ring| attachment.rings.forget(ring));
+        }
+        self.recovery.finish(done);
+    }
+
+    /// Returns whether the program has done what it was told before that `Ping`.
+    pub(crate) fn is_settled(&self, ping: u64) -> bool {
+        self.ponged >= ping
+    }
+}
+
+/// Position of a snapshot in a program's rings.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SnapshotCursor {
+    channel: usize,
+    ring: usize,
+    /// Types of the catalog that were matched against the channel's rules.
+    types: usize,
+}
+
+impl SnapshotCursor {
+    fn at(channel: usize) -> SnapshotCursor {
+        SnapshotCursor { channel, ..SnapshotCursor::default() }
+    }
+}
+
+impl Program {
+    /// Continues the state of the connection `before`, but for rings that the program has unmapped.
+    /// Returns the messages that say so to the program.
+    pub(crate) fn continue_from(
+        &mut self,
+        before: &mut Program,
+        sessions: &[Session],
+    ) -> Vec<Message> {
+        self.serial = before.serial;
+        self.wake = before.wake.clone();
+        self.catalog = before.catalog.take();
+        self.traces = std::mem::take(&mut before.traces);
+        self.uuids = std::mem::take(&mut before.uuids);
+        self.recovery.continue_from(&mut before.recovery);
+        self.next_number = before.next_number;
+        self.next_drain = Some(Instant::now());
+        let orphaned = self.recovery.take_orphaned();
+        let mut messages = Vec::new();
+        for mut attachment in std::mem::take(&mut before.attachments) {
+            let session = sessions.iter().find(|session| session.id == attachment.session);
+            match session.and_then(|session| self.reconnect(&mut attachment, session, &orphaned)) {
+                Some(message) => {
+                    messages.push(message);
+                    self.attachments.push(attachment);
+                }
+                None => before.attachments.push(attachment),
+            }
+        }
+        let continued: HashSet<Identity> =
+            self.attachments.iter().flat_map(Attachment::identities).collect();
+        for rings in orphaned {
+            let identity = rings.identity;
+            if continued.contains(&identity) {
+                // The messages name these rings.
+            } else if self.has_had(identity) || before.has_had(identity) {
+                self.recovery.release(rings.orphan.number);
+            } else {
+                self.recovery.keep_orphaned(rings);
+            }
+        }
+        messages
+    }
+
+    /// Continues an attachment whose rings the program still has, or never received. Returns the
+    /// message that says so.
+    fn reconnect(
+        &self,
+        attachment: &mut Attachment,
+        session: &Session,
+        orphaned: &[OrphanedRings],
+    ) -> Option<Message> {
+        let find = |identity: Identity| {
+            orphaned.iter().find(|one| one.identity == identity).map(|one| one.orphan)
+        };
+        let number_of = |identity| find(identity).map(|orphan| orphan.number);
+        let channel = attachment.number;
+        if let Some(own) = find(attachment.rings.identity()) {
+            let orphan = (!own.is_spent).then_some(own.number)?;
+            attachment.reconnect(0, number_of);
+            return Some((ToApplication::KeepChannel(KeepChannel { channel, orphan }), vec![]));
+        }
+        let file = attachment.rings.file()?;
+        attachment.reconnect(self.pinged + 1, number_of);
+        let last = attachment.adopted.last().and_then(|set| find(set.rings.identity()));
+        let message = ToApplication::AddChannel(AddChannel {
+            channel,
+            session: session.name.clone(),
+            contexts: session.channels[attachment.channel].channel.contexts.clone(),
+            replaces: last.filter(|last| !last.is_spent).map(|last| last.number),
+        });
+        Some((message, vec![file, self.wake.clone()]))
+    }
+}

@@ -1,0 +1,94 @@
+//! A program's trace: its directory, its UUID, and the environment in its metadata.
+
+use crate::clock::Rate;
+use crate::date;
+use crate::program::Program;
+use crate::session::Session;
+use crate::trace::TraceDescription;
+use blkkin_control::Clock;
+use blkkin_ctf::schema::EnvValue;
+use jiff::Zoned;
+use std::path::{Path, PathBuf};
+
+/// Bytes of a program's name in the name of its trace.
+const PROGRAM_SIZE_MAX: usize = 150;
+
+/// Returns the directory of a program's trace below a session's: the layout of LTTng with buffers
+/// per process.
+pub(crate) fn directory_of(output: &Path, program: &Program) -> PathBuf {
+    let plain = |letter: char| if letter == '/' { '_' } else { letter };
+    let mut name: String = program.name.chars().map(plain).take(100).collect();
+    if name.is_empty() || name.starts_with('.') {
+        name.insert(0, '_');
+    }
+    let date = date::for_names(&Zoned::now());
+    let mut size = name.len().min(PROGRAM_SIZE_MAX);
+    while !name.is_char_boundary(size) {
+        size -= 1;
+    }
+    name.truncate(size);
+    let name = format!("{name}-{}-{date}", program.process.pid);
+    output.join("ust").join("pid").join(name)
+}
+
+/// Returns the clock of a program's events, for readers of its rings.
+pub(crate) fn ring_clock(program: &Program) -> blkkin_ring::Clock {
+    match (program.clock, program.process.monotonic_ahead_ns) {
+        (Clock::Tsc, _) => blkkin_ring::Clock::Tsc,
+        (Clock::Monotonic, 0) => blkkin_ring::Clock::Monotonic,
+        (Clock::Monotonic, ahead_ns) => blkkin_ring::Clock::MonotonicAhead(ahead_ns),
+    }
+}
+
+/// Returns the description of a program's trace for its metadata.
+pub(crate) fn describe(
+    rate: Rate,
+    session: &Session,
+    program: &Program,
+    uuid: [u8; 16],
+) -> TraceDescription {
+    let text = |text: &str| EnvValue::Str(text.to_owned());
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let now = date::for_environment(&Zoned::now());
+    let version = |part: &str| EnvValue::Int(part.parse().unwrap_or(0));
+    let env = [
+        ("domain", text("ust")),
+        ("tracer_name", text("blkkin")),
+        ("tracer_major", version(env!("CARGO_PKG_VERSION_MAJOR"))),
+        ("tracer_minor", version(env!("CARGO_PKG_VERSION_MINOR"))),
+        ("tracer_patchlevel", version(env!("CARGO_PKG_VERSION_PATCH"))),
+        ("tracer_buffering_scheme", text("pid")),
+        ("tracer_buffering_id", EnvValue::Int(program.process.pid.into())),
+        ("architecture_bit_width", EnvValue::Int(64)),
+        ("trace_name", text(&session.name)),
+        ("trace_creation_datetime", text(&date::for_environment(&session.created))),
+        ("hostname", text(&host)),
+        ("vpid", EnvValue::Int(program.pid_inner.into())),
+        ("procname", text(&program.name)),
+        ("vpid_datetime", text(&now)),
+    ];
+    let (clock_name, rate) = match program.clock {
+        Clock::Tsc => ("tsc", rate),
+        Clock::Monotonic => ("monotonic", rate.ahead(program.process.monotonic_ahead_ns)),
+    };
+    TraceDescription {
+        uuid,
+        env: env.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
+        clock_name,
+        rate,
+    }
+}
+
+/// Returns a random UUID (version 4 of RFC 9562).
+pub(crate) fn new_uuid() -> [u8; 16] {
+    let mut uuid = [0; 16];
+    let words = blkkin_sys::random_words().unwrap_or_else(|| {
+        let [first, second, ..] = blkkin_sys::whereabouts();
+        [first, second]
+    });
+    uuid[..8].copy_from_slice(&words[0].to_le_bytes());
+    uuid[8..].copy_from_slice(&words[1].to_le_bytes());
+    uuid[6] = uuid[6] & 0x0f | 0x40;
+    uuid[8] = uuid[8] & 0x3f | 0x80;
+    uuid
+}

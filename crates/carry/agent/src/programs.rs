@@ -1,0 +1,441 @@
+//! Programs of all users: those that are connected, and those whose connection has ended.
+//!
+//! A program that still runs may reconnect with the rings that it has. Until then it is kept as it
+//! was, with its open traces, for as long as [`Absence`] says. Rings for snapshots are kept of all
+//! programs, also ended ones, until their user's quota is exhausted.
+
+use crate::absence::Absence;
+use crate::attachment::Attachment;
+use crate::catalog::Catalog;
+use crate::log::Log;
+use crate::losses::Losses;
+use crate::notebook::Note;
+use crate::program::{CATALOG_LIMITS, Message, Program};
+use crate::quota::{Account, Quota};
+use crate::session::SessionId;
+use crate::sessions::Sessions;
+use crate::source::{ConnectionId, EACH_WRITE, Poller, Source};
+use crate::trace::Trace;
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Programs, by connection and by the time when they disconnected.
+#[derive(Debug)]
+pub(crate) struct Programs {
+    pub(crate) connected: BTreeMap<ConnectionId, Program>,
+    /// Programs that may reconnect, or that have ended and left rings for snapshots, in the order
+    /// in which they disconnected.
+    departed: VecDeque<Program>,
+    /// Watches the eventfds of connected programs.
+    poller: Arc<Poller>,
+}
+
+/// Departed programs of one user that are kept.
+const DEPARTED_MAX: usize = 64;
+/// Time that the daemon waits at its end for programs that are about to end.
+const LAST_WAIT: Duration = Duration::from_millis(50);
+
+impl Programs {
+    pub(crate) fn new(poller: Arc<Poller>) -> Programs {
+        Programs { connected: BTreeMap::new(), departed: VecDeque::new(), poller }
+    }
+
+    /// All programs, the connected ones first.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Program> {
+        self.connected.values().chain(&self.departed)
+    }
+
+    pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = &mut Program> {
+        self.connected.values_mut().chain(&mut self.departed)
+    }
+
+    pub(crate) fn get(&self, id: ConnectionId) -> Option<&Program> {
+        self.connected.get(&id)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: ConnectionId) -> Option<&mut Program> {
+        self.connected.get_mut(&id)
+    }
+
+    /// Returns the connections of the programs that `is_meant` selects.
+    pub(crate) fn ids(&self, is_meant: impl Fn(&Program) -> bool) -> Vec<ConnectionId> {
+        self.connected.iter().filter(|(_, one)| is_meant(one)).map(|(id, _)| *id).collect()
+    }
+
+    /// Returns the processes that are connected.
+    pub(crate) fn pids(&self) -> HashSet<u32> {
+        self.connected.values().map(|program| program.process.pid).collect()
+    }
+
+    /// Returns the notes of all open traces.
+    pub(crate) fn notes(&self) -> impl Iterator<Item = &Note> {
+        self.all().flat_map(|program| program.traces.values()).filter_map(Trace::note)
+    }
+
+    /// Saves the sessions as a whole if many notes were appended since the last time.
+    pub(crate) fn save_if_long(&self, sessions: &mut Sessions) {
+        if sessions.notebook.is_long(self.connected.len()) {
+            sessions.save(self.notes());
+        }
+    }
+
+    /// Returns the next deadline of a departed program.
+    pub(crate) fn next_absence(&self) -> Option<Instant> {
+        self.departed.iter().filter_map(|one| one.absence.as_ref()).map(Absence::next).min()
+    }
+
+    /// Handles the end of a program's connection: writes all that it has recorded. `has_ended` is
+    /// whether its process has ended too.
+    pub(crate) fn disconnect(
+        &mut self,
+        id: ConnectionId,
+        has_ended: bool,
+        sessions: &mut Sessions,
+        log: &Log,
+    ) {
+        let Some(mut program) = self.connected.remove(&id) else { return };
+        self.poller.remove(&program.wake);
+        program.next_drain = None;
+        // `Pong`s and numbers of rings belong to the connection.
+        program.recovery.disconnect();
+        let refused = program.catalog.as_ref().map_or(0, Catalog::refused);
+        if refused > 0 {
+            log.about(
+                program.account.uid(),
+                &format!(
+                    "{}: {refused} event types were not recorded: too many ({} at most, fewer with \
+                     long descriptions), or not what types may be",
+                    program.title(),
+                    CATALOG_LIMITS.types
+                ),
+            );
+        }
+        if program.is_ending || has_ended {
+            end_recordings(&mut program, sessions, log);
+        } else {
+            let drain = program.drain_all(None);
+            log_unwritten(&program, drain.trouble, log);
+            program.absence = Some(Absence::begin(Instant::now(), program.has_unsealed()));
+        }
+        if program.attachments.is_empty() {
+            return;
+        }
+        let uid = program.account.uid();
+        self.departed.push_back(program);
+        if self.departed.iter().filter(|one| one.account.uid() == uid).count() > DEPARTED_MAX {
+            self.forget_departed(uid, sessions, log);
+        }
+    }
+
+    /// Ends the absences whose deadline has passed or whose process has ended.
+    pub(crate) fn end_absences(&mut self, now: Instant, sessions: &mut Sessions, log: &Log) {
+        let is_due = |one: &Program| one.absence.is_some_and(|absence| absence.next() <= now);
+        while let Some(at) = self.departed.iter().position(is_due) {
+            let one = &mut self.departed[at];
+            let pid = one.process.pid;
+            if one.absence.as_mut().is_some_and(|absence| absence.is_over(pid, now)) {
+                self.end_absence(at, sessions, log);
+            }
+        }
+    }
+
+    fn end_absence(&mut self, at: usize, sessions: &mut Sessions, log: &Log) {
+        let Some(mut program) = self.departed.remove(at) else { return };
+        end_recordings(&mut program, sessions, log);
+        if !program.attachments.is_empty() {
+            self.departed.insert(at, program);
+        }
+    }
+
+    /// Ends the oldest absence of a user's program, if there is one. Programs with rings that
+    /// cannot be read yet come last.
+    fn end_oldest_absence(&mut self, uid: u32, sessions: &mut Sessions, log: &Log) -> bool {
+        let is_absent = |one: &Program| {
+            one.account.uid() == uid
+                && one.absence.is_some()
+                && one.attachments.iter().any(|attachment| attachment.is_written)
+        };
+        let oldest = self.oldest(is_absent);
+        oldest.map(|oldest| self.end_absence(oldest, sessions, log)).is_some()
+    }
+
+    /// Returns the index of the first departed program whose rings can all be read, or else of the
+    /// first one.
+    fn oldest(&self, is_meant: impl Fn(&Program) -> bool) -> Option<usize> {
+        let first = |is_wanted: &dyn Fn(&Program) -> bool| {
+            self.departed.iter().position(|one| is_meant(one) && is_wanted(one))
+        };
+        first(&|one| !one.has_unsealed()).or_else(|| first(&|_| true))
+    }
+
+    /// Ends absences of a user's programs, the oldest first, until `has_room` holds or none is
+    /// left.
+    pub(crate) fn free_absent(
+        &mut self,
+        account: &Account,
+        has_room: impl Fn() -> bool,
+        sessions: &mut Sessions,
+        log: &Log,
+    ) {
+        while !has_room() && self.end_oldest_absence(account.uid(), sessions, log) {}
+    }
+
+    /// Makes room for `more` descriptors of a user, as far as absent programs hold some.
+    pub(crate) fn free_descriptors(
+        &mut self,
+        account: &Account,
+        more: u64,
+        sessions: &mut Sessions,
+        log: &Log,
+    ) {
+        self.free_absent(account, || account.has(Quota::Descriptors, more), sessions, log);
+    }
+
+    /// Writes what absent programs have recorded until now, at the daemon's own end. Programs that
+    /// are about to end may have rings that cannot be read before, so the daemon waits a moment for
+    /// them.
+    pub(crate) fn end_all_absences(&mut self, sessions: &mut Sessions, log: &Log) {
+        let deadline = Instant::now() + LAST_WAIT;
+        let is_open = |one: &Program| one.absence.is_some() && one.has_unsealed();
+        loop {
+            let has_ended = |one: &Program| one.absence.is_some() && !one.may_come();
+            while let Some(at) = self.departed.iter().position(has_ended) {
+                self.end_absence(at, sessions, log);
+            }
+            if Instant::now() >= deadline || !self.departed.iter().any(is_open) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        for mut program in std::mem::take(&mut self.departed) {
+            let mut drain = program.drain_all(None);
+            program.write_discarded(None, &mut drain);
+            log_unwritten(&program, drain.trouble, log);
+        }
+    }
+
+    /// Frees memory of a user's rings: ends the oldest absence, or else evicts the oldest adopted
+    /// rings for snapshots, or else the rings of the program that disconnected first. Returns
+    /// whether there were any.
+    pub(crate) fn free_rings(&mut self, uid: u32, sessions: &mut Sessions, log: &Log) -> bool {
+        if self.end_oldest_absence(uid, sessions, log) {
+            return true;
+        }
+        for program in self.all_mut().filter(|one| one.account.uid() == uid) {
+            for attachment in &mut program.attachments {
+                let evictions = sessions.evictions_of(attachment.key());
+                if let Some(set) = attachment.evict_oldest(evictions) {
+                    program.recovery.finish([set]);
+                    program.next_drain = Some(Instant::now());
+                    return true;
+                }
+            }
+        }
+        self.forget_departed(uid, sessions, log)
+    }
+
+    /// Forgets the user's program that disconnected first, if there is one.
+    fn forget_departed(&mut self, uid: u32, sessions: &mut Sessions, log: &Log) -> bool {
+        let oldest = self.oldest(|one| one.account.uid() == uid);
+        let Some(mut departed) = oldest.and_then(|oldest| self.departed.remove(oldest)) else {
+            return false;
+        };
+        end_recordings(&mut departed, sessions, log);
+        evict_snapshot_rings(&mut departed, sessions);
+        close_traces(&mut departed, &HashSet::new(), sessions);
+        true
+    }
+
+    /// Returns other connections of the same program, whose end the daemon has not seen yet.
+    pub(crate) fn earlier_connections(&self, id: ConnectionId) -> Vec<ConnectionId> {
+        let Some(program) = self.get(id) else { return Vec::new() };
+        let earlier = self.connected.iter().filter(|(other, _)| **other != id);
+        earlier.filter(|(_, one)| is_same(program, one)).map(|(other, _)| *other).collect()
+    }
+
+    /// Continues the state of a program's last connection, if that was to this daemon, with the
+    /// rings that the program still has. Returns the messages that say so to the program.
+    pub(crate) fn reconnect(
+        &mut self,
+        id: ConnectionId,
+        sessions: &mut Sessions,
+        log: &Log,
+    ) -> io::Result<Vec<Message>> {
+        let Some(program) = self.connected.get_mut(&id) else { return Ok(vec![]) };
+        let before = self.departed.iter().position(|one| is_same(program, one));
+        let Some(mut before) = before.and_then(|before| self.departed.remove(before)) else {
+            return Ok(vec![]);
+        };
+        // The program's rings have the eventfd of the last connection.
+        if let Err(error) = self.poller.add(&before.wake, Source::WakeUp(id), EACH_WRITE) {
+            self.departed.push_back(before);
+            return Err(error);
+        }
+        self.poller.remove(&program.wake);
+        let messages = program.continue_from(&mut before, &sessions.list);
+        // Rings that the program has unmapped meanwhile end, in traces that may be continued.
+        before.traces = std::mem::take(&mut program.traces);
+        before.catalog = program.catalog.take();
+        let drain = before.finish(None);
+        program.traces = std::mem::take(&mut before.traces);
+        program.catalog = before.catalog.take();
+        log_unwritten(&before, drain.trouble, log);
+        for attachment in before.attachments.extract_if(.., |one| one.is_written) {
+            sessions.count_ended(&attachment);
+        }
+        evict_snapshot_rings(&mut before, sessions);
+        Ok(messages)
+    }
+
+    /// Writes the packets of all rings of a session. Returns the last error.
+    pub(crate) fn write_all(&mut self, session: SessionId) -> Option<io::Error> {
+        let mut trouble = None;
+        for program in self.all_mut() {
+            trouble = program.drain_all(Some(session)).trouble.or(trouble);
+        }
+        trouble
+    }
+
+    /// Takes the rings of a session from all programs, which have unmapped them. Their packets are
+    /// written, or dropped if they were kept for snapshots. Returns the last error.
+    pub(crate) fn detach(
+        &mut self,
+        session: SessionId,
+        sessions: &mut Sessions,
+    ) -> Option<io::Error> {
+        let mut trouble = None;
+        let mut gone: Vec<Attachment> = Vec::new();
+        let mut closed: Vec<Trace> = Vec::new();
+        let mut types_lost: Vec<Losses> = Vec::new();
+        for program in self.all_mut() {
+            let count = program.attachments.len();
+            trouble = program.finish(Some(session)).trouble.or(trouble);
+            gone.extend(program.attachments.extract_if(.., |one| one.session == session));
+            closed.extend(program.traces.remove(&session));
+            program.uuids.remove(&session);
+            if program.attachments.len() != count {
+                types_lost.push(program.types_lost());
+            }
+        }
+        types_lost.iter().for_each(|types| sessions.count_loss(session, types));
+        for mut trace in closed {
+            let uuid = trace.note().map(Note::uuid);
+            let misses = |one: &Attachment| {
+                Some(one.rings.shape().uuid) == uuid && one.is_written && one.packets_waiting() > 0
+            };
+            trace.end(gone.iter().any(misses));
+            sessions.spare(session, trace.directory());
+        }
+        self.departed.retain(|program| !program.attachments.is_empty());
+        for attachment in &gone {
+            sessions.count_ended(attachment);
+            sessions.count_loss(session, &attachment.unread());
+        }
+        trouble
+    }
+
+    /// Drops all packets of a session: in rings, and in open traces. `note` receives the result for
+    /// each trace.
+    pub(crate) fn clear(&mut self, session: SessionId, mut note: impl FnMut(io::Result<()>)) {
+        for program in self.all_mut() {
+            program.forget(session);
+            if let Some(trace) = program.traces.get_mut(&session) {
+                note(trace.clear());
+            }
+        }
+        // Programs that do not reconnect have nothing left.
+        for program in self.departed.iter_mut().filter(|one| !one.may_come()) {
+            program.attachments.retain(|attachment| attachment.session != session);
+        }
+        self.departed.retain(|program| !program.attachments.is_empty());
+    }
+
+    /// Returns the program with that serial number.
+    pub(crate) fn with_serial(&mut self, serial: u64) -> Option<&mut Program> {
+        self.all_mut().find(|program| program.serial == serial)
+    }
+}
+
+/// Returns whether two connections are of one program. No other program has the memory of its
+/// catalog: a process that executes another program makes a new catalog.
+fn is_same(one: &Program, other: &Program) -> bool {
+    let catalog = |program: &Program| program.catalog.as_ref().map(Catalog::identity);
+    (one.process.pid, one.process.uid) == (other.process.pid, other.process.uid)
+        && catalog(one).is_some()
+        && catalog(one) == catalog(other)
+}
+
+fn log_unwritten(program: &Program, trouble: Option<io::Error>, log: &Log) {
+    if let Some(error) = trouble {
+        let line = format!("{}: what it recorded last cannot be written: {error}", program.title());
+        log.about(program.account.uid(), &line);
+    }
+}
+
+/// Stops waiting for a program: writes all that it has recorded, and closes its traces. A program
+/// that reconnects all the same gets other traces, which continue without a gap.
+fn end_recordings(program: &mut Program, sessions: &mut Sessions, log: &Log) {
+    let absence = program.absence.take();
+    let is_late = absence.is_some_and(|absence| absence.has_outlasted_rings(Instant::now()));
+    let may_come = !is_late && program.may_come();
+    let drain = if may_come {
+        let mut drain = program.drain_all(None);
+        program.write_discarded(None, &mut drain);
+        drain
+    } else {
+        program.finish(None)
+    };
+    log_unwritten(program, drain.trouble, log);
+    if may_come {
+        // Rings that the program has not mapped count as never given.
+        program.attachments.retain(|attachment| attachment.rings.is_sealed());
+    }
+    let own: HashSet<SessionId> = program.attachments.iter().map(|one| one.session).collect();
+    // Sessions whose traces miss packets that could not be written.
+    let mut cut: HashSet<SessionId> = HashSet::new();
+    let written = program.attachments.extract_if(.., |attachment| attachment.is_written);
+    for mut attachment in written.collect::<Vec<Attachment>>() {
+        attachment.begin_anew();
+        sessions.count_ended(&attachment);
+        if !may_come {
+            // No other copy of the packets exists.
+            sessions.count_unwritten(&attachment);
+            if attachment.packets_waiting() > 0 {
+                cut.insert(attachment.session);
+            }
+        }
+    }
+    for session in own {
+        if !program.records(session) {
+            sessions.count_loss(session, &program.types_lost());
+        }
+    }
+    close_traces(program, &cut, sessions);
+}
+
+/// Closes the traces of a program that has no rings for them any longer. The traces of the sessions
+/// `cut` miss events.
+fn close_traces(program: &mut Program, cut: &HashSet<SessionId>, sessions: &mut Sessions) {
+    let own: HashSet<SessionId> = program.attachments.iter().map(|one| one.session).collect();
+    let may_come = program.may_come();
+    let closed = program.traces.extract_if(.., |session, _| !own.contains(session));
+    for (session, mut trace) in closed.collect::<Vec<(SessionId, Trace)>>() {
+        sessions.spare(session, trace.directory());
+        if may_come {
+            trace.note().iter().for_each(|note| sessions.suspend(note));
+        } else {
+            trace.note().iter().for_each(|note| note.close());
+            trace.end(cut.contains(&session));
+        }
+    }
+}
+
+/// Evicts all rings that are kept for snapshots.
+fn evict_snapshot_rings(program: &mut Program, sessions: &mut Sessions) {
+    for mut attachment in program.attachments.extract_if(.., |one| !one.is_written) {
+        attachment.evict_all(sessions.evictions_of(attachment.key()));
+        sessions.count_ended(&attachment);
+    }
+}

@@ -1,0 +1,723 @@
+//! Recording: programs are given rings and sent rules, as far as these differ from what they have.
+
+use crate::attachment::{Attachment, AttachmentQuota, ChannelKey};
+use crate::catalog::Catalog;
+use crate::channel::shape_of;
+use crate::deferred_close::DeferredClose;
+use crate::effect::Effect;
+use crate::log::Log;
+use crate::losses::{Amount, Losses};
+use crate::notebook::{Note, SuspendedTrace};
+use crate::program::{OWN_DESCRIPTORS, Program};
+use crate::program_trace::{describe, directory_of, new_uuid, ring_clock};
+use crate::programs::Programs;
+use crate::quota::{Account, Quota};
+use crate::recovery::{AdoptedRings, ORPHANS_MAX, Offer, OrphanedRings};
+use crate::rings::{Identity, Rings, charge_min, possible_processors, shape_of_orphans};
+use crate::session::{RuleSet, SessionId};
+use crate::sessions::Sessions;
+use crate::source::ConnectionId;
+use crate::trace::Trace;
+use blkkin_control::{AddChannel, Cause, ChannelRule, Orphan, Purpose, ToApplication};
+use blkkin_ring::Shape;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Handlers of what programs record. They change programs and sessions, and collect messages to
+/// programs.
+#[derive(Debug)]
+pub(crate) struct Recorder<'n> {
+    pub(crate) programs: &'n mut Programs,
+    pub(crate) sessions: &'n mut Sessions,
+    pub(crate) log: &'n Log,
+    pub(crate) effects: Vec<Effect>,
+}
+
+/// A session by its index in the list, and a channel by its index in the session.
+#[derive(Clone, Copy, Debug)]
+struct ChannelIndex {
+    session: usize,
+    channel: usize,
+}
+
+/// Orphaned rings whose memory and shape are known.
+#[derive(Debug)]
+struct ShapedOrphan {
+    orphan: Orphan,
+    identity: Identity,
+    shape: Shape,
+    memory: DeferredClose<OwnedFd>,
+}
+
+/// Rings and trace that an attachment adopts from earlier daemons.
+#[derive(Debug, Default)]
+struct Adoption {
+    uuid: [u8; 16],
+    /// The program's number for the rings to which its events still go.
+    replaces: Option<u32>,
+    /// Sets of rings, the oldest first.
+    sets: Vec<AdoptedRings>,
+    /// Their trace, unless the program has it open already.
+    trace: Option<Trace>,
+}
+
+/// Unread packets and uncounted losses of a set of orphaned rings.
+#[derive(Debug)]
+struct UnreadRings {
+    key: ChannelKey,
+    rings: u32,
+    packets: u64,
+    losses: Losses,
+}
+
+/// Returns the bytes that sets of rings take.
+fn size_of_sets(sets: &[AdoptedRings]) -> u64 {
+    sets.iter().map(|set| set.rings.charge()).sum()
+}
+
+impl<'n> Recorder<'n> {
+    pub(crate) fn new(
+        programs: &'n mut Programs,
+        sessions: &'n mut Sessions,
+        log: &'n Log,
+    ) -> Recorder<'n> {
+        Recorder { programs, sessions, log, effects: Vec::new() }
+    }
+
+    fn send(&mut self, to: ConnectionId, message: ToApplication) {
+        self.effects.push(Effect::send(to, message));
+    }
+
+    /// Sends `Ping` to a program, and returns its number. The program has done what it was told
+    /// before when it sends `Pong` with that number.
+    pub(crate) fn ping(&mut self, id: ConnectionId) -> u64 {
+        let Some(program) = self.programs.get_mut(id) else { return 0 };
+        let number = program.ping();
+        self.send(id, ToApplication::Ping(number));
+        number
+    }
+
+    /// Sends the user's rules of sampling to a program that has just connected.
+    pub(crate) fn send_sampling(&mut self, id: ConnectionId) {
+        let uid = self.programs.get(id).map(|program| program.process.uid);
+        let rules = uid.and_then(|uid| self.sessions.sampling.get(&uid));
+        if let Some(rules) = rules.map(|own| own.rules.clone()) {
+            self.send(id, ToApplication::Sampling(Some(rules)));
+        }
+    }
+
+    /// Handles rings of an earlier connection that a program passes on.
+    pub(crate) fn offer(
+        &mut self,
+        id: ConnectionId,
+        orphan: Orphan,
+        memory: DeferredClose<OwnedFd>,
+    ) -> io::Result<()> {
+        let identity = Identity::of(&*memory)?;
+        let Some(program) = self.programs.get(id) else { return Ok(()) };
+        let process = |one: &Program| (one.process.pid, one.process.uid);
+        // The daemon has mapped the memory then, and most likely still has when the rings are
+        // adopted.
+        let is_same = |one: &Program| process(one) == process(program);
+        let is_known = self.programs.all().any(|one| is_same(one) && one.has_had(identity));
+        let Some(program) = self.programs.get_mut(id) else { return Ok(()) };
+        let Program { recovery, descriptors, .. } = program;
+        let rings = OrphanedRings { orphan, identity, memory: Some(memory) };
+        match recovery.offer(rings, is_known, || descriptors.grow(1).is_ok())? {
+            Offer::Kept => {}
+            Offer::Lost(memory) => memory.iter().for_each(|memory| self.lose(id, memory)),
+        }
+        Ok(())
+    }
+
+    /// Counts the packets of orphaned rings as lost, because there is no room for the rings.
+    fn lose(&mut self, id: ConnectionId, memory: &OwnedFd) {
+        let Some(program) = self.programs.get(id) else { return };
+        let rings = shape_of_orphans(memory).and_then(|shape| {
+            self.channel_of(program, &shape)?;
+            Rings::adopt(memory, shape, ring_clock(program))
+        });
+        if let Some(unread) = rings.ok().and_then(|rings| self.unread_in(program, &rings)) {
+            self.count_lost(unread);
+        }
+    }
+
+    /// Returns the session and channel that orphaned rings belong to. Their shape must equal the
+    /// channel's: otherwise no daemon made the memory, and its size must not decide how much is
+    /// read.
+    fn channel_of(&self, program: &Program, shape: &Shape) -> io::Result<ChannelIndex> {
+        let invalid = |why| io::Error::new(io::ErrorKind::InvalidData, why);
+        let session = self.session_of(program, shape.uuid);
+        let session = session.ok_or_else(|| invalid("its trace is not known"))?;
+        let at = self.sessions.position(session);
+        let at = at.ok_or_else(|| invalid("its session is not there any more"))?;
+        let (session, channel) = (&self.sessions.list[at], shape.stream as usize);
+        if channel >= session.channels.len() || !session.may_record(&program.process) {
+            return Err(invalid("it is not recorded any more"));
+        }
+        let own = shape_of(&session.channels[channel].channel, shape.stream, shape.uuid);
+        let of_a_ring = |shape: &Shape| (shape.subbuffer_size, shape.subbuffer_count, shape.mode);
+        // The machine may have had more processors when the rings were made.
+        let rings_max = own.rings.max(possible_processors() + 1);
+        if of_a_ring(shape) != of_a_ring(&own) || shape.rings > rings_max {
+            return Err(invalid("its rings have another shape"));
+        }
+        Ok(ChannelIndex { session: at, channel })
+    }
+
+    fn key_of(&self, index: ChannelIndex) -> ChannelKey {
+        let session = self.sessions.list[index.session].id;
+        ChannelKey { session, channel: index.channel }
+    }
+
+    /// Returns what a program's orphaned rings hold unread, if their session still exists.
+    fn unread_in(&self, program: &Program, rings: &Rings) -> Option<UnreadRings> {
+        let key = self.key_of(self.channel_of(program, rings.shape()).ok()?);
+        let packets = rings.packets_waiting();
+        let mut losses = Losses::default();
+        let discarded = Amount::events(rings.discarded_uncounted());
+        losses.add(Cause::AgentAway, Amount { packets, ..discarded });
+        Some(UnreadRings { key, rings: rings.count() as u32, packets, losses })
+    }
+
+    fn count_lost(&mut self, unread: UnreadRings) {
+        let UnreadRings { key, rings, packets, losses } = unread;
+        self.sessions.count_lost_rings(key, rings, packets, &losses);
+    }
+
+    /// Gives a program new rings in place of its orphaned ones, as far as their sessions still
+    /// exist. The orphaned rings are adopted or released.
+    pub(crate) fn adopt(&mut self, id: ConnectionId) {
+        let Some(program) = self.programs.get_mut(id) else { return };
+        if program.recovery.lost() > 0 {
+            let line = format!(
+                "{}: earlier agents have left more than {ORPHANS_MAX} sets of rings; the others are \
+                 lost: {}",
+                program.title(),
+                program.recovery.lost()
+            );
+            self.log.about(program.account.uid(), &line);
+        }
+        // The sets of each channel, in their order.
+        let mut channels: Vec<Vec<ShapedOrphan>> = Vec::new();
+        for OrphanedRings { orphan, identity, memory } in program.recovery.take_orphaned() {
+            let shape = memory.as_ref().and_then(|memory| shape_of_orphans(memory).ok());
+            let (Some(memory), Some(shape)) = (memory, shape) else {
+                program.recovery.release(orphan.number);
+                continue;
+            };
+            let stream = (shape.uuid, shape.stream);
+            let rings = ShapedOrphan { orphan, identity, shape, memory };
+            let is_same = |channel: &&mut Vec<ShapedOrphan>| {
+                let first = channel.first().map(|first| &first.shape);
+                first.is_some_and(|first| (first.uuid, first.stream) == stream)
+            };
+            match channels.iter_mut().find(is_same) {
+                Some(channel) => channel.push(rings),
+                None => channels.push(vec![rings]),
+            }
+        }
+        // The number decreases, which is never refused.
+        let _ = program.descriptors.set(OWN_DESCRIPTORS);
+        for channel in channels {
+            let Err(error) = self.adopt_channel(id, &channel) else { continue };
+            for rings in &channel {
+                self.send(id, ToApplication::Release(rings.orphan.number));
+            }
+            let Some(program) = self.programs.get_mut(id) else { return };
+            // As if the rings had been read, should the program offer them again.
+            channel.iter().for_each(|rings| program.recovery.bury(rings.identity));
+            let line =
+                format!("{}: what an earlier agent has left is lost: {error}", program.title());
+            self.log.about(program.account.uid(), &line);
+        }
+    }
+
+    fn adopt_channel(&mut self, id: ConnectionId, orphans: &[ShapedOrphan]) -> io::Result<()> {
+        let Some(program) = self.programs.get(id) else { return Ok(()) };
+        let clock = ring_clock(program);
+        let mut index = None;
+        let mut sets = Vec::new();
+        for ShapedOrphan { orphan, shape, memory, .. } in orphans {
+            index = Some(self.channel_of(program, shape)?);
+            let rings = Rings::adopt(memory, *shape, clock)?;
+            sets.push(AdoptedRings { number: Some(orphan.number), rings });
+        }
+        let (Some(index), Some(last)) = (index, orphans.last()) else { return Ok(()) };
+        let unread: Vec<UnreadRings> =
+            sets.iter().filter_map(|set| self.unread_in(program, &set.rings)).collect();
+        let replaces = (!last.orphan.is_spent).then_some(last.orphan.number);
+        let adoption = Adoption { uuid: last.shape.uuid, replaces, sets, trace: None };
+        let adopted = self.adopt_sets(id, index, adoption);
+        if adopted.is_err() {
+            unread.into_iter().for_each(|unread| self.count_lost(unread));
+        }
+        adopted
+    }
+
+    /// Adopts the sets of a channel and continues their trace. The session need not be active, as
+    /// the sets are to be written in any case.
+    fn adopt_sets(
+        &mut self,
+        id: ConnectionId,
+        index: ChannelIndex,
+        mut adoption: Adoption,
+    ) -> io::Result<()> {
+        let Some(program) = self.programs.get(id) else { return Ok(()) };
+        let (key, uuid) = (self.key_of(index), adoption.uuid);
+        if program.attachments.iter().any(|one| one.key() == key) {
+            return Err(io::Error::other("it is recorded already"));
+        }
+        let session = &self.sessions.list[index.session];
+        let suspended = self.sessions.suspended.remove(&uuid);
+        adoption.trace = suspended.as_ref().and_then(|suspended| {
+            let pid = program.process.pid;
+            let note = Note::new(self.sessions.notebook.clone(), session, pid, uuid);
+            // If the trace cannot be continued, it stays as it is and another one is begun.
+            Trace::resume(suspended.directory.clone(), session.output.clone(), note).ok()
+        });
+        let attached = self.attach(id, index, Some(adoption));
+        let program = self.programs.get(id);
+        let has_trace = program.is_some_and(|one| one.traces.contains_key(&key.session));
+        if let Some(suspended) = suspended.filter(|_| !has_trace) {
+            // Other channels may be able to continue the trace.
+            let suspended = SuspendedTrace { is_earlier: false, ..suspended };
+            self.sessions.suspended.insert(uuid, suspended);
+        }
+        attached.map(drop)
+    }
+
+    /// Returns the session of a trace that a program's rings were written to.
+    fn session_of(&self, program: &Program, uuid: [u8; 16]) -> Option<SessionId> {
+        let own = program.uuids.iter().find(|(_, own)| **own == uuid);
+        let suspended = self.sessions.suspended.get(&uuid);
+        let suspended = suspended.filter(|trace| trace.pid == program.process.pid);
+        own.map(|(session, _)| *session).or(suspended.map(|trace| trace.session))
+    }
+
+    /// Sends a program the rules of a channel if they have changed, with rings if it has none.
+    /// `session` and `channel` are indexes. Returns whether there was a change.
+    pub(crate) fn update_channel(
+        &mut self,
+        id: ConnectionId,
+        session: usize,
+        channel: usize,
+    ) -> bool {
+        let index = ChannelIndex { session, channel };
+        let key = self.key_of(index);
+        let (Some(program), session) = (self.programs.get(id), &self.sessions.list[session]) else {
+            return false;
+        };
+        if program.catalog.is_none() || !session.may_record(&program.process) {
+            return false;
+        }
+        let wanted = if session.is_active() {
+            session.channels[channel].rules_for(&program.process)
+        } else {
+            RuleSet::default()
+        };
+        match program.attachments.iter().position(|one| one.key() == key) {
+            Some(at) => {
+                let own = &program.attachments[at];
+                // An attachment that is being removed gets new rings soon.
+                let is_current = own.has_sent_rules && own.rules == wanted;
+                !own.is_removed() && !is_current && self.send_rules(id, at, wanted)
+            }
+            None if wanted.is_empty() => false,
+            None => match self.attach(id, index, None) {
+                Ok(at) => self.send_rules(id, at, wanted),
+                Err(error) => {
+                    let Some(program) = self.programs.get(id) else { return false };
+                    let line = format!("{}: cannot be recorded: {error}", program.title());
+                    self.log.about(program.account.uid(), &line);
+                    let (pid, programs) = (program.process.pid, &*self.programs);
+                    self.sessions.count_refused(key, pid, &error, || programs.pids());
+                    false
+                }
+            },
+        }
+    }
+
+    fn send_rules(&mut self, id: ConnectionId, at: usize, rules: RuleSet) -> bool {
+        let Some(program) = self.programs.get_mut(id) else { return false };
+        let Some(attachment) = program.attachments.get_mut(at) else { return false };
+        let channel = attachment.number;
+        for rule in rules.rules() {
+            let rule = ChannelRule { channel, rule: rule.clone() };
+            self.effects.push(Effect::send(id, ToApplication::Rule(rule)));
+        }
+        attachment.set_rules(rules);
+        self.send(id, ToApplication::Apply(channel));
+        true
+    }
+
+    /// Reserves the user's quota for new rings of a channel, and for the sets that they adopt.
+    /// Rings that are kept for snapshots are evicted to make room.
+    fn reserve(
+        &mut self,
+        id: ConnectionId,
+        index: ChannelIndex,
+        adoption: Option<&mut Adoption>,
+    ) -> io::Result<AttachmentQuota> {
+        let Some(program) = self.programs.get(id) else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        let account = program.account.clone();
+        let type_bytes = program.catalog.as_ref().map_or(0, Catalog::size) as u64;
+        let session = &self.sessions.list[index.session];
+        let is_written = session.purpose == Purpose::Record;
+        let channel = &session.channels[index.channel].channel;
+        let shape = shape_of(channel, index.channel as u32, [0; 16]);
+        let own = charge_min(&shape);
+        // The memory, and for each ring a file and its index.
+        let descriptors = 1 + if is_written { 2 * shape.rings as u64 } else { 0 };
+        let has_both = || {
+            account.has(Quota::Descriptors, descriptors)
+                && account.has(Quota::TypeBytes, type_bytes)
+        };
+        self.programs.free_absent(&account, has_both, self.sessions, self.log);
+        let key = self.key_of(index);
+        let mut nothing = Vec::new();
+        let sets = adoption.map_or(&mut nothing, |adoption| &mut adoption.sets);
+        let ring_bytes = if is_written {
+            self.free_rings(id, key, &account, own, &mut Vec::new());
+            let mut ring_bytes = account.take(Quota::RingBytes, own)?;
+            // The adopted sets are unmapped as soon as they are written.
+            ring_bytes.take_unchecked(size_of_sets(sets));
+            ring_bytes
+        } else {
+            self.free_rings(id, key, &account, own, sets);
+            account.take(Quota::RingBytes, own + size_of_sets(sets))?
+        };
+        Ok(AttachmentQuota {
+            ring_bytes,
+            type_bytes: account.take(Quota::TypeBytes, type_bytes)?,
+            _descriptors: account.take(Quota::Descriptors, descriptors)?,
+        })
+    }
+
+    /// Evicts rings of the user that are kept for snapshots, the oldest first, until there is room
+    /// for `own` bytes of a channel's new rings and for the `sets` that they adopt. The oldest of
+    /// these sets are evicted last.
+    fn free_rings(
+        &mut self,
+        id: ConnectionId,
+        key: ChannelKey,
+        account: &Account,
+        own: u64,
+        sets: &mut Vec<AdoptedRings>,
+    ) {
+        // Nothing is evicted for rings that exceed the quota alone.
+        while account.could_have(Quota::RingBytes, own)
+            && !account.has(Quota::RingBytes, own + size_of_sets(sets))
+        {
+            if self.programs.free_rings(account.uid(), self.sessions, self.log) {
+                continue;
+            }
+            if sets.is_empty() {
+                return;
+            }
+            let AdoptedRings { number, rings } = sets.remove(0);
+            let evictions = self.sessions.evictions_of(key);
+            evictions.rings += rings.count() as u64;
+            evictions.packets_lost +=
+                (0..rings.count()).map(|ring| rings.packets_kept(ring)).sum::<u64>();
+            if let Some(number) = number {
+                self.send(id, ToApplication::Release(number));
+            }
+        }
+    }
+
+    /// Gives a program rings for a channel. Returns the index of its new attachment.
+    fn attach(
+        &mut self,
+        id: ConnectionId,
+        index: ChannelIndex,
+        mut adoption: Option<Adoption>,
+    ) -> io::Result<usize> {
+        let quota = self.reserve(id, index, adoption.as_mut())?;
+        let key = self.key_of(index);
+        let stream = index.channel as u32;
+        let Sessions { list, clocks, page_cache, notebook, .. } = &mut *self.sessions;
+        let session = &mut list[index.session];
+        let channel = &session.channels[index.channel].channel;
+        let Some(program) = self.programs.get_mut(id) else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        let known = adoption.as_ref().map(|adoption| adoption.uuid);
+        let new = || known.unwrap_or_else(new_uuid);
+        let uuid = *program.uuids.entry(session.id).or_insert_with(new);
+        let (rings, file) = Rings::create(shape_of(channel, stream, uuid), ring_clock(program))?;
+        let is_written = session.purpose == Purpose::Record;
+        let is_new = !program.traces.contains_key(&session.id);
+        if is_new {
+            let earlier = adoption.as_mut().and_then(|adoption| adoption.trace.take());
+            let mut trace = match earlier {
+                Some(trace) => trace,
+                None => {
+                    let directory = directory_of(session.output.path(), program);
+                    let rate = clocks.rate(&mut session.rates, program.clock);
+                    let about = describe(rate, session, program, uuid);
+                    let note = Note::new(notebook.clone(), session, program.process.pid, uuid);
+                    Trace::new(directory, session.output.clone(), about, Some(note))
+                }
+            };
+            trace.trim_by(page_cache.clone());
+            trace.limit_by(session.size_limit.clone());
+            trace.charge_to(program.account.clone());
+            // The note must precede the program's rings.
+            trace.note_directory();
+            program.traces.insert(session.id, trace);
+        }
+        if let Some(trace) = program.traces.get_mut(&session.id) {
+            trace.add_channel(stream, &channel.name, &channel.contexts);
+        }
+        let number = program.take_number();
+        // The program has mapped the memory when it answers the next `Ping`.
+        let mapped = program.pinged + 1;
+        let mut attachment = Attachment::new(key, number, rings, quota, is_written, mapped);
+        let Adoption { replaces, sets, .. } = adoption.unwrap_or_default();
+        // The stream may exist even if there are no rings to adopt.
+        let drained = match attachment.adopt(sets, program.traces.get_mut(&key.session)) {
+            Ok(drained) => drained,
+            Err(error) => {
+                if is_new {
+                    // The stream is damaged and cannot be continued: another trace is begun.
+                    program.traces.remove(&key.session);
+                    program.uuids.remove(&key.session);
+                }
+                return Err(error);
+            }
+        };
+        drained.iter().for_each(|set| attachment.losses.add_all(&set.losses()));
+        program.attachments.push(attachment);
+        let at = program.attachments.len() - 1;
+        // Events may come from now on. The drain asks the program to wake the daemon.
+        program.next_drain = Some(Instant::now());
+        let message = ToApplication::AddChannel(AddChannel {
+            channel: number,
+            session: session.name.clone(),
+            contexts: channel.contexts.clone(),
+            replaces,
+        });
+        let descriptors = vec![file, program.wake.clone()];
+        self.programs.save_if_long(self.sessions);
+        self.effects.push(Effect::pass(id, (message, descriptors)));
+        for number in drained.iter().filter_map(|set| set.number) {
+            self.send(id, ToApplication::Release(number));
+        }
+        Ok(at)
+    }
+
+    /// Removes rings that hold much memory from a user's programs while the user exceeds the quota.
+    /// A program gets new, empty rings when it has unmapped the old ones. A program that does not
+    /// unmap them keeps the memory as its own.
+    pub(crate) fn limit_rings(&mut self, account: &Arc<Account>, now: Instant) {
+        while account.is_over(Quota::RingBytes)
+            && self.programs.free_rings(account.uid(), self.sessions, self.log)
+        {}
+        let own = |one: &Program| one.account.uid() == account.uid();
+        let is_removing = |one: &Program| own(one) && one.next_removal().is_some();
+        if !account.is_over(Quota::RingBytes) || !self.programs.ids(is_removing).is_empty() {
+            return;
+        }
+        let all = self.programs.connected.iter_mut().filter(|(_, one)| own(one));
+        let most = all.filter_map(|(id, one)| one.most_excess().map(|excess| (*id, one, excess)));
+        let most = most.max_by_key(|(_, _, (_, excess))| *excess);
+        let Some((id, program, (at, _))) = most else { return };
+        let number = program.attachments[at].number;
+        account.count_refused(Quota::RingBytes);
+        let ping = program.ping();
+        program.begin_removal(at, ping, now);
+        self.send(id, ToApplication::RemoveChannel(number));
+        self.send(id, ToApplication::Ping(ping));
+    }
+
+    /// Takes rings that a program has unmapped because of their memory. Returns whether there were
+    /// any: the program is to be updated then.
+    pub(crate) fn take_removed(&mut self, id: ConnectionId, now: Instant) -> bool {
+        let Some(program) = self.programs.get_mut(id) else { return false };
+        let removed = program.take_removed(now);
+        for attachment in &removed {
+            self.sessions.count_ended(attachment);
+            self.sessions.count_loss(attachment.session, &attachment.unread());
+            self.sessions.count_loss(attachment.session, &attachment.lost_by_renewal());
+        }
+        !removed.is_empty()
+    }
+
+    /// Has a program unmap the rings of a session. Returns whether it has some.
+    pub(crate) fn remove_session(&mut self, id: ConnectionId, session: SessionId) -> bool {
+        let Some(program) = self.programs.get(id) else { return false };
+        let own = program.attachments.iter().filter(|one| one.session == session);
+        let removed = own.clone().filter(|one| !one.is_removed());
+        let messages = removed.map(|one| ToApplication::RemoveChannel(one.number));
+        self.effects.extend(messages.map(|message| Effect::send(id, message)));
+        own.count() > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::Requester;
+    use crate::notebook::Notebook;
+    use crate::output::Output;
+    use crate::owner::Owner;
+    use crate::process::ProcessInspector;
+    use crate::program::Introduction;
+    use crate::quota::{Accounts, Limits};
+    use crate::requests::{Answer, FollowUp, RequestHandler};
+    use crate::saved::SavedState;
+    use crate::source::Poller;
+    use blkkin_control::{Clock, Events, Request, Selection, catalog};
+    use rustix::fs::{MemfdFlags, SealFlags, memfd_create};
+    use std::fs::File;
+    use std::os::unix::fs::FileExt;
+
+    const PROGRAM: ConnectionId = 1;
+
+    /// A node without sockets, with one program and one session of root.
+    struct Fixture {
+        programs: Programs,
+        sessions: Sessions,
+        accounts: Accounts,
+        log: Log,
+    }
+
+    fn catalog_file() -> DeferredClose<OwnedFd> {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let file = File::from(memfd_create(c"catalog", flags).unwrap());
+        file.set_len(catalog::SIZE as u64).unwrap();
+        let magic = catalog::MAGIC.map(u64::to_le_bytes).concat();
+        file.write_all_at(&magic, 0).unwrap();
+        rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW).unwrap();
+        DeferredClose::new(file.into(), 0)
+    }
+
+    impl Fixture {
+        fn new(directory: &std::path::Path) -> Fixture {
+            let poller = Arc::new(Poller::new().unwrap());
+            let notebook = Notebook::of(&directory.join("agent.sock"), |_| ());
+            let mut accounts = Accounts::new(Limits::default(), None);
+            let (account, pid) = (accounts.of(0), std::process::id());
+            let process = ProcessInspector::start().unwrap().inspect(pid, 0).unwrap();
+            let introduction = Introduction {
+                process,
+                descriptors: account.take(Quota::Descriptors, OWN_DESCRIPTORS).unwrap(),
+                account: account.clone(),
+                pid_inner: pid,
+                name: "program".to_owned(),
+                release: String::new(),
+                clock: Clock::Monotonic,
+                wake: Arc::new(memfd_create(c"wake", MemfdFlags::CLOEXEC).unwrap()),
+            };
+            let mut program = Program::new(PROGRAM, introduction);
+            let share = account.take(Quota::TypeBytes, 0).unwrap();
+            program.catalog = Some(Catalog::open(catalog_file(), share).unwrap());
+            let mut programs = Programs::new(poller);
+            programs.connected.insert(PROGRAM, program);
+            let sessions = Sessions::new(SavedState::default(), notebook);
+            let mut fixture = Fixture { programs, sessions, accounts, log: Log::new(|_| ()) };
+            let owner = Owner { uid: 0, gid: 0 };
+            let output = Output::trusted(directory.join("traces"), owner);
+            let session = blkkin_control::Session {
+                name: "session".to_owned(),
+                purpose: Purpose::Record,
+                output: None,
+            };
+            fixture.requests().add_session(session, output, owner, true).unwrap();
+            fixture
+        }
+
+        fn requests(&mut self) -> RequestHandler<'_> {
+            RequestHandler {
+                sessions: &mut self.sessions,
+                programs: &mut self.programs,
+                accounts: &mut self.accounts,
+                traces: None,
+                effects: Vec::new(),
+            }
+        }
+
+        fn act(&mut self, request: Request) -> Answer {
+            let requester = Requester { owner: Owner { uid: 0, gid: 0 }, is_privileged: true };
+            self.requests().act(requester, request).unwrap()
+        }
+
+        /// Updates the session's only channel; returns the names of the messages to the program.
+        fn update(&mut self) -> Vec<&'static str> {
+            let mut recorder = Recorder::new(&mut self.programs, &mut self.sessions, &self.log);
+            let has_changed = recorder.update_channel(PROGRAM, 0, 0);
+            let names = names(&recorder.effects);
+            assert_eq!(has_changed, !names.is_empty());
+            names
+        }
+    }
+
+    fn names(effects: &[Effect]) -> Vec<&'static str> {
+        let name = |effect: &Effect| match effect {
+            Effect::Send { message: ToApplication::AddChannel(_), descriptors, .. } => {
+                assert_eq!(descriptors.len(), 2, "the memory and the eventfd");
+                "AddChannel"
+            }
+            Effect::Send { message: ToApplication::Rule(_), .. } => "Rule",
+            Effect::Send { message: ToApplication::Apply(_), .. } => "Apply",
+            Effect::Send { message: ToApplication::RemoveChannel(_), .. } => "RemoveChannel",
+            other => panic!("{other:?}"),
+        };
+        effects.iter().map(name).collect()
+    }
+
+    /// A program is given rings when a session records it, and is sent the rules only when they have
+    /// changed.
+    #[test]
+    fn programs_follow_their_sessions() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut node = Fixture::new(directory.path());
+        let selection = Selection::of(["*"]);
+        let name = "session".to_owned();
+        let events = Events { session: name.clone(), channel: None, selection };
+        assert!(matches!(node.act(Request::EnableEvents(events)), Answer::Settle(..)));
+        assert_eq!(node.update(), [""; 0], "the session is not active");
+        node.act(Request::StartSession(name.clone()));
+        assert_eq!(node.update(), ["AddChannel", "Rule", "Apply"]);
+        assert_eq!(node.update(), [""; 0]);
+        let stopped = node.act(Request::StopSession(name.clone()));
+        assert!(matches!(stopped, Answer::Settle(FollowUp::Write(_), scope)
+            if node.programs.ids(|one| scope.has(one)) == [PROGRAM]));
+        assert_eq!(node.update(), ["Apply"], "no rules are left");
+        let destroyed = node.act(Request::DestroySession(name));
+        let Answer::Settle(FollowUp::Destroy { session, .. }, _) = destroyed else {
+            panic!("{destroyed:?}")
+        };
+        let mut recorder = Recorder::new(&mut node.programs, &mut node.sessions, &node.log);
+        assert!(recorder.remove_session(PROGRAM, session));
+        assert_eq!(names(&recorder.effects), ["RemoveChannel"]);
+        assert!(node.programs.detach(session, &mut node.sessions).is_none());
+        assert!(node.programs.get(PROGRAM).unwrap().attachments.is_empty());
+    }
+
+    /// Without quota for its rings, a program is counted as refused, and nothing is sent.
+    #[test]
+    fn programs_without_quota_are_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut node = Fixture::new(directory.path());
+        let selection = Selection::of(["*"]);
+        let name = "session".to_owned();
+        let events = Events { session: name.clone(), channel: None, selection };
+        node.act(Request::EnableEvents(events));
+        node.act(Request::StartSession(name));
+        let account = node.accounts.of(0);
+        let _all = account.take_unchecked(Quota::RingBytes, Limits::default().ring_bytes);
+        let mut recorder = Recorder::new(&mut node.programs, &mut node.sessions, &node.log);
+        assert!(!recorder.update_channel(PROGRAM, 0, 0));
+        assert!(recorder.effects.is_empty());
+        let session = &node.sessions.list[0];
+        let losses = node.sessions.loss_replies(session, node.programs.all());
+        let [blkkin_control::Reply::Loss(loss)] = &losses[..] else { panic!("{losses:?}") };
+        assert_eq!((loss.cause, loss.uncounted), (Cause::Quota, 1));
+    }
+}

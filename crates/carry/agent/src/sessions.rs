@@ -1,0 +1,498 @@
+//! Sessions of all users, and what outlives their programs: counters, traces that may be continued,
+//! and the notes for the daemon that is started after this one.
+
+use crate::attachment::{Attachment, ChannelKey};
+use crate::clearing::ClearJob;
+use crate::clock::Clocks;
+use crate::losses::{Amount, Evictions, Losses, Totals, cause_of};
+use crate::notebook::{Note, Notebook, SuspendedTrace, saved_trace};
+use crate::page_cache::PageCacheTrimmer;
+use crate::process::{ProcessInspector, may_run};
+use crate::program::Program;
+use crate::quota::Accounts;
+use crate::saved::SavedState;
+use crate::session::{SamplingRules, Session, SessionChannel, SessionId};
+use blkkin_control::{
+    Cause, Reply, Saved, SavedEnded, SavedLimit, SavedLoss, SavedSampling, SavedSession, encode,
+};
+use blkkin_sys::socket::Peer;
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::io;
+use std::path::Path;
+
+/// Sessions, and their counters.
+#[derive(Debug)]
+pub(crate) struct Sessions {
+    pub(crate) list: Vec<Session>,
+    /// Number of the next session.
+    next: SessionId,
+    /// Rules of sampling, by user.
+    pub(crate) sampling: HashMap<u32, SamplingRules>,
+    pub(crate) clocks: Clocks,
+    /// Drops written pages of traces from memory; `None` until the daemon is confined.
+    pub(crate) page_cache: Option<PageCacheTrimmer>,
+    pub(crate) notebook: Notebook,
+    /// Traces that no program has open, by UUID.
+    pub(crate) suspended: HashMap<[u8; 16], SuspendedTrace>,
+    /// Totals of the rings of programs that have ended.
+    ended: BTreeMap<ChannelKey, Totals>,
+    /// Rings that were kept for snapshots and were evicted.
+    evictions: BTreeMap<ChannelKey, Evictions>,
+    /// Losses, without those that attachments count.
+    losses: BTreeMap<SessionId, Losses>,
+    destroyed: VecDeque<DestroyedSession>,
+    refused: HashSet<Refusal>,
+    /// Removals of traces that are under way.
+    pub(crate) clear_jobs: Vec<ClearJob>,
+}
+
+/// Losses of a session that has been destroyed.
+#[derive(Debug)]
+struct DestroyedSession {
+    uid: u32,
+    session: String,
+    losses: Losses,
+}
+
+/// A program that could not be given rings for a channel, or that may not connect ([`CONNECTION`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Refusal {
+    session: SessionId,
+    channel: usize,
+    pid: u32,
+}
+
+/// Destroyed sessions of each user whose losses are kept.
+const DESTROYED_MAX: usize = 16;
+/// In place of a channel, for programs that may not connect.
+const CONNECTION: usize = usize::MAX;
+/// Refusals that are remembered, so that each is counted once.
+const REFUSED_MAX: usize = 4096;
+/// Bytes of the directories of suspended traces that are saved, for each session.
+const SAVED_PATHS_MAX: usize = 1 << 20;
+/// Suspended traces that are kept.
+const SUSPENDED_MAX: usize = 16_384;
+/// Suspended traces that are kept of one process.
+const SUSPENDED_OF_PROCESS_MAX: usize = 64;
+
+impl Sessions {
+    pub(crate) fn new(saved: SavedState, notebook: Notebook) -> Sessions {
+        Sessions {
+            next: saved.sessions.iter().map(|session| session.id + 1).max().unwrap_or(1),
+            list: saved.sessions,
+            sampling: saved.sampling,
+            clocks: Clocks::new(),
+            page_cache: None,
+            notebook,
+            suspended: saved.traces,
+            ended: saved.ended,
+            evictions: BTreeMap::new(),
+            losses: saved.losses,
+            destroyed: VecDeque::new(),
+            refused: HashSet::new(),
+            clear_jobs: Vec::new(),
+        }
+    }
+
+    /// Returns whether an earlier daemon has left no state.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.list.is_empty() && self.suspended.is_empty() && self.sampling.is_empty()
+    }
+
+    pub(crate) fn get(&self, id: SessionId) -> Option<&Session> {
+        self.list.iter().find(|session| session.id == id)
+    }
+
+    pub(crate) fn position(&self, id: SessionId) -> Option<usize> {
+        self.list.iter().position(|session| session.id == id)
+    }
+
+    /// Returns a number that no session of this daemon has had.
+    pub(crate) fn take_number(&mut self) -> SessionId {
+        let number = self.next;
+        self.next += 1;
+        number
+    }
+
+    /// Counts a loss, and notes it for the daemon after this one.
+    pub(crate) fn count_loss(&mut self, session: SessionId, losses: &Losses) {
+        if losses.is_empty() {
+            return;
+        }
+        let own = self.losses.entry(session).or_default();
+        own.add_all(losses);
+        // A session without a name is being destroyed: its losses are reported at the end, and not
+        // noted.
+        let Some(session) = self.list.iter().find(|one| one.id == session) else { return };
+        for loss in own.messages(&session.name, false).filter(|loss| losses.has(loss.cause)) {
+            self.notebook.add(&Saved::Loss(SavedLoss { number: session.id, loss }));
+        }
+    }
+
+    /// Counts that a program could not be given rings, once for each channel. `connected` returns
+    /// the processes that are connected now; refusals of others are forgotten when there are too
+    /// many.
+    pub(crate) fn count_refused(
+        &mut self,
+        key: ChannelKey,
+        pid: u32,
+        error: &io::Error,
+        connected: impl FnOnce() -> HashSet<u32>,
+    ) {
+        let ChannelKey { session, channel } = key;
+        if self.refused.len() >= REFUSED_MAX {
+            let pids = connected();
+            self.refused.retain(|refusal| pids.contains(&refusal.pid));
+        }
+        // With more refusals at a time than are remembered, each attempt counts.
+        let is_known = self.refused.len() < REFUSED_MAX
+            && !self.refused.insert(Refusal { session, channel, pid });
+        if is_known {
+            return;
+        }
+        let cause = match cause_of(error) {
+            Cause::Quota => Cause::Quota,
+            _ => Cause::Attach,
+        };
+        let mut losses = Losses::default();
+        losses.add(cause, Amount::uncounted(1).because(Some(error.to_string())));
+        self.count_loss(session, &losses);
+    }
+
+    /// Counts a program that may not connect, once for each session that is to record it.
+    pub(crate) fn count_turned_away(
+        &mut self,
+        peer: Peer,
+        reason: String,
+        inspector: &ProcessInspector,
+        connected: impl Fn() -> HashSet<u32>,
+    ) {
+        let Peer { pid, uid, .. } = peer;
+        let is_meant =
+            |one: &&Session| one.is_active() && (one.is_privileged || one.owner.uid == uid);
+        let refusal = |session| Refusal { session, channel: CONNECTION, pid };
+        let meant = self.list.iter().filter(is_meant).map(|session| session.id);
+        let new: Vec<SessionId> =
+            meant.filter(|session| !self.refused.contains(&refusal(*session))).collect();
+        if new.is_empty() || self.refused.len() >= REFUSED_MAX {
+            return;
+        }
+        let Ok(process) = inspector.inspect(pid, uid) else { return };
+        let error = io::Error::new(io::ErrorKind::QuotaExceeded, reason);
+        for id in new {
+            let channels = self.get(id).map_or(&[][..], |session| &session.channels);
+            if channels.iter().any(|channel| !channel.rules_for(&process).is_empty()) {
+                let key = ChannelKey { session: id, channel: CONNECTION };
+                self.count_refused(key, pid, &error, &connected);
+            } else {
+                // The process is not inspected again.
+                self.refused.insert(refusal(id));
+            }
+        }
+    }
+
+    /// Returns the loss of traces whose programs have not reconnected to this daemon: their rings
+    /// hold an unknown number of events.
+    pub(crate) fn unreturned(&self, session: SessionId) -> Losses {
+        let own = self.suspended.values().filter(|one| one.is_earlier && one.session == session);
+        let mut losses = Losses::default();
+        losses.add(Cause::AgentAway, Amount::uncounted(own.count() as u64));
+        losses
+    }
+
+    /// Counts traces of an earlier daemon whose programs have ended since, and their rings with
+    /// them.
+    pub(crate) fn count_cut_off(&mut self) {
+        self.count_earlier(Cause::CutOff, |trace| !may_run(trace.pid));
+    }
+
+    /// Counts traces of an earlier daemon that process `pid`, which has reconnected, does not
+    /// continue.
+    pub(crate) fn count_given_up(&mut self, pid: u32) {
+        self.count_earlier(Cause::AgentAway, |trace| trace.pid == pid);
+    }
+
+    fn count_earlier(&mut self, cause: Cause, is_meant: impl Fn(&SuspendedTrace) -> bool) {
+        let gone = self.suspended.extract_if(|_, trace| trace.is_earlier && is_meant(trace));
+        for session in gone.map(|(_, trace)| trace.session).collect::<Vec<SessionId>>() {
+            let mut losses = Losses::default();
+            losses.add(cause, Amount::uncounted(1));
+            self.count_loss(session, &losses);
+        }
+    }
+
+    /// Counts the rings of an attachment that has ended.
+    pub(crate) fn count_ended(&mut self, attachment: &Attachment) {
+        let key = attachment.key();
+        let totals = self.ended.entry(key).or_default();
+        for ring in 0..attachment.rings.count() {
+            let counts = attachment.rings.counts(ring);
+            totals.rings += 1;
+            // Programs count, and a hostile one counts nonsense.
+            let discarded = attachment.rings.discarded(ring);
+            totals.discarded = totals.discarded.saturating_add(discarded);
+            let recorded = attachment.rings.recorded(ring);
+            totals.recorded = Some(totals.recorded.unwrap_or(0).saturating_add(recorded));
+            totals.packets += counts.packets;
+            totals.packets_lost += counts.packets_lost;
+            totals.bytes += counts.bytes;
+            totals.cut = totals.cut.saturating_add(attachment.rings.cut(ring));
+        }
+        attachment.rings.note_counted();
+        self.note_totals(key);
+        self.count_loss(key.session, &attachment.losses_so_far());
+    }
+
+    /// Counts packets that an ended attachment could not write.
+    pub(crate) fn count_unwritten(&mut self, attachment: &Attachment) {
+        let lost = &mut self.ended.entry(attachment.key()).or_default().packets_lost;
+        *lost = lost.saturating_add(attachment.packets_waiting());
+        self.count_loss(attachment.session, &attachment.unread());
+    }
+
+    /// Counts rings of an earlier daemon that are lost with `packets` packets.
+    pub(crate) fn count_lost_rings(
+        &mut self,
+        key: ChannelKey,
+        rings: u32,
+        packets: u64,
+        losses: &Losses,
+    ) {
+        let totals = self.ended.entry(key).or_default();
+        totals.rings += rings;
+        totals.packets_lost = totals.packets_lost.saturating_add(packets);
+        self.note_totals(key);
+        self.count_loss(key.session, losses);
+    }
+
+    /// Returns the counter of evicted rings of a channel.
+    pub(crate) fn evictions_of(&mut self, key: ChannelKey) -> &mut Evictions {
+        self.evictions.entry(key).or_default()
+    }
+
+    /// Returns the counter of evicted rings of a channel, unless it is zero.
+    pub(crate) fn evictions(&self, key: ChannelKey) -> Option<Evictions> {
+        self.evictions.get(&key).copied().filter(|evictions| evictions.rings > 0)
+    }
+
+    /// Resets the counters of evicted rings of a session.
+    pub(crate) fn clear_evictions(&mut self, session: SessionId) {
+        self.evictions.retain(|key, _| key.session != session);
+    }
+
+    /// Returns the totals of the rings of ended programs.
+    pub(crate) fn totals(&self, key: ChannelKey) -> Option<Totals> {
+        self.ended.get(&key).copied()
+    }
+
+    /// Returns all losses of a session so far.
+    fn losses_of<'p>(
+        &self,
+        session: SessionId,
+        programs: impl Iterator<Item = &'p Program>,
+    ) -> Losses {
+        let mut losses = self.losses.get(&session).cloned().unwrap_or_default();
+        programs.for_each(|program| losses.add_all(&program.losses_of(session)));
+        losses
+    }
+
+    /// Returns all losses of a session so far, as replies to a command.
+    pub(crate) fn loss_replies<'p>(
+        &self,
+        session: &Session,
+        programs: impl Iterator<Item = &'p Program>,
+    ) -> Vec<Reply> {
+        let losses = self.losses_of(session.id, programs);
+        losses.messages(&session.name, false).map(Reply::Loss).collect()
+    }
+
+    /// Returns all losses at the end of a recording, with the rings of programs that have not
+    /// reconnected.
+    pub(crate) fn final_loss_replies<'p>(
+        &self,
+        session: &Session,
+        programs: impl Iterator<Item = &'p Program>,
+    ) -> Vec<Reply> {
+        let mut losses = self.losses_of(session.id, programs);
+        losses.add_all(&self.unreturned(session.id));
+        losses.messages(&session.name, false).map(Reply::Loss).collect()
+    }
+
+    /// Moves the losses of a session that was just destroyed to those kept for `status`. Returns
+    /// them as replies.
+    pub(crate) fn bury(
+        &mut self,
+        id: SessionId,
+        session: String,
+        uid: u32,
+        accounts: &Accounts,
+    ) -> Vec<Reply> {
+        // Rings that programs bring back later belong to no session.
+        self.count_loss(id, &self.unreturned(id));
+        self.ended.retain(|key, _| key.session != id);
+        self.clear_evictions(id);
+        let losses = self.losses.remove(&id).unwrap_or_default();
+        self.refused.retain(|refusal| refusal.session != id);
+        let replies = losses.messages(&session, true).map(Reply::Loss).collect();
+        if !losses.is_empty() {
+            self.destroyed.push_back(DestroyedSession { uid, session, losses });
+            let owner = accounts.owner_of(uid);
+            let is_own = |one: &DestroyedSession| accounts.owner_of(one.uid) == owner;
+            let own = self.destroyed.iter().filter(|one| is_own(one)).count();
+            let oldest = self.destroyed.iter().position(is_own);
+            if own > DESTROYED_MAX
+                && let Some(oldest) = oldest
+            {
+                self.destroyed.remove(oldest);
+            }
+        }
+        replies
+    }
+
+    /// Returns the losses of destroyed sessions of the users that `is_meant` selects.
+    pub(crate) fn buried(&self, is_meant: impl Fn(u32) -> bool) -> Vec<Reply> {
+        let own = self.destroyed.iter().filter(|one| is_meant(one.uid));
+        own.flat_map(|one| one.losses.messages(&one.session, true)).map(Reply::Loss).collect()
+    }
+
+    /// Spares a trace from removals that are under way: it was open until now.
+    pub(crate) fn spare(&mut self, session: SessionId, trace: &Path) {
+        for job in self.clear_jobs.iter_mut().filter(|job| job.session == session) {
+            job.spare(trace);
+        }
+    }
+
+    /// Remembers a trace that its program may continue, unless the process has too many.
+    pub(crate) fn suspend(&mut self, note: &Note) {
+        let trace = note.suspended();
+        let same = self.suspended.values().filter(|other| other.pid == trace.pid).count();
+        if same < SUSPENDED_OF_PROCESS_MAX {
+            self.suspended.insert(note.uuid(), trace);
+        }
+    }
+
+    /// Saves all sessions and traces for the daemon after this one. `open` are the notes of open
+    /// traces.
+    pub(crate) fn save<'n>(&mut self, open: impl Iterator<Item = &'n Note>) {
+        // Counts the suspended traces of ended programs, which are dropped below.
+        self.count_cut_off();
+        let (sessions, mut room) = (&self.list, SUSPENDED_MAX);
+        self.suspended.retain(|_, trace| {
+            let is_wanted = sessions.iter().any(|one| one.id == trace.session)
+                && may_run(trace.pid)
+                && room > 0;
+            room -= usize::from(is_wanted);
+            is_wanted
+        });
+        let mut bytes = Vec::new();
+        let mut note = |saved: Saved| {
+            // All values were received in messages or are sent in some, so they keep to the limits.
+            let _ = encode(&saved, &mut bytes);
+        };
+        for session in &self.list {
+            note(Saved::Session(SavedSession {
+                number: session.id,
+                state: session.state(),
+                group: session.owner.gid,
+                is_privileged: session.is_privileged,
+                snapshots: session.snapshots,
+            }));
+            if let Some(size_max) = session.size_limit.size_max() {
+                note(Saved::Limit(SavedLimit { number: session.id, size_max }));
+            }
+            for channel in &session.channels {
+                note(Saved::Channel(channel.channel.clone()));
+            }
+            let rules = session.channels.iter().flat_map(SessionChannel::rule_messages);
+            rules.map(Saved::Rule).for_each(&mut note);
+            self.saved_counters(session).into_iter().for_each(&mut note);
+        }
+        for (user, rules) in &self.sampling {
+            let rules = rules.rules.clone();
+            note(Saved::Sampling(SavedSampling { user: *user, rules }));
+        }
+        let mut room: HashMap<SessionId, usize> =
+            self.list.iter().map(|one| (one.id, SAVED_PATHS_MAX)).collect();
+        for (uuid, trace) in &self.suspended {
+            let Some(room) = room.get_mut(&trace.session) else { continue };
+            let Some(left) = room.checked_sub(trace.directory.as_os_str().len()) else { continue };
+            *room = left;
+            let name = self.get(trace.session).map(|one| one.name.clone()).unwrap_or_default();
+            note(saved_trace(*uuid, name, trace.clone()));
+        }
+        open.map(Note::saved).for_each(&mut note);
+        self.notebook.replace(&bytes);
+    }
+
+    /// Returns the counters of a session that outlive the daemon.
+    fn saved_counters(&self, session: &Session) -> Vec<Saved> {
+        let losses = self.losses.get(&session.id).into_iter();
+        let losses = losses.flat_map(|losses| losses.messages(&session.name, false));
+        let losses = losses.map(|loss| Saved::Loss(SavedLoss { number: session.id, loss }));
+        let ended = (0..session.channels.len()).filter_map(|at| self.saved_totals(session, at));
+        losses.chain(ended).collect()
+    }
+
+    fn saved_totals(&self, session: &Session, channel: usize) -> Option<Saved> {
+        let totals = self.totals(ChannelKey { session: session.id, channel })?;
+        let ended = totals.message(&session.name, &session.channels.get(channel)?.channel.name);
+        Some(Saved::Ended(SavedEnded { number: session.id, ended }))
+    }
+
+    /// Notes the totals of ended programs for the daemon after this one.
+    fn note_totals(&self, key: ChannelKey) {
+        let saved = self.get(key.session).and_then(|one| self.saved_totals(one, key.channel));
+        saved.iter().for_each(|saved| self.notebook.add(saved));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+    use std::process::Command;
+
+    fn sessions(directory: &tempfile::TempDir) -> Sessions {
+        let notebook = Notebook::of(&directory.path().join("agent.sock"), |_| ());
+        Sessions::new(SavedState::default(), notebook)
+    }
+
+    const SESSION: SessionId = 7;
+
+    fn uncounted(sessions: &Sessions, cause: Cause) -> u64 {
+        sessions.losses.get(&SESSION).map_or(0, |losses| losses.uncounted(cause))
+    }
+
+    /// Programs that have ended make room for others.
+    #[test]
+    fn refused_programs_are_counted_however_many_there_were() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut sessions = sessions(&directory);
+        let error = io::Error::other("no reason");
+        let programs = REFUSED_MAX as u32 + 100;
+        let key = ChannelKey { session: SESSION, channel: 0 };
+        sessions.count_refused(key, 0, &error, HashSet::new);
+        for pid in 0..programs {
+            sessions.count_refused(key, pid, &error, HashSet::new);
+        }
+        assert_eq!(uncounted(&sessions, Cause::Attach), u64::from(programs));
+        assert!(sessions.refused.len() <= REFUSED_MAX);
+    }
+
+    /// Traces of an earlier agent are counted before they are noted no more.
+    #[test]
+    fn programs_that_end_unseen_are_counted() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut sessions = sessions(&directory);
+        let mut program = Command::new("true").spawn().unwrap();
+        let begun = |pid| {
+            let directory = PathBuf::from("/nowhere");
+            SuspendedTrace { session: SESSION, pid, directory, is_earlier: true }
+        };
+        sessions.suspended.insert([1; 16], begun(program.id()));
+        sessions.suspended.insert([2; 16], begun(std::process::id()));
+        program.wait().unwrap();
+        sessions.save(std::iter::empty());
+        assert_eq!(uncounted(&sessions, Cause::CutOff), 1);
+    }
+}

@@ -1,0 +1,126 @@
+//! Sources of events of the daemon's loop, and the epoll instance that watches them.
+
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+use rustix::time::Timespec;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+/// Number of a connection, and of the program or command behind it. Numbers are never reused.
+pub(crate) type ConnectionId = u64;
+
+/// A file descriptor that the loop waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// The socket on which the daemon listens.
+    Listener,
+    /// The descriptor that becomes readable when the daemon is to end.
+    Shutdown,
+    /// The socket of a connection.
+    Peer(ConnectionId),
+    /// The eventfd by which a program wakes the daemon.
+    WakeUp(ConnectionId),
+}
+
+/// Bits of the epoll data that say which variant of [`Source`] it is; the number is above them.
+const KIND_BITS: u32 = 2;
+
+impl Source {
+    fn data(self) -> EventData {
+        let (kind, id) = match self {
+            Source::Listener => (0, 0),
+            Source::Shutdown => (1, 0),
+            Source::Peer(id) => (2, id),
+            Source::WakeUp(id) => (3, id),
+        };
+        EventData::new_u64(id << KIND_BITS | kind)
+    }
+
+    fn from_data(data: EventData) -> Source {
+        let id = data.u64() >> KIND_BITS;
+        match data.u64() & ((1 << KIND_BITS) - 1) {
+            0 => Source::Listener,
+            1 => Source::Shutdown,
+            2 => Source::Peer(id),
+            _ => Source::WakeUp(id),
+        }
+    }
+}
+
+/// Interest in each write to an eventfd. Edge-triggered, since the eventfd is never read.
+pub(crate) const EACH_WRITE: EventFlags = EventFlags::IN.union(EventFlags::ET);
+
+const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+
+/// The epoll instance.
+#[derive(Debug)]
+pub(crate) struct Poller {
+    epoll: OwnedFd,
+}
+
+impl Poller {
+    pub(crate) fn new() -> io::Result<Poller> {
+        Ok(Poller { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)? })
+    }
+
+    pub(crate) fn add(&self, file: impl AsFd, source: Source, flags: EventFlags) -> io::Result<()> {
+        Ok(epoll::add(&self.epoll, file, source.data(), flags)?)
+    }
+
+    /// Changes the events that a source is watched for.
+    pub(crate) fn modify(&self, file: impl AsFd, source: Source, flags: EventFlags) {
+        let _ = epoll::modify(&self.epoll, file, source.data(), flags);
+    }
+
+    pub(crate) fn remove(&self, file: impl AsFd) {
+        let _ = epoll::delete(&self.epoll, file);
+    }
+
+    /// Waits for events, at most for `timeout`, and returns those that are there.
+    pub(crate) fn wait(
+        &self,
+        timeout: Option<Duration>,
+        events: &mut Vec<epoll::Event>,
+    ) -> io::Result<()> {
+        let timeout = timeout.map(|left| Timespec {
+            tv_sec: left.as_secs() as i64,
+            tv_nsec: left.subsec_nanos().into(),
+        });
+        events.clear();
+        // `epoll_pwait` counts milliseconds, which are too coarse for the next drain of rings.
+        let mut ready = [PollFd::new(&self.epoll, PollFlags::IN)];
+        match rustix::event::poll(&mut ready, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let buffer = rustix::buffer::spare_capacity(events);
+        match epoll::wait(&self.epoll, buffer, Some(&NO_TIME)) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Returns the source of an event.
+pub(crate) fn source_of(event: &epoll::Event) -> Source {
+    Source::from_data(event.data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_survive_the_kernel() {
+        for id in [0, 1, 2, 3, 1 << 40, (1 << 62) - 1] {
+            for source in [Source::Peer(id), Source::WakeUp(id)] {
+                assert_eq!(Source::from_data(source.data()), source);
+            }
+        }
+        for source in [Source::Listener, Source::Shutdown] {
+            assert_eq!(Source::from_data(source.data()), source);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Fair scheduling between users: connections whose users have had the least of the daemon's time
+//! come first.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+/// Time for connections in one turn of the loop, before rings are drained.
+pub(crate) const TURN: Duration = Duration::from_millis(20);
+/// Time for connections in the last turn, at the daemon's end.
+pub(crate) const LAST_TURN: Duration = Duration::from_secs(1);
+/// Times of all users are halved when one of them exceeds this.
+const SPENT_MAX: Duration = Duration::from_secs(10);
+
+/// Time that was spent on each user while others waited.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    spent: HashMap<u32, Duration>,
+}
+
+/// One turn of the loop.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    begun: Instant,
+    at: Instant,
+    length: Duration,
+}
+
+impl Turns {
+    /// Sorts connections: the last element is to be served first. `ready` is in the order of
+    /// arrival.
+    pub(crate) fn sort<T>(&self, ready: &mut [T], uid_of: impl Fn(&T) -> u32) {
+        ready.reverse();
+        if !self.spent.is_empty() {
+            let spent = |one: &T| self.spent.get(&uid_of(one)).copied().unwrap_or(Duration::ZERO);
+            ready.sort_by_cached_key(|one| std::cmp::Reverse(spent(one)));
+        }
+    }
+
+    pub(crate) fn begin(&self, length: Duration) -> Turn {
+        let begun = Instant::now();
+        Turn { begun, at: begun, length }
+    }
+
+    /// Charges the time since the last call to a user. Returns whether the turn is over.
+    pub(crate) fn charge(&mut self, turn: &mut Turn, uid: u32, now: Instant) -> bool {
+        *self.spent.entry(uid).or_default() += now - turn.at;
+        turn.at = now;
+        now - turn.begun > turn.length
+    }
+
+    /// Ends a turn. If nobody had to wait, the times are forgotten.
+    pub(crate) fn end(&mut self, turn: &Turn, is_all_served: bool) {
+        if is_all_served && turn.at - turn.begun <= TURN {
+            self.spent.clear();
+        } else if self.spent.values().any(|spent| *spent > SPENT_MAX) {
+            self.spent.values_mut().for_each(|spent| *spent /= 2);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_who_had_less_time_come_first() {
+        let mut turns = Turns::default();
+        let order = |turns: &Turns| {
+            let mut ready = [7, 8, 9];
+            turns.sort(&mut ready, |uid| *uid);
+            ready
+        };
+        assert_eq!(order(&turns), [9, 8, 7], "in the order of arrival, from the end");
+        let mut turn = turns.begin(TURN);
+        let start = turn.begun;
+        assert!(!turns.charge(&mut turn, 7, start + TURN));
+        assert!(turns.charge(&mut turn, 8, start + TURN * 3 / 2));
+        assert_eq!(order(&turns), [7, 8, 9]);
+        turns.end(&turn, false);
+        assert_eq!(order(&turns), [7, 8, 9], "somebody waits");
+        assert!(turns.charge(&mut turn, 9, start + SPENT_MAX * 3));
+        turns.end(&turn, false);
+        assert!(turns.spent[&9] < SPENT_MAX * 3 / 2);
+        turns.end(&turns.begin(TURN), true);
+        assert!(turns.spent.is_empty());
+    }
+}

@@ -1,0 +1,30 @@
+//! State of a client's conversation with the daemon, between requests and replies.
+
+use crate::connection::Connection;
+use blkkin_control::{Decoder, Reply};
+use std::time::Duration;
+
+/// Timeouts of a client.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// Time for the daemon to accept a connection and to answer `Hello`.
+    pub opening: Duration,
+    /// Time for each item of a reply.
+    pub item: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Patience {
+        Patience { opening: Duration::from_secs(5), item: Duration::from_secs(30) }
+    }
+}
+
+/// A conversation after the daemon's welcome.
+#[derive(Debug)]
+pub(crate) struct Conversation {
+    pub(crate) connection: Connection,
+    pub(crate) decoder: Decoder<Reply>,
+    pub(crate) patience: Patience,
+    /// Set if the last reply was received completely. If not, the next items belong to it.
+    pub(crate) is_in_step: bool,
+}
