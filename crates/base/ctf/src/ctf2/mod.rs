@@ -6,6 +6,7 @@
 mod classes;
 mod clocks;
 mod json;
+mod object;
 mod places;
 mod print;
 mod properties;
@@ -18,7 +19,7 @@ mod words;
 mod write;
 mod write_classes;
 
-use crate::metadata::MetadataError;
+use crate::metadata::error::MetadataError;
 use crate::schema::Schema;
 
 /// Parses a JSON text sequence: fragments, each after a record separator (0x1E).

@@ -9,8 +9,8 @@ use super::places::Places;
 use super::value::{self, Object, Value};
 use super::words::{BABELTRACE_NAMESPACE, LOG_LEVELS, LTTNG_NAMESPACE, unknown};
 use crate::decode::size;
-use crate::metadata::MetadataError;
 use crate::metadata::budget::{Budget, OverBudget, allocation, table_entry};
+use crate::metadata::error::MetadataError;
 use crate::schema::*;
 use std::collections::{HashMap, HashSet};
 

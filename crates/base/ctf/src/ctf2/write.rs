@@ -1,14 +1,12 @@
 //! Writes a schema's fragments: preamble, trace class, clock classes, then each data stream class
 //! followed by its event record classes.
 
+use super::object::{Object, put, typed};
 use super::print::print;
 use super::words::{LOG_LEVELS, LTTNG_NAMESPACE};
 use super::write_classes::ClassWriter;
 use crate::schema::*;
-use serde_json::{Map, Value, json};
-
-/// A JSON object.
-pub(super) type Object = Map<String, Value>;
+use serde_json::{Value, json};
 
 pub(super) fn write(schema: &Schema) -> String {
     let mut text = String::new();
@@ -33,20 +31,6 @@ fn fragment(text: &mut String, object: Object) {
     text.push('\u{1e}');
     print(&Value::Object(object), 0, text);
     text.push('\n');
-}
-
-/// An object that starts with its type.
-pub(super) fn typed(name: &str) -> Object {
-    let mut object = Object::new();
-    object.insert("type".to_owned(), name.into());
-    object
-}
-
-/// Adds a property, if there is a value for it.
-pub(super) fn put(object: &mut Object, key: &str, value: Option<impl Into<Value>>) {
-    if let Some(value) = value {
-        object.insert(key.to_owned(), value.into());
-    }
 }
 
 fn preamble(trace: &TraceClass) -> Object {

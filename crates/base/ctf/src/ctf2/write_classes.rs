@@ -1,9 +1,9 @@
 //! Writes field classes.
 
+use super::object::{Object, put, typed};
 use super::properties::{exponent_size, wide};
 use super::ranges::Taken;
 use super::words::{BIT_ORDERS, BYTE_ORDERS, ENCODINGS, ROLES, role_belongs, word};
-use super::write::{Object, put, typed};
 use crate::schema::*;
 use serde_json::{Value, json};
 

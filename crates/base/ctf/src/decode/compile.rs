@@ -6,12 +6,13 @@
 //! Fields that only serve the format (ids, times, sizes) are hidden unless another field depends
 //! on them, which is also what babeltrace2 shows.
 
+use super::decoder::{Decoder, EventIds, StreamDecoder};
 use super::header::Header;
 use super::node::{Node, NodeKind, NodeLabels};
+use super::op::{Branch, Count, ElementSize, NONE, Op, Save};
 use super::plain::Plain;
-use super::program::{Branch, Count, ElementSize, NONE, Op, Program, Save};
+use super::program::Program;
 use super::walk::SIGN_BIT;
-use super::{Decoder, EventIds, StreamDecoder};
 use crate::schema::*;
 use std::collections::HashMap;
 use std::fmt;
@@ -36,7 +37,14 @@ fn error<T>(message: impl Into<String>) -> Result<T, CompileError> {
     Err(CompileError { message: message.into() })
 }
 
-pub(super) fn compile(schema: Arc<Schema>) -> Result<Decoder, CompileError> {
+impl Decoder {
+    /// Compiles `schema`.
+    pub fn new(schema: Arc<Schema>) -> Result<Decoder, CompileError> {
+        compile(schema)
+    }
+}
+
+fn compile(schema: Arc<Schema>) -> Result<Decoder, CompileError> {
     let mut compiler = Compiler::default();
     for class in scopes(&schema) {
         compiler.collect_references(class)?;

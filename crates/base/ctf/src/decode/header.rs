@@ -2,7 +2,8 @@
 //! and read in one step each; any other is walked as a program.
 
 use super::program::Program;
-use super::walk::{Machine, Stop, View, clock_after};
+use super::view::{Stop, View};
+use super::walk::{Machine, clock_after};
 use crate::schema::{ByteOrder, FieldClass, IntClass, Role, StructClass, VariantClass};
 
 /// How to read a stream's event headers.

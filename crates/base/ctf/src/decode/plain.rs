@@ -2,10 +2,11 @@
 //! need no bit positions, no slots and no recursion, and so take a short way. Consumers that are
 //! in a hurry may walk the fields themselves.
 
-use super::program::{Count, NONE, Op};
+use super::node::Node;
+use super::op::{Count, NONE, Op};
 use super::strings::{NulMap, NulScan};
-use super::walk::{Stop, View};
-use super::{Node, Visitor};
+use super::view::{Stop, View};
+use super::visit::Visitor;
 use crate::schema::Scope;
 
 /// The short form of a program.

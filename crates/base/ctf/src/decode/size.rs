@@ -2,9 +2,10 @@
 //! at most: readers of metadata hold it against their [`crate::metadata::budget::Budget`] before
 //! they make the piece.
 
+use super::decoder::{Decoder, StreamDecoder};
 use super::node::Node;
-use super::program::{Branch, Op, Program};
-use super::{Decoder, StreamDecoder};
+use super::op::{Branch, Op};
+use super::program::Program;
 use crate::metadata::budget::{allocation, table_entry};
 use crate::schema::*;
 

@@ -5,12 +5,15 @@
 //! a chain of steps that wait for each other. Two packets are two chains, which the processor
 //! works on at the same time: [`Skipping::run_two`].
 
+use super::decoder::{Decoder, StreamDecoder};
+use super::error::DecodeErrorKind;
 use super::header::Header;
 use super::plain::Plain;
 use super::program::Program;
 use super::strings::NulMap;
-use super::walk::clock_after;
-use super::{DecodeErrorKind, Decoder, Machine, Nothing, Stop, StreamDecoder, View};
+use super::view::{Stop, View};
+use super::visit::Nothing;
+use super::walk::{Machine, clock_after};
 
 /// A walk over the events of one view.
 #[derive(Debug)]

@@ -10,6 +10,7 @@ use super::*;
 use crate::metadata;
 use crate::schema::Scope;
 use std::fmt::Write;
+use std::sync::Arc;
 
 /// Writes down all that it is told.
 #[derive(Default)]

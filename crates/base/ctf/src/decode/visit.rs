@@ -1,6 +1,6 @@
 //! The receiving end of a walk over fields.
 
-use super::Node;
+use super::node::Node;
 use crate::schema::Scope;
 
 /// Receives the visible fields of an event or packet context, in order.

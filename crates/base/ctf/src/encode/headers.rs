@@ -5,11 +5,11 @@
 //! one). Each choice of their options is a [`Way`] to write it, flat; the first way that can hold
 //! an event's class and time is taken.
 
-use super::EncodeError;
+use super::error::EncodeError;
 use super::sink::Sink;
 use crate::bits;
 use crate::decode::clock_after;
-use crate::metadata::DEPTH_MAX;
+use crate::metadata::limits::DEPTH_MAX;
 use crate::schema::{
     Bits, FieldClass, FieldRef, IntClass, IntKind, Length, Ranges, Role, Roles, Scope,
     VariantOption,

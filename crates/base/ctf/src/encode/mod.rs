@@ -5,6 +5,7 @@
 //! straight in; those who make events themselves describe them as [`Value`]s. `lower` derives what
 //! to write from what was read, `headers` fills what has a role, `fields` writes the rest.
 
+mod error;
 mod fields;
 mod headers;
 mod lower;
@@ -14,6 +15,7 @@ mod step;
 mod tests;
 mod value;
 
+pub use error::EncodeError;
 pub use fields::FieldWriter;
 pub use lower::{Lowered, for_ctf1, for_ctf2, unchanged};
 pub use value::{Gather, Value};
@@ -23,30 +25,8 @@ use crate::decode::{Node, PACKET_MAGIC, Visitor};
 use crate::schema::{FieldClass, Role, Schema, Scope, StreamClass};
 use headers::{Form, HeadField, Way, What, one_way, set_var_int, ways};
 use sink::{Mark, Sink};
-use std::fmt;
 use std::sync::Arc;
 use step::Step;
-
-/// What cannot be written, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EncodeError {
-    /// A lower-case fragment.
-    pub message: String,
-}
-
-impl EncodeError {
-    fn new(message: impl Into<String>) -> EncodeError {
-        EncodeError { message: message.into() }
-    }
-}
-
-impl fmt::Display for EncodeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for EncodeError {}
 
 /// A schema, compiled for writing.
 #[derive(Debug)]

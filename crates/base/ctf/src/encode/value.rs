@@ -1,6 +1,6 @@
 //! Fields as a tree, for those who make events by hand and for tests.
 
-use super::EncodeError;
+use super::error::EncodeError;
 use crate::decode::{Node, NodeKind, Visitor};
 use crate::schema::Scope;
 

@@ -10,7 +10,8 @@
 //!
 //! The text is cut anywhere, so it is put together before anybody looks at it.
 
-use super::{METADATA_SIZE_MAX, MetadataError};
+use super::error::MetadataError;
+use super::limits::METADATA_SIZE_MAX;
 use crate::schema::{ByteOrder, Uuid};
 use std::borrow::Cow;
 use std::ops::Range;

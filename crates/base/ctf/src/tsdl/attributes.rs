@@ -4,9 +4,9 @@
 use super::lexer::shortened;
 use super::syntax::{Attribute, Value};
 use super::types::{IntType, Type, bits};
-use crate::metadata::MetadataError;
 use crate::metadata::budget::Budget;
-use crate::metadata::nearest::nearest;
+use crate::metadata::error::MetadataError;
+use crate::metadata::suggest::did_you_mean;
 use crate::schema::{Base, ByteOrder, Encoding, FloatClass, IntKind, Uuid};
 use std::collections::HashMap;
 
@@ -269,17 +269,5 @@ pub(super) fn named_byte_order(value: &Value<'_>) -> Option<ByteOrder> {
             _ => None,
         },
         Value::Integer(_) => None,
-    }
-}
-
-/// Adds the nearest of `candidates` as a hint.
-pub(super) fn did_you_mean<'c>(
-    error: MetadataError,
-    name: &str,
-    candidates: impl IntoIterator<Item = &'c str>,
-) -> MetadataError {
-    match nearest(name, candidates) {
-        Some(candidate) => error.hint(format!("did you mean `{candidate}`?")),
-        None => error,
     }
 }

@@ -1,10 +1,9 @@
 //! The `clock` block.
 
 use super::attributes::Surroundings;
-use super::lower::attributes;
 use super::syntax::Block;
-use crate::metadata::MetadataError;
 use crate::metadata::budget::{allocation, table_entry};
+use crate::metadata::error::MetadataError;
 use crate::schema::{Clock, ClockOrigin};
 
 /// Makes a clock of a block; `is_lttng` says who wrote it.
@@ -16,7 +15,7 @@ pub(super) fn clock(
     let (mut name, mut uuid, mut precision) = (None, None, None);
     let mut description: Option<String> = None;
     let (mut frequency, mut seconds, mut cycles, mut absolute) = (None, None, None, None);
-    for attribute in attributes(block) {
+    for attribute in block.attributes() {
         let text = || surroundings.string_value(attribute).map(str::to_owned);
         match attribute.key.as_ref() {
             "name" => surroundings.once(&mut name, attribute, text()?)?,

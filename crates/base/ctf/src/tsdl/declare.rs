@@ -1,7 +1,7 @@
 //! From types as they are written to [`Type`]s: keeps the names that each lexical scope declares,
 //! and looks them up from the innermost scope outwards. Start at [`Declarations::type_of`].
 
-use super::attributes::{Surroundings, did_you_mean};
+use super::attributes::Surroundings;
 use super::lexer::shortened;
 use super::syntax::{
     Align, Declarator, EnumSpec, Enumerator, LengthSpec, Path, Statement, TypeKind, TypeSpec, Value,
@@ -12,7 +12,9 @@ use super::types::{
 };
 use crate::decode::size;
 use crate::metadata::budget::{allocation, owned, table_entry};
-use crate::metadata::{DEPTH_MAX, MetadataError};
+use crate::metadata::error::MetadataError;
+use crate::metadata::limits::DEPTH_MAX;
+use crate::metadata::suggest::did_you_mean;
 use crate::schema::{Base, EnvValue, IntKind, Mapping, Ranges};
 use std::borrow::Cow;
 use std::collections::HashMap;

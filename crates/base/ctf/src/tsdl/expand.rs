@@ -1,13 +1,14 @@
 //! From a [`Type`] to the tree of field classes at the place where it is used: gives fields their
 //! roles and display names, and writes aliases out. Start at [`Expander::scope`].
 
-use super::resolve::{Frame, Level, Purpose};
+use super::frame::{Frame, Level, Purpose};
 use super::roles;
 use super::syntax::BlockKind;
 use super::types::{ArrayType, IntType, LengthType, MemberType, Type, VariantType};
 use crate::decode::size;
-use crate::metadata::MetadataError;
 use crate::metadata::budget::Budget;
+use crate::metadata::error::MetadataError;
+use crate::metadata::suggest::did_you_mean;
 use crate::schema::{
     ArrayClass, BlobClass, Clock, FieldClass, IntClass, IntKind, Length, Member, Role, Roles,
     Scope, StringClass, StructClass, TextClass, VariantClass, VariantOption,
@@ -216,7 +217,7 @@ impl<'t> Expander<'t> {
                 let message = format!("option `{written}` is no label of the variant's tag");
                 let error = self.error(option.at, message);
                 let names = labels.mappings.iter().map(|mapping| mapping.label.as_str());
-                return Err(super::attributes::did_you_mean(error, written, names));
+                return Err(did_you_mean(error, written, names));
             };
             let mapping = &labels.mappings[label];
             if !seen.insert(label) {

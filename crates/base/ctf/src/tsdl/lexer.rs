@@ -1,7 +1,7 @@
 //! TSDL text as a sequence of [`Token`]s, read on demand. Comments and white space vanish here, and
 //! escapes in strings and identifiers are resolved.
 
-use crate::metadata::MetadataError;
+use crate::metadata::error::MetadataError;
 use std::borrow::Cow;
 
 /// A token and where it stands.

@@ -2,7 +2,7 @@
 //! which they depend on each other, wherever they stand in the text: byte order, environment,
 //! clocks, types, trace, streams, events.
 
-use super::attributes::{Surroundings, did_you_mean, named_byte_order};
+use super::attributes::{Surroundings, named_byte_order};
 use super::clock::clock;
 use super::declare::{Declarations, Environment};
 use super::expand::{Expander, ScopeTypes, scope_of};
@@ -11,9 +11,9 @@ use super::syntax::{Attribute, Block, BlockKind, Statement, Syntax, Value};
 use super::types::Type;
 use super::{parser, roles};
 use crate::decode::size;
-use crate::metadata::MetadataError;
 use crate::metadata::budget::{Budget, allocation, table_entry};
-use crate::metadata::nearest::CANDIDATES_MAX;
+use crate::metadata::error::MetadataError;
+use crate::metadata::suggest::{CANDIDATES_MAX, did_you_mean};
 use crate::schema::{
     ByteOrder, EnvValue, EventClass, FieldClass, Role, Schema, Scope, StreamClass, TraceClass,
     Version,
@@ -83,13 +83,6 @@ fn blocks<'s, 't>(
     })
 }
 
-pub(super) fn attributes<'s, 't>(block: &'s Block<'t>) -> impl Iterator<Item = &'s Attribute<'t>> {
-    block.body.iter().filter_map(|statement| match statement {
-        Statement::Attribute(attribute) => Some(attribute),
-        _ => None,
-    })
-}
-
 fn only_trace_block<'s, 't>(
     text: &str,
     statements: &'s [Statement<'t>],
@@ -105,7 +98,7 @@ fn only_trace_block<'s, 't>(
 }
 
 fn trace_byte_order(text: &str, trace: &Block<'_>) -> Result<ByteOrder, MetadataError> {
-    let Some(attribute) = attributes(trace).find(|attribute| attribute.key == "byte_order") else {
+    let Some(attribute) = trace.attributes().find(|attribute| attribute.key == "byte_order") else {
         return Err(MetadataError::at(text, trace.at, "`trace` block without `byte_order`"));
     };
     named_byte_order(&attribute.value).ok_or_else(|| {
@@ -119,7 +112,7 @@ fn environment<'t>(
     statements: &[Statement<'t>],
 ) -> Result<Environment<'t>, MetadataError> {
     let mut env = Environment::default();
-    for attribute in blocks(statements, BlockKind::Env).flat_map(attributes) {
+    for attribute in blocks(statements, BlockKind::Env).flat_map(Block::attributes) {
         let value = match &attribute.value {
             Value::Text(text) => EnvValue::Str(text.to_string()),
             Value::Integer(value) => {
@@ -319,7 +312,7 @@ impl<'t> Lowering<'t> {
     /// The index of the stream that an event belongs to. A trace with one stream needs no
     /// `stream_id`, and one without `stream` blocks has a stream all the same.
     fn stream_of_event(&mut self, block: &Block<'t>) -> Result<usize, MetadataError> {
-        let Some(attribute) = attributes(block).find(|attribute| attribute.key == "stream_id")
+        let Some(attribute) = block.attributes().find(|attribute| attribute.key == "stream_id")
         else {
             return match self.streams.len() {
                 0 => {

@@ -9,6 +9,7 @@ mod attributes;
 mod clock;
 mod declare;
 mod expand;
+mod frame;
 mod lexer;
 mod lower;
 mod parser;
@@ -23,8 +24,8 @@ mod write;
 pub(crate) use lexer::is_keyword;
 pub use write::{WriteError, Written, write, write_more};
 
-use crate::metadata::MetadataError;
 use crate::metadata::budget::Budget;
+use crate::metadata::error::MetadataError;
 use crate::schema::Schema;
 
 /// Parses TSDL text.

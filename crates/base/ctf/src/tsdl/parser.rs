@@ -8,9 +8,9 @@ mod type_specs;
 use super::lexer::{Kind, Lexer, Token};
 use super::syntax::{Attribute, Block, BlockKind, Statement, Syntax, TypeKind, Typealias, Value};
 use crate::metadata::budget::{Budget, OverBudget, allocation, owned};
-use crate::metadata::{DEPTH_MAX, MetadataError};
+use crate::metadata::error::MetadataError;
+use crate::metadata::limits::DEPTH_MAX;
 use std::borrow::Cow;
-use type_specs::declares_name;
 
 /// Parses a whole text, except for what is inside of `event` blocks.
 pub(super) fn parse<'t>(text: &'t str, budget: &Budget) -> Result<Syntax<'t>, MetadataError> {
@@ -180,7 +180,7 @@ impl<'t, 'b> Parser<'t, 'b> {
         let (class, is_typedef) = self.type_spec(true)?;
         if self.is_symbol(";") && !is_typedef {
             let is_type = !matches!(class.kind, TypeKind::Named(_));
-            if !is_type || (place == Place::Fields && !declares_name(&class.kind)) {
+            if !is_type || (place == Place::Fields && !class.kind.declares_name()) {
                 return Err(self.unexpected("the name of a field"));
             }
             self.advance()?;

@@ -2,42 +2,13 @@
 //! around the length from the innermost outwards, then the scopes before it from last to first.
 //! Start at [`Expander::resolve`].
 
-use super::attributes::did_you_mean;
 use super::expand::Expander;
+use super::frame::{Frame, Level, Purpose};
 use super::lexer::shortened;
-use super::types::{IntType, Members, PathRef, StructType, Type};
-use crate::metadata::MetadataError;
+use super::types::{IntType, Members, PathRef, Type};
+use crate::metadata::error::MetadataError;
+use crate::metadata::suggest::did_you_mean;
 use crate::schema::{FieldRef, IntKind, Scope};
-use std::rc::Rc;
-
-/// A compound type that is being expanded.
-pub(super) struct Frame<'t> {
-    pub(super) level: Level<'t>,
-    /// The member or option that is being expanded; 0 in arrays.
-    pub(super) index: usize,
-}
-
-pub(super) enum Level<'t> {
-    Struct(Rc<StructType<'t>>),
-    Variant,
-    Array,
-}
-
-/// What the field that is looked for is needed for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Purpose {
-    Length,
-    Tag,
-}
-
-impl Purpose {
-    fn name(self) -> &'static str {
-        match self {
-            Purpose::Length => "length",
-            Purpose::Tag => "tag",
-        }
-    }
-}
 
 /// A field that a path leads to.
 struct Found<'t> {

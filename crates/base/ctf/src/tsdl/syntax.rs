@@ -49,6 +49,16 @@ pub(super) struct Block<'t> {
     pub(super) body: Vec<Statement<'t>>,
 }
 
+impl<'t> Block<'t> {
+    /// The block's attributes, in the order of the text.
+    pub(super) fn attributes(&self) -> impl Iterator<Item = &Attribute<'t>> {
+        self.body.iter().filter_map(|statement| match statement {
+            Statement::Attribute(attribute) => Some(attribute),
+            _ => None,
+        })
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BlockKind {
     Trace,
@@ -102,6 +112,19 @@ pub(super) enum TypeKind<'t> {
         body: Option<Vec<Statement<'t>>>,
     },
     Enum(Box<EnumSpec<'t>>),
+}
+
+impl TypeKind<'_> {
+    /// Whether the type declares its own name, as `struct name { … }` does.
+    pub(super) fn declares_name(&self) -> bool {
+        match self {
+            TypeKind::Struct { name, body, .. } | TypeKind::Variant { name, body, .. } => {
+                name.is_some() && body.is_some()
+            }
+            TypeKind::Enum(spec) => spec.name.is_some() && spec.labels.is_some(),
+            _ => false,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -8,15 +8,17 @@
 //! that share a value.
 
 mod classes;
+mod frame;
 mod names;
 mod references;
+mod spelling;
 
 use crate::schema::{
     ByteOrder, Clock, ClockOrigin, EnvValue, EventClass, FieldClass, IntClass, Ranges, Role,
     Schema, Scope, StreamClass, StructClass, Uuid,
 };
-use classes::Frame;
-use names::Names;
+use frame::{Frame, Names};
+use spelling::quoted;
 use std::collections::HashMap;
 use std::fmt;
 use std::rc::Rc;
@@ -140,7 +142,7 @@ impl<'s> Writer<'s> {
         }
         self.open("env {");
         for (key, value) in env {
-            let key = match names::is_plain(key) {
+            let key = match spelling::is_plain(key) {
                 true => key.clone(),
                 false => quoted(key),
             };
@@ -294,25 +296,4 @@ impl<'s> Writer<'s> {
         }
         WriteError { field: format!("{field} of {}", self.owner), message: message.into() }
     }
-}
-
-/// A string literal. babeltrace2 reads up to three digits after `\x`, so numbers are octal.
-fn quoted(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for letter in text.chars() {
-        match letter {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            '\r' => out.push_str("\\r"),
-            control if control.is_ascii_control() => {
-                out.push_str(&format!("\\{:03o}", u32::from(control)));
-            }
-            other => out.push(other),
-        }
-    }
-    out.push('"');
-    out
 }

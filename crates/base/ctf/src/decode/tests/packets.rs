@@ -1,5 +1,6 @@
 //! What packet headers, packet contexts and event headers do to the machine and its clock.
 
+use super::header::Header;
 use super::*;
 
 /// A trace with `context` as packet context and `header` as event header, in which `u8` to `u64`

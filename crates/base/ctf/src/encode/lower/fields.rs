@@ -1,14 +1,15 @@
 //! Walks field classes and the decoder's nodes side by side: for each visible field its new class,
 //! and how to write it. Start at [`Lowering::scope`].
 
+use super::names;
 use super::selectors::{Labels, Use, labels};
 use super::standard::{mapping, plain};
-use super::{Key, Target, length_field, names};
+use super::target::{Key, Target};
 use crate::bits::usual;
 use crate::decode::{Decoder, Node};
-use crate::encode::EncodeError;
+use crate::encode::error::EncodeError;
 use crate::encode::step::{Count, Prefix, Step, Write};
-use crate::metadata::DEPTH_MAX;
+use crate::metadata::limits::DEPTH_MAX;
 use crate::schema::*;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -753,4 +754,18 @@ fn clean(mappings: &[Mapping], (least, most): (i128, i128)) -> Vec<Mapping> {
     }
     cleaned.retain(|mapping| !mapping.ranges.0.is_empty());
     cleaned
+}
+
+/// The field that a class's own length is in, if it is in one.
+fn length_field(class: &FieldClass) -> Option<&FieldRef> {
+    let length = match class {
+        FieldClass::Array(array) => &array.length,
+        FieldClass::Text(text) => &text.length,
+        FieldClass::Blob(blob) => &blob.length,
+        _ => return None,
+    };
+    match length {
+        Length::Static(_) => None,
+        Length::Dynamic(field) => Some(field),
+    }
 }

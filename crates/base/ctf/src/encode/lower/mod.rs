@@ -26,17 +26,19 @@ mod fields;
 mod names;
 mod selectors;
 mod standard;
+mod target;
 
-use super::EncodeError;
+use super::error::EncodeError;
 use super::step::Step;
 use crate::decode::Decoder;
 use crate::schema::{
-    Clock, ClockOrigin, EventClass, FieldClass, FieldRef, Length, Schema, Scope, StreamClass,
-    StructClass, TraceClass, Version,
+    Clock, ClockOrigin, EventClass, FieldClass, Schema, Scope, StreamClass, StructClass,
+    TraceClass, Version,
 };
 use fields::Lowering;
 use std::collections::HashSet;
 use std::sync::Arc;
+use target::Target;
 
 /// What to write for what is visited. Made for the nodes of one decoder.
 #[derive(Debug)]
@@ -64,34 +66,6 @@ pub fn for_ctf2(source: &Decoder) -> Result<Lowered, EncodeError> {
 /// visible.
 pub fn unchanged(source: &Decoder) -> Result<Lowered, EncodeError> {
     lower(source, Target::Same)
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Target {
-    Ctf1,
-    Ctf2,
-    Same,
-}
-
-/// A place in a schema: stream and event (where the scope has one), scope, path.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Key {
-    stream: Option<usize>,
-    event: Option<usize>,
-    scope: Scope,
-    path: Vec<String>,
-}
-
-impl Key {
-    fn new(stream: usize, event: Option<usize>, scope: Scope, path: &[String]) -> Key {
-        let stream = (scope > Scope::PacketHeader).then_some(stream);
-        let event = event.filter(|_| scope > Scope::CommonContext);
-        Key { stream, event, scope, path: path.to_vec() }
-    }
-
-    fn of(stream: usize, event: Option<usize>, field: &FieldRef) -> Key {
-        Key::new(stream, event, field.scope, &field.path)
-    }
 }
 
 fn lower(source: &Decoder, target: Target) -> Result<Lowered, EncodeError> {
@@ -225,18 +199,4 @@ fn clocks(schema: &Schema, target: Target) -> Vec<Clock> {
         }
     }
     clocks
-}
-
-/// The field that a class's own length is in, if it is in one.
-fn length_field(class: &FieldClass) -> Option<&FieldRef> {
-    let length = match class {
-        FieldClass::Array(array) => &array.length,
-        FieldClass::Text(text) => &text.length,
-        FieldClass::Blob(blob) => &blob.length,
-        _ => return None,
-    };
-    match length {
-        Length::Static(_) => None,
-        Length::Dynamic(field) => Some(field),
-    }
 }

@@ -6,7 +6,7 @@
 //! for each label.
 
 use super::names;
-use crate::encode::EncodeError;
+use crate::encode::error::EncodeError;
 use crate::schema::{Mapping, Ranges};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 

@@ -2,7 +2,8 @@
 
 use super::{Parser, Place};
 use crate::metadata::budget::allocation;
-use crate::metadata::{DEPTH_MAX, MetadataError};
+use crate::metadata::error::MetadataError;
+use crate::metadata::limits::DEPTH_MAX;
 use crate::tsdl::lexer::{self, Kind};
 use crate::tsdl::syntax::{
     Align, Declarator, EnumSpec, Enumerator, LengthSpec, Path, Statement, TypeKind, TypeSpec,
@@ -235,16 +236,5 @@ impl<'t> Parser<'t, '_> {
             }
         }
         Ok(pointers)
-    }
-}
-
-/// Whether a type makes a name known, as `struct name { … }` does.
-pub(super) fn declares_name(kind: &TypeKind<'_>) -> bool {
-    match kind {
-        TypeKind::Struct { name, body, .. } | TypeKind::Variant { name, body, .. } => {
-            name.is_some() && body.is_some()
-        }
-        TypeKind::Enum(spec) => spec.name.is_some() && spec.labels.is_some(),
-        _ => false,
     }
 }

@@ -1,9 +1,10 @@
 //! Field classes as TSDL types. Start at [`Writer::structure`].
 
-use super::names::{Names, escaped, is_plain};
+use super::frame::Frame;
 use super::references::Purpose;
-use super::{WriteError, Writer, quoted};
-use crate::metadata::DEPTH_MAX;
+use super::spelling::{escaped, is_plain, quoted};
+use super::{WriteError, Writer};
+use crate::metadata::limits::DEPTH_MAX;
 use crate::schema::{
     Base, Bits, BlobClass, ByteOrder, Encoding, FieldClass, FloatClass, IntClass, IntKind, Length,
     Mapping, Ranges, Role, Roles, StructClass, VariantClass,
@@ -12,24 +13,6 @@ use crate::tsdl::roles;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use std::rc::Rc;
-
-/// A structure or variant that is being written.
-pub(super) enum Frame<'s> {
-    Struct { class: &'s StructClass, names: Rc<Names>, index: usize },
-    Variant { class: &'s VariantClass, index: usize },
-}
-
-impl Frame<'_> {
-    /// What the current member adds to a path.
-    pub(super) fn name(&self) -> Option<&str> {
-        match self {
-            Frame::Struct { class, index, .. } => {
-                class.members.get(*index).map(|member| member.name.as_str())
-            }
-            Frame::Variant { .. } => None,
-        }
-    }
-}
 
 const BYTE: &str = "integer { size = 8; align = 8; signed = false; encoding = ";
 

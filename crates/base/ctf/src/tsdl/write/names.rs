@@ -1,23 +1,14 @@
 //! Which names members get in the text: those that people see, with an underscore before them
 //! where the name could be taken for a keyword or would give the field a role that it has not.
 
+use super::frame::Names;
+use super::spelling::is_identifier;
 use super::{WriteError, Writer};
 use crate::schema::{BlobClass, FieldClass, IntKind, Member, Role, Scope, StructClass};
-use crate::tsdl::lexer;
 use crate::tsdl::roles;
 use crate::tsdl::types::display_name;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
-
-/// The names of a structure's members.
-pub(super) struct Names {
-    /// As the text has them, in order.
-    pub(super) written: Vec<String>,
-    /// Index of each written name.
-    pub(super) by_written: HashMap<String, usize>,
-    /// Index of each name that people see.
-    pub(super) by_display: HashMap<String, usize>,
-}
 
 impl<'s> Writer<'s> {
     pub(super) fn names(
@@ -85,31 +76,4 @@ impl<'s> Writer<'s> {
             _ => role.is_some() && is_top,
         }
     }
-}
-
-/// Whether a name can stand in the text without quotes, and means the same to every reader.
-pub(super) fn is_plain(name: &str) -> bool {
-    name.is_ascii() && is_identifier(name)
-}
-
-/// Whether a name is an identifier and no keyword. Letters beyond ASCII have to be escaped.
-pub(super) fn is_identifier(name: &str) -> bool {
-    let mut letters = name.chars();
-    let is_start = |letter: char| letter == '_' || letter.is_alphabetic();
-    letters.next().is_some_and(is_start)
-        && letters.all(|letter| is_start(letter) || letter.is_ascii_digit())
-        && !lexer::is_keyword(name)
-}
-
-/// A name with its letters beyond ASCII escaped.
-pub(super) fn escaped(name: &str) -> String {
-    let mut out = String::with_capacity(name.len());
-    for letter in name.chars() {
-        match u32::from(letter) {
-            0..0x80 => out.push(letter),
-            code @ 0x80..0x1_0000 => out.push_str(&format!("\\u{code:04x}")),
-            code => out.push_str(&format!("\\U{code:08x}")),
-        }
-    }
-    out
 }

@@ -1,8 +1,8 @@
 //! How the text names the field that a length or tag refers to: by its own name where that leads to
 //! it from here (tags know no other form in babeltrace2), with its scope and path otherwise.
 
-use super::classes::Frame;
-use super::names::escaped;
+use super::frame::Frame;
+use super::spelling::escaped;
 use super::{WriteError, Writer};
 use crate::schema::{FieldClass, FieldRef, IntClass, IntKind, Scope, StructClass};
 

@@ -1,14 +1,13 @@
 //! Finds the name that somebody probably meant, for hints in error messages.
 
+use super::error::MetadataError;
+
 /// Beyond this, names and lists of names are not compared: a hint is not worth the time.
 const LENGTH_MAX: usize = 64;
 pub(crate) const CANDIDATES_MAX: usize = 4096;
 
 /// The candidate closest to `name`, if one differs by few enough letters to be a slip.
-pub(crate) fn nearest<'c>(
-    name: &str,
-    candidates: impl IntoIterator<Item = &'c str>,
-) -> Option<&'c str> {
+fn nearest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     if name.len() > LENGTH_MAX {
         return None;
     }
@@ -21,6 +20,18 @@ pub(crate) fn nearest<'c>(
         .filter(|&(distance, _)| distance <= allowed)
         .min()
         .map(|(_, candidate)| candidate)
+}
+
+/// Adds the nearest of `candidates` as a hint.
+pub(crate) fn did_you_mean<'c>(
+    error: MetadataError,
+    name: &str,
+    candidates: impl IntoIterator<Item = &'c str>,
+) -> MetadataError {
+    match nearest(name, candidates) {
+        Some(candidate) => error.hint(format!("did you mean `{candidate}`?")),
+        None => error,
+    }
 }
 
 /// How many letters must be inserted, removed or replaced to get from `a` to `b`.
