@@ -1,7 +1,7 @@
 //! Gives every node its type, refuses what can never work, and lists the distinct operands.
 //! Start at [`check`].
 
-use crate::error::Fault;
+use crate::fault::Fault;
 use crate::operand::{Operand, OperandKind, Pseudo, Step};
 use crate::parser::Parsed;
 use crate::severity::Severity;

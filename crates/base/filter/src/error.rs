@@ -1,11 +1,8 @@
 //! Why a filter cannot be used, shown to people: on one line ([`std::fmt::Display`]) or with the
 //! place underlined ([`FilterError::render`]).
 
-use crate::operand::OperandKind;
-use crate::severity::Severity;
-use crate::suggest::suggest;
+use crate::fault::Fault;
 use crate::tree::Span;
-use crate::{Filter, Pseudo};
 use std::fmt;
 
 /// Widest excerpt of a line that is shown.
@@ -37,24 +34,6 @@ pub struct FilterError {
     place: Span,
 }
 
-/// What is wrong, before it is known in which text.
-#[derive(Debug)]
-pub(crate) struct Fault {
-    pub(crate) span: Span,
-    pub(crate) message: String,
-    pub(crate) hint: Option<String>,
-}
-
-impl Fault {
-    pub(crate) fn new(span: Span, message: impl Into<String>) -> Fault {
-        Fault { span, message: message.into(), hint: None }
-    }
-
-    pub(crate) fn hint(self, hint: impl Into<String>) -> Fault {
-        Fault { hint: Some(hint.into()), ..self }
-    }
-}
-
 impl FilterError {
     /// An error in `text`.
     pub(crate) fn new(text: &str, fault: Fault) -> FilterError {
@@ -72,47 +51,6 @@ impl FilterError {
             multiline: text.contains('\n'),
             place: Span { start: start - line_start, end: end - line_start },
         }
-    }
-
-    /// The error for a host that could not bind an operand: no event has such a field.
-    /// `candidates` are the names that it knows, as one would write them in a filter.
-    pub fn unknown_field<'c>(
-        filter: &Filter,
-        operand: usize,
-        candidates: impl IntoIterator<Item = &'c str>,
-    ) -> FilterError {
-        let Some(unknown) = filter.operands().get(operand) else {
-            return FilterError::new(
-                filter.text(),
-                Fault::new(Span::default(), format!("there is no operand {operand}")),
-            );
-        };
-        let what = match unknown.kind {
-            OperandKind::Payload | OperandKind::Pseudo(_) => "field",
-            OperandKind::Context | OperandKind::AppContext => "context",
-            OperandKind::Env => "environment entry",
-            OperandKind::Packet => "packet field",
-        };
-        let name = unknown.to_string();
-        let mut fault = Fault::new(unknown.span, format!("unknown {what} `{name}`"));
-        // A misspelt level looks like a field.
-        let uses_severity =
-            filter.operands().iter().any(|operand| operand.pseudo() == Some(Pseudo::Severity));
-        let levels = Severity::words().filter(|_| uses_severity).map(|word| -> &'c str { word });
-        if let Some(nearest) = suggest(&name, candidates.into_iter().chain(levels)) {
-            fault = fault.hint(format!("did you mean `{nearest}`?"));
-        }
-        FilterError::new(filter.text(), fault)
-    }
-
-    /// The error for a host that has no use for a part of a filter, though the language allows it.
-    pub fn refused(
-        filter: &Filter,
-        span: Span,
-        message: impl Into<String>,
-        hint: Option<String>,
-    ) -> FilterError {
-        FilterError::new(filter.text(), Fault { hint, ..Fault::new(span, message) })
     }
 
     /// Some lines for a terminal: the message, the filter with the place underlined, and the hint.

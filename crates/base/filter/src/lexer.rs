@@ -1,29 +1,9 @@
 //! From a filter's text to tokens, one at a time. Start at [`Lexer::next`].
 
-use crate::error::Fault;
+use crate::fault::Fault;
 use crate::number;
+use crate::token::{Token, TokenKind};
 use crate::tree::Span;
-
-/// A word of the language and where it stands.
-#[derive(Debug)]
-pub(crate) struct Token<'t> {
-    pub(crate) kind: TokenKind<'t>,
-    pub(crate) span: Span,
-}
-
-#[derive(Debug, PartialEq)]
-pub(crate) enum TokenKind<'t> {
-    Integer(u64),
-    Float(f64),
-    /// A string, cut at its unescaped stars: one piece if there are none.
-    Text(Vec<Vec<u8>>),
-    Name(&'t str),
-    /// `$ctx` and the like, without the `$`.
-    Scope(&'t str),
-    /// An operator, a bracket or a dot.
-    Symbol(&'static str),
-    End,
-}
 
 /// All symbols, a longer one before its beginnings. Those of the first and the last row are in no
 /// filter; they are mistakes that the parser explains.

@@ -90,111 +90,25 @@ pub mod tree;
 
 mod check;
 mod error;
+mod fault;
+mod filter;
 mod lexer;
 mod number;
 mod parser;
 mod print;
 mod program;
+mod quote;
 mod suggest;
 #[cfg(test)]
 mod tests;
+mod token;
+mod value;
 
 pub use error::FilterError;
-pub use eval::{Integer, Labels, Value, Values};
+pub use filter::{FILTER_SIZE_MAX, Filter};
 pub use glob::Glob;
 pub use operand::{Operand, OperandKind, Pseudo, Step};
 pub use severity::{Severity, UnknownSeverity};
 pub use suggest::suggest;
 pub use tree::{Expr, Node, Span, Type};
-
-use error::Fault;
-use program::Program;
-
-/// Longest text of a filter, in bytes.
-pub const FILTER_SIZE_MAX: usize = 64 << 10;
-
-/// A condition on events.
-#[derive(Clone, Debug)]
-pub struct Filter {
-    text: String,
-    root: Node,
-    operands: Vec<Operand>,
-    /// Of a tree that is higher than [`HEIGHT_MAX`].
-    program: Option<Program>,
-}
-
-/// Height of trees that are evaluated as they are, which is twice as fast and takes some 200 bytes
-/// of stack a level.
-const HEIGHT_MAX: usize = 4;
-
-impl Filter {
-    /// Parses and checks a filter.
-    pub fn parse(text: &str) -> Result<Filter, FilterError> {
-        if text.len() > FILTER_SIZE_MAX {
-            let message = format!(
-                "the filter has {} bytes; at most {FILTER_SIZE_MAX} are accepted",
-                text.len()
-            );
-            return Err(FilterError::new("", Fault::new(Span::default(), message)));
-        }
-        let (program, root, operands) = parser::parse(text)
-            .and_then(check::check)
-            .and_then(|(root, operands)| {
-                let is_high = root.height() > HEIGHT_MAX;
-                let program = is_high.then(|| Program::new(&root)).transpose()?;
-                Ok((program, root, operands))
-            })
-            .map_err(|fault| FilterError::new(text, fault))?;
-        Ok(Filter { text: text.to_string(), root, operands, program })
-    }
-
-    /// Parses and checks a filter for events that are about to be recorded, which have no time, stream, trace,
-    /// environment and packet yet. A filter that asks with `has(time)` means a field of the event's own.
-    pub fn parse_for_recording(text: &str) -> Result<Filter, FilterError> {
-        let filter = Filter::parse(text)?;
-        let asked = filter.root.asked_for();
-        let missing = filter.operands.iter().enumerate().find(|(index, operand)| {
-            match (operand.kind, operand.pseudo()) {
-                (OperandKind::Env | OperandKind::Packet, _) => true,
-                (OperandKind::Payload, Some(pseudo)) => pseudo.is_late() && !asked.contains(index),
-                (_, Some(pseudo)) => pseudo.is_late(),
-                _ => false,
-            }
-        });
-        let Some((_, operand)) = missing else { return Ok(filter) };
-        let message = format!("`{operand}` does not exist while events are recorded");
-        let of_its_own = matches!(operand.kind, OperandKind::Payload);
-        let hint = match of_its_own {
-            true => format!(
-                "use it with `blkkin view --filter`; for a field of that name write \
-                 `has({operand}) && …`"
-            ),
-            false => "use it with `blkkin view --filter`".to_owned(),
-        };
-        Err(FilterError::refused(&filter, operand.span, message, Some(hint)))
-    }
-
-    /// The text from which it was parsed, to which all spans refer.
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-
-    /// The typed tree.
-    pub fn root(&self) -> &Node {
-        &self.root
-    }
-
-    /// Every distinct field that the filter refers to, in order of appearance. The tree refers to
-    /// them by index.
-    pub fn operands(&self) -> &[Operand] {
-        &self.operands
-    }
-
-    /// Whether an event passes.
-    pub fn eval(&self, values: &(impl Values + ?Sized)) -> bool {
-        match &self.program {
-            None => eval::truth(&self.root, values),
-            Some(program) => program.holds(values),
-        }
-    }
-}
+pub use value::{Integer, Labels, Value, Values};

@@ -1,7 +1,7 @@
 //! Number literals: C's, with C's suffixes, and durations such as `5ms`. Start at [`lex`].
 
-use crate::error::Fault;
-use crate::lexer::TokenKind;
+use crate::fault::Fault;
+use crate::token::TokenKind;
 use crate::tree::Span;
 
 /// Units of duration, in nanoseconds.

@@ -2,7 +2,7 @@
 //! afterwards knows it by its index.
 
 use crate::lexer::is_name;
-use crate::print::write_string;
+use crate::quote::write_string;
 use crate::tree::{Span, Type};
 use std::fmt;
 

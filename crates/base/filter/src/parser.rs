@@ -2,11 +2,12 @@
 //!
 //! The tree is not yet typed, and its operands are one per mention; [`crate::check`] does the rest.
 
-use crate::error::Fault;
+use crate::fault::Fault;
 use crate::glob::Glob;
-use crate::lexer::{Lexer, Token, TokenKind};
+use crate::lexer::Lexer;
 use crate::operand::{Operand, OperandKind, Pseudo, Step};
 use crate::suggest::suggest;
+use crate::token::{Token, TokenKind};
 use crate::tree::{BinaryOp, CompareOp, DEPTH_MAX, Expr, Node, Precedence, Span, Type};
 
 /// A tree, and the operand of each mention of a field in it.

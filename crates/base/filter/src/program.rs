@@ -8,10 +8,11 @@
 //! Ullman), so a chain of any length needs two values, and only a balanced tree of 2^(n-1) terms
 //! needs n.
 
-use crate::error::Fault;
-use crate::eval::{Value, Values, binary, bit_not, compare, compare_glob, is_true, negate};
+use crate::eval::{binary, bit_not, compare, compare_glob, is_true, negate};
+use crate::fault::Fault;
 use crate::glob::Glob;
 use crate::tree::{BinaryOp, CompareOp, Expr, Node};
+use crate::value::{Value, Values};
 
 /// Values of the stack: enough for a balanced tree of 128 terms.
 const VALUES_MAX: usize = 8;

@@ -1,6 +1,6 @@
 //! The fifteen levels of severity of LTTng, which are syslog's with finer ones for debugging.
 
-use crate::eval::{Integer, Labels, Value};
+use crate::value::{Integer, Labels, Value};
 use std::fmt;
 use std::str::FromStr;
 
