@@ -4,24 +4,12 @@
 //! events it is to record into which channels: by rules, so that the first event of a type that nobody
 //! knew counts too. Either side answers `Ping` when it has done all that came before.
 
-use crate::Level;
 use crate::channel::{Context, contexts};
-use crate::form::{Distinct, Flag, Letters, List, Number, Optional, Own, Text};
-use crate::limits::{
-    APPLICATION_SIZE_MAX, BODY_SIZE_MAX, EVENT_NAME_SIZE_MAX, FIELD_NAME_SIZE_MAX, FIELDS_MAX,
-    FILE_SIZE_MAX, FILTER_SIZE_MAX, LABEL_SIZE_MAX, LABELS_MAX, NAME_SIZE_MAX, PATTERNS_MAX,
-    SAMPLING_SIZE_MAX,
-};
+use crate::form::{Distinct, Flag, List, Number, Optional, Own};
+use crate::limits::{APPLICATION_SIZE_MAX, BODY_SIZE_MAX, FIELDS_MAX, LABELS_MAX, PATTERNS_MAX};
 use crate::selection::{Levels, PATTERN, Selection};
-
-/// Name of a session or channel.
-pub(crate) const NAME: Text = Text::new(Letters::FileName, NAME_SIZE_MAX);
-pub(crate) const FILTER: Text = Text::new(Letters::Lines, FILTER_SIZE_MAX);
-pub(crate) const SAMPLING: Text = Text::new(Letters::Line, SAMPLING_SIZE_MAX);
-pub(crate) const EVENT_NAME: Text = Text::new(Letters::Name, EVENT_NAME_SIZE_MAX);
-pub(crate) const FIELD_NAME: Text = Text::new(Letters::Identifier, FIELD_NAME_SIZE_MAX);
-pub(crate) const LABEL: Text = Text::new(Letters::Name, LABEL_SIZE_MAX);
-pub(crate) const FILE: Text = Text::new(Letters::Line, FILE_SIZE_MAX);
+use crate::text::{EVENT_NAME, FIELD_NAME, FILE, FILTER, LABEL, NAME, SAMPLING};
+use blkkin_filter::Severity as Level;
 
 messages! {
     /// From a traced program to the daemon.

@@ -21,12 +21,13 @@
 //! other order, by `pread`, so that nothing the program does to its file ends in a signal. It believes
 //! nothing: [`place`] and [`decode`] check what they are given.
 
-use crate::Level;
-use crate::application::{EVENT_NAME, EventType, FIELD_NAME, FILE, LABEL, Scalar, Width};
+use crate::application::{EventType, Scalar, Width};
 use crate::fault::Fault;
 use crate::form::Record;
 use crate::limits::{EVENT_TYPE_SIZE_MAX, EVENT_TYPES_MAX, FIELDS_MAX, LABELS_MAX};
+use crate::text::{EVENT_NAME, FIELD_NAME, FILE, LABEL};
 use crate::wire::Reader;
+use blkkin_filter::Severity as Level;
 use std::ops::Range;
 
 /// Bytes of the file. All of it is there from the start, so that no type has to wait for memory.

@@ -1,8 +1,8 @@
 //! What a user says of a channel: what to do when it is full, its size, and what to add to events.
 
-use crate::application::NAME;
-use crate::form::{Distinct, Letters, List, Number, Optional, Own, Text};
+use crate::form::{Distinct, List, Number, Optional, Own};
 use crate::limits::{CONTEXTS_MAX, EVENT_NAME_SIZE_MAX};
+use crate::text::{Letters, NAME, Text};
 
 const SUPPLIED: Text = Text::new(Letters::Name, EVENT_NAME_SIZE_MAX);
 

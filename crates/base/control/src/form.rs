@@ -1,17 +1,17 @@
 //! How values look as bytes, and what they may be: one description for both directions. A
 //! [`Record`] is a type that knows its own form; a [`Form`] is for types such as `String`, of which
-//! each field has its own. Lists and optional values are in here too, text in [`text`].
+//! each field has its own. Lists and optional values are in here too, text in [`crate::text`].
 
-mod text;
-
-pub(crate) use text::{Letters, Path, Text};
-
-use crate::Level;
 use crate::fault::{Fault, Reason};
 #[cfg(test)]
 use crate::tests::Random;
+use crate::version::Version;
 use crate::wire::{Reader, Writer};
+use blkkin_filter::Severity as Level;
 use std::collections::HashSet;
+
+/// What a version starts with, so that other protocols are not taken for this one.
+const MAGIC: &[u8; 6] = b"blkkin";
 
 /// A type that knows its form.
 pub(crate) trait Record: Sized {
@@ -109,6 +109,53 @@ impl Record for Level {
     #[cfg(test)]
     fn make(random: &mut Random) -> Level {
         Level::from_number(random.next() % 15).expect("there are fifteen")
+    }
+}
+
+/// As in `Hello` and `Welcome`: another major number is an error.
+impl Record for Version {
+    fn put(&self, writer: &mut Writer<'_>) -> Result<(), Fault> {
+        AnyVersion.put(self, writer)
+    }
+
+    fn take(reader: &mut Reader<'_>) -> Result<Version, Fault> {
+        let theirs = AnyVersion.take(reader)?;
+        match theirs.major == Version::OURS.major {
+            true => Ok(theirs),
+            false => Err(reader.fault(Reason::OtherVersion { theirs })),
+        }
+    }
+
+    #[cfg(test)]
+    fn make(random: &mut Random) -> Version {
+        AnyVersion.make(random)
+    }
+}
+
+/// As in `Refused`, which all versions read.
+pub(crate) struct AnyVersion;
+
+impl Form<Version> for AnyVersion {
+    fn put(&self, value: &Version, writer: &mut Writer<'_>) -> Result<(), Fault> {
+        writer.bytes(MAGIC);
+        writer.bytes(&value.major.to_le_bytes());
+        writer.bytes(&value.minor.to_le_bytes());
+        Ok(())
+    }
+
+    fn take(&self, reader: &mut Reader<'_>) -> Result<Version, Fault> {
+        if reader.array::<6>()? != *MAGIC {
+            return Err(reader.fault(Reason::NotOurs));
+        }
+        let [major, minor] = [reader.array()?, reader.array()?].map(u16::from_le_bytes);
+        let theirs = Version { major, minor };
+        reader.set_peer(theirs);
+        Ok(theirs)
+    }
+
+    #[cfg(test)]
+    fn make(&self, _: &mut Random) -> Version {
+        Version::OURS
     }
 }
 

@@ -65,6 +65,7 @@ mod saved;
 mod selection;
 #[cfg(test)]
 mod tests;
+mod text;
 mod version;
 mod wire;
 

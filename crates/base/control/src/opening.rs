@@ -2,9 +2,10 @@
 //! versions, so that each can tell the other that they do not fit.
 
 use crate::fault::{DecodeError, Reason};
-use crate::form::{Flag, Letters, Number, Own, Text};
+use crate::form::{AnyVersion, Flag, Number, Own};
 use crate::limits::{OPENING_SIZE_MAX, PROGRAM_SIZE_MAX, REASON_SIZE_MAX, RELEASE_SIZE_MAX};
-use crate::version::{AnyVersion, Version};
+use crate::text::{Letters, Text};
+use crate::version::Version;
 
 pub(crate) const PROGRAM: Text = Text::new(Letters::Line, PROGRAM_SIZE_MAX);
 pub(crate) const RELEASE: Text = Text::new(Letters::Line, RELEASE_SIZE_MAX);

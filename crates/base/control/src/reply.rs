@@ -1,12 +1,13 @@
 //! What the daemon answers to commands.
 
-use crate::application::{EventType, NAME, SAMPLING};
+use crate::application::EventType;
 use crate::channel::Channel;
-use crate::form::{Flag, Letters, Number, Optional, Own, Path, Text};
+use crate::form::{Flag, Number, Optional, Own};
 use crate::limits::{BODY_SIZE_MAX, CODE_SIZE_MAX, MESSAGE_SIZE_MAX, PATH_SIZE_MAX};
 use crate::opening::{Clock, PROGRAM, RELEASE};
 use crate::request::Session;
 use crate::selection::Selection;
+use crate::text::{Letters, NAME, Path, SAMPLING, Text};
 use std::path::PathBuf;
 
 const CODE: Text = Text::new(Letters::Word, CODE_SIZE_MAX);

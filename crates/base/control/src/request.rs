@@ -1,10 +1,10 @@
 //! What commands ask of the daemon. Each is answered as [`Reply`](crate::Reply) says.
 
-use crate::application::{NAME, SAMPLING};
 use crate::channel::Channel;
-use crate::form::{Flag, Number, Optional, Own, Path};
+use crate::form::{Flag, Number, Optional, Own};
 use crate::limits::BODY_SIZE_MAX;
 use crate::selection::{Processes, Selection};
+use crate::text::{NAME, Path, SAMPLING};
 use std::path::PathBuf;
 
 messages! {

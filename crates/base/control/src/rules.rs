@@ -1,10 +1,10 @@
 //! Which events a channel records, as both sides work it out: a program for what it records, the daemon
 //! for what it has to describe.
 
-use crate::Level;
 use crate::application::EventRule;
 use crate::selection::Levels;
 use blkkin_filter::Glob;
+use blkkin_filter::Severity as Level;
 
 /// Rules of a channel, in their order.
 #[derive(Clone, Debug, Default)]

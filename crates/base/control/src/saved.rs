@@ -1,11 +1,11 @@
 //! What a daemon notes of its sessions, for the one that is started after it. Frames in a file, as on a
 //! connection; nothing else reads it.
 
-use crate::application::{NAME, SAMPLING};
 use crate::channel::Channel;
-use crate::form::{Flag, Number, Own, Path};
+use crate::form::{Flag, Number, Own};
 use crate::limits::BODY_SIZE_MAX;
 use crate::reply::{Ended, Loss, Rule, SessionState};
+use crate::text::{NAME, Path, SAMPLING};
 use std::path::PathBuf;
 
 messages! {

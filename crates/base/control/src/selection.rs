@@ -1,9 +1,9 @@
 //! Which events of which processes are meant: the one way to say it.
 
-use crate::Level;
-use crate::application::FILTER;
-use crate::form::{Flag, Letters, List, Number, Optional, Own, Text};
+use crate::form::{Flag, List, Number, Optional, Own};
 use crate::limits::{EVENT_NAME_SIZE_MAX, EXECUTABLES_MAX, PATH_SIZE_MAX, PATTERNS_MAX, PIDS_MAX};
+use crate::text::{FILTER, Letters, Text};
+use blkkin_filter::Severity as Level;
 
 pub(crate) const PATTERN: Text = Text::new(Letters::Name, EVENT_NAME_SIZE_MAX);
 const EXECUTABLE: Text = Text::new(Letters::Name, PATH_SIZE_MAX);

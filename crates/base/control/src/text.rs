@@ -2,15 +2,27 @@
 //! file names and in the metadata of traces that others share, so nothing may be in it that means
 //! something else there.
 
-use super::{Form, Number};
 use crate::fault::{Fault, Reason};
-use crate::limits::PATH_SIZE_MAX;
+use crate::form::{Form, Number};
+use crate::limits::{
+    EVENT_NAME_SIZE_MAX, FIELD_NAME_SIZE_MAX, FILE_SIZE_MAX, FILTER_SIZE_MAX, LABEL_SIZE_MAX,
+    NAME_SIZE_MAX, PATH_SIZE_MAX, SAMPLING_SIZE_MAX,
+};
 #[cfg(test)]
 use crate::tests::Random;
 use crate::wire::{Reader, Writer};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+
+/// Name of a session or channel.
+pub(crate) const NAME: Text = Text::new(Letters::FileName, NAME_SIZE_MAX);
+pub(crate) const FILTER: Text = Text::new(Letters::Lines, FILTER_SIZE_MAX);
+pub(crate) const SAMPLING: Text = Text::new(Letters::Line, SAMPLING_SIZE_MAX);
+pub(crate) const EVENT_NAME: Text = Text::new(Letters::Name, EVENT_NAME_SIZE_MAX);
+pub(crate) const FIELD_NAME: Text = Text::new(Letters::Identifier, FIELD_NAME_SIZE_MAX);
+pub(crate) const LABEL: Text = Text::new(Letters::Name, LABEL_SIZE_MAX);
+pub(crate) const FILE: Text = Text::new(Letters::Line, FILE_SIZE_MAX);
 
 /// Text of some bytes.
 #[derive(Clone, Copy)]
