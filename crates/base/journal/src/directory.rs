@@ -1,6 +1,6 @@
 //! A directory of the machine's.
 
-use super::{Disk, File, Lock};
+use crate::disk::{Disk, File, Lock};
 use rustix::fs::{Advice, AtFlags, FallocateFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs;

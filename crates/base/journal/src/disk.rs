@@ -1,9 +1,5 @@
-//! What a journal asks of a disk: a directory's names and their files. [`Directory`] is a real one;
+//! What a journal asks of a disk: a directory's names and their files. [`crate::Directory`] is a real one;
 //! tests have one that fails, tears and forgets.
-
-mod directory;
-
-pub use directory::Directory;
 
 use std::any::Any;
 use std::io;

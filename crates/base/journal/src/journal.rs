@@ -3,7 +3,8 @@
 
 use crate::batch::Payload;
 use crate::counters::Counters;
-use crate::disk::{Directory, Disk};
+use crate::directory::Directory;
+use crate::disk::Disk;
 use crate::error::{Error, Refusal};
 use crate::log::{Log, Recovery};
 use crate::options::{OnDurable, Options};

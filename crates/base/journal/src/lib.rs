@@ -19,6 +19,8 @@
 
 mod batch;
 mod counters;
+mod damage;
+mod directory;
 mod disk;
 mod error;
 mod journal;
@@ -43,12 +45,14 @@ mod window;
 
 pub use batch::Payload;
 pub use counters::Counters;
-pub use disk::{Directory, Disk, File, Lock};
+pub use damage::Damage;
+pub use directory::Directory;
+pub use disk::{Disk, File, Lock};
 pub use error::{Error, ErrorKind, Refusal};
 pub use journal::Journal;
 pub use layout::{PAYLOAD_BYTES_MAX, SEGMENTS_MAX};
 pub use log::Recovery;
 pub use options::{AtLimit, OnDurable, Options};
-pub use reader::{Damage, Item, Reader, Record};
+pub use reader::{Item, Reader, Record};
 pub use shared::Trimmed;
 pub use ticket::{Outcome, Ticket};

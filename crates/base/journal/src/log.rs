@@ -22,6 +22,7 @@
 //! ext4 and a virtual disk. For larger groups it does not pay: they write none.
 
 use crate::batch::{Batch, Rest};
+use crate::damage::Damage;
 use crate::disk::{Disk, File, Lock};
 use crate::error::{Error, ErrorKind, Refusal};
 use crate::layout::{
@@ -31,7 +32,7 @@ use crate::layout::{
 use crate::options::{AtLimit, Options};
 use crate::position;
 use crate::quarantine::Quarantine;
-use crate::reader::{Damage, lock_directory};
+use crate::reader::lock_directory;
 use crate::scan::Bounds;
 use crate::shared::Shared;
 use crate::table::{Loaded, Segment, State, load};

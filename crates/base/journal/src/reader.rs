@@ -1,7 +1,9 @@
 //! Reads a journal in order, at rest or behind its writer: records, and what is missing between them. Start at
 //! [`Reader::next`].
 
-use crate::disk::{Directory, Disk, File, Lock};
+use crate::damage::Damage;
+use crate::directory::Directory;
+use crate::disk::{Disk, File, Lock};
 use crate::error::{Error, ErrorKind};
 use crate::layout::{Identity, RecordHeader, SECTOR_BYTES, segment_name};
 use crate::scan::{Bounds, Gap, Scan, Step};
@@ -35,29 +37,6 @@ pub struct Record<'a> {
     pub kind: u8,
     /// Its bytes.
     pub payload: &'a [u8],
-}
-
-/// A place in a segment where something else was than records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Damage {
-    /// The segment's number.
-    pub segment: u64,
-    /// From where in its file.
-    pub offset: u64,
-    /// How many bytes.
-    pub bytes: u64,
-    /// How many records are missing, if that is known.
-    pub records: Option<u64>,
-    /// Whether they were being written when the journal's writer stopped, so that perhaps none of them was ever
-    /// acknowledged.
-    pub may_be_torn: bool,
-}
-
-impl Damage {
-    /// The segment's file.
-    pub fn file(&self) -> String {
-        segment_name(self.segment)
-    }
 }
 
 /// Where somebody reads.

@@ -2,11 +2,11 @@
 //! was counted; and giving up segments that are not needed any more.
 
 use crate::counters::Counters;
+use crate::damage::Damage;
 use crate::disk::{Disk, File};
 use crate::error::Error;
 use crate::layout::{Identity, segment_name};
 use crate::quarantine::{Kept, Quarantine};
-use crate::reader::Damage;
 use crate::table::{Segment, Table, records};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 

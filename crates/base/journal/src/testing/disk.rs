@@ -1,8 +1,8 @@
 //! A simulated disk. What it does is counted in operations (all that change something), so that a test can have the
 //! k-th of them fail, or the power cut after it, for each k.
 
-use super::Random;
 use super::inode::Inode;
+use super::random::Random;
 use crate::disk::{Disk, File, Lock};
 use rustix::io::Errno;
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! A simulated file: what reads see, what the disk has, and what is on its way.
 
-use super::Random;
+use super::random::Random;
 
 /// What a disk writes whole or not at all.
 const SECTOR_BYTES: usize = 512;
