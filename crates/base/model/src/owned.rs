@@ -1,8 +1,10 @@
 //! A span that owns all that it says. Start at [`Span`].
 
-use crate::{
-    Annotation, AnnotationRef, Endpoint, Kind, SpanId, SpanRef, Status, Tag, TagRef, TraceId,
-};
+use crate::endpoint::Endpoint;
+use crate::flags::{Kind, Status};
+use crate::id::{SpanId, TraceId};
+use crate::span::{Annotation, AnnotationRef, SpanRef};
+use crate::tag::{Tag, TagRef};
 
 /// One step of one request. The fields are those of [`SpanRef`].
 #[derive(Clone, Debug, PartialEq)]
@@ -75,6 +77,28 @@ impl Held<'_> {
             remote: span.remote.as_ref(),
             annotations: &self.annotations,
             tags: &self.tags,
+        }
+    }
+}
+
+impl SpanRef<'_> {
+    /// With text of its own.
+    pub fn to_owned(&self) -> Span {
+        Span {
+            trace_id: self.trace_id,
+            id: self.id,
+            parent_id: self.parent_id,
+            kind: self.kind,
+            status: self.status,
+            debug: self.debug,
+            shared: self.shared,
+            name: self.name.to_owned(),
+            start_ns: self.start_ns,
+            duration_ns: self.duration_ns,
+            local: self.local.to_owned(),
+            remote: self.remote.to_owned(),
+            annotations: self.annotations.iter().map(AnnotationRef::to_owned).collect(),
+            tags: self.tags.iter().map(TagRef::to_owned).collect(),
         }
     }
 }

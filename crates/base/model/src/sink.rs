@@ -1,6 +1,7 @@
 //! Who takes spans, one after the other.
 
-use crate::{Span, SpanRef};
+use crate::owned::Span;
+use crate::span::SpanRef;
 use std::ops::ControlFlow;
 
 /// Takes spans as they are decoded.

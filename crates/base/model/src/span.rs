@@ -1,6 +1,9 @@
 //! A span that borrows all that it says. Start at [`SpanRef`].
 
-use crate::{EndpointRef, Kind, Origin, Span, SpanId, Status, TagRef, TraceId, ValueRef};
+use crate::endpoint::EndpointRef;
+use crate::flags::{Kind, Status};
+use crate::id::{SpanId, TraceId};
+use crate::tag::{Origin, TagRef, ValueRef};
 
 /// One step of one request, borrowed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -105,26 +108,6 @@ impl<'a> SpanRef<'a> {
         let annotations: usize = self.annotations.iter().map(|it| it.value.len()).sum();
         let ends = self.local.service.len() + self.remote.service.len();
         self.name.len() + ends + tags + annotations
-    }
-
-    /// With text of its own.
-    pub fn to_owned(&self) -> Span {
-        Span {
-            trace_id: self.trace_id,
-            id: self.id,
-            parent_id: self.parent_id,
-            kind: self.kind,
-            status: self.status,
-            debug: self.debug,
-            shared: self.shared,
-            name: self.name.to_owned(),
-            start_ns: self.start_ns,
-            duration_ns: self.duration_ns,
-            local: self.local.to_owned(),
-            remote: self.remote.to_owned(),
-            annotations: self.annotations.iter().map(AnnotationRef::to_owned).collect(),
-            tags: self.tags.iter().map(TagRef::to_owned).collect(),
-        }
     }
 }
 
