@@ -45,7 +45,7 @@ fn with_any(spans: &[[u8; SPAN]], masks: &mut [[u8; 8]]) {
 #[cfg(target_arch = "x86_64")]
 #[expect(unsafe_code, reason = "loads through pointers into registers")]
 mod wide_registers {
-    use super::SPAN;
+    use crate::zeros::SPAN;
     use std::arch::x86_64::{
         _mm256_cmpeq_epi8, _mm256_loadu_si256, _mm256_movemask_epi8, _mm256_setzero_si256,
         _mm512_loadu_si512, _mm512_testn_epi8_mask,

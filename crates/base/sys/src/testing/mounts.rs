@@ -1,6 +1,6 @@
 //! File systems that are mounted for a test, and unmounted when dropped, however the test ends.
 
-use super::Scratch;
+use super::place::Scratch;
 use std::path::Path;
 use std::process::Command;
 
