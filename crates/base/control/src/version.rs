@@ -1,8 +1,8 @@
-//! Versions of the protocol, and which of them understand each other.
+//! Versions of the protocol and their compatibility.
 
 use std::fmt;
 
-/// A version of the protocol. Sides with the same major number understand each other.
+/// A version of the protocol. Versions with the same major number are compatible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Version {
@@ -11,7 +11,7 @@ pub struct Version {
 }
 
 impl Version {
-    /// What this crate speaks.
+    /// Version that this crate implements.
     pub const OURS: Version = Version { major: 1, minor: 0 };
 }
 
