@@ -1,25 +1,25 @@
-//! Damage in a journal's files.
+//! Report of damage in a journal's files.
 
 use crate::layout::segment_name;
 
-/// A place in a segment where something else was than records.
+/// A range of bytes in a segment that holds no records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// The segment's number.
+    /// Number of the segment.
     pub segment: u64,
-    /// From where in its file.
+    /// Offset in the segment's file.
     pub offset: u64,
-    /// How many bytes.
+    /// Size of the range.
     pub bytes: u64,
-    /// How many records are missing, if that is known.
+    /// Number of missing records, if known.
     pub records: Option<u64>,
-    /// Whether they were being written when the journal's writer stopped, so that perhaps none of them was ever
-    /// acknowledged.
+    /// Whether the records were being written when the journal's writer stopped. None of them may
+    /// ever have been acknowledged.
     pub may_be_torn: bool,
 }
 
 impl Damage {
-    /// The segment's file.
+    /// File name of the segment.
     pub fn file(&self) -> String {
         segment_name(self.segment)
     }

@@ -3,11 +3,11 @@
 
 use super::{figure, rig::options};
 use crate::batch::{Batch, Payload};
+use crate::injection::{self, Injection};
 use crate::layout::{HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, segment_name};
 use crate::log::Log;
-use crate::plant::{self, Plant};
 use crate::reader::{Item, Reader};
-use crate::table::{State, load};
+use crate::table::{Access, load};
 use crate::testing::{Random, SimulatedDisk};
 use crate::{Damage, Options};
 use std::collections::BTreeMap;
@@ -85,7 +85,7 @@ impl Sample {
     }
 
     fn read(&self) -> Result<Told, String> {
-        let tail = load(&self.disk, State::AtRest).map_err(|error| error.to_string())?.tail;
+        let tail = load(&self.disk, Access::AtRest).map_err(|error| error.to_string())?.tail;
         let mut told = Told {
             was_closed: tail.is_some_and(|tail| tail.was_closed),
             sequences: Vec::new(),
@@ -195,6 +195,6 @@ fn a_cut_costs_what_is_cut_off() {
 
 #[test]
 fn a_reader_without_payload_checks_is_found_out() {
-    let found = plant::with(Plant::PayloadCrcSkipped, || each_byte(flip));
+    let found = injection::inject(Injection::PayloadCrcSkipped, || each_byte(flip));
     assert!(found.unwrap_err().contains("is damaged"));
 }

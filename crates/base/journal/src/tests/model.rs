@@ -2,7 +2,7 @@
 //! seed that fails is printed, and goes to `FAILED_ONCE` when it is repaired.
 
 use super::{figure, rig::Rig};
-use crate::plant::{self, Plant};
+use crate::injection::{self, Injection};
 use crate::testing::Lie;
 use rustix::io::Errno;
 
@@ -75,6 +75,6 @@ fn planted_faults_are_found() {
     assert_is_found("files are not made durable", |seed| run(seed, Some(Lie::Files)));
     assert_is_found("names are not made durable", |seed| run(seed, Some(Lie::Names)));
     assert_is_found("what was not written is acknowledged", |seed| {
-        plant::with(Plant::WriteSkipped, || run(seed, None))
+        injection::inject(Injection::WriteSkipped, || run(seed, None))
     });
 }

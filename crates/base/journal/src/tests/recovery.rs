@@ -242,7 +242,7 @@ fn quarantine_has_a_limit_and_keeps_each_damage_once() {
     for round in 0..2 {
         let (log, _) = Log::open(Arc::new(disk.clone()), options.clone()).unwrap();
         for _ in 0..2 {
-            tell(&mut Reader::of(Arc::clone(log.shared()), 0));
+            tell(&mut Reader::follow(Arc::clone(log.shared()), 0));
         }
         let counters = log.shared().counters();
         let expected = if round == 0 { (4, 4, 3, 1) } else { (1, 1, 0, 1) };
@@ -265,11 +265,11 @@ fn what_the_disk_cannot_read_costs_only_itself() {
     disk.set_unreadable(&segment_name(1), 9000..9001);
     // Of the block from 8192 to 12288, that is of records 52 to 82.
     let expected = "0-51, 1:8096+4216 lost 31, 83-299";
-    assert_eq!(tell(&mut Reader::of(Arc::clone(log.shared()), 0)), expected);
+    assert_eq!(tell(&mut Reader::follow(Arc::clone(log.shared()), 0)), expected);
     drop(log);
     let (log, recovery) = Log::open(Arc::new(disk.clone()), options).unwrap();
     assert_eq!(recovery.next_sequence, 300);
-    assert_eq!(tell(&mut Reader::of(Arc::clone(log.shared()), 0)), expected);
+    assert_eq!(tell(&mut Reader::follow(Arc::clone(log.shared()), 0)), expected);
 }
 
 #[test]
@@ -402,7 +402,7 @@ fn at_its_limit_a_journal_refuses_or_drops() {
     let dropping = Options { at_limit: AtLimit::DropOldest, ..refusing };
     let disk = SimulatedDisk::new(1);
     let (mut log, _) = Log::open(Arc::new(disk.clone()), dropping).unwrap();
-    let mut reader = Reader::of(Arc::clone(log.shared()), 0);
+    let mut reader = Reader::follow(Arc::clone(log.shared()), 0);
     for group in 0..100 {
         write(&mut log, group * 3, 3).unwrap();
         assert!(log.shared().table().file_bytes() <= 4 * 4096);

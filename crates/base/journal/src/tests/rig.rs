@@ -53,7 +53,7 @@ impl Rig {
             }
             self.next = recovery.next_sequence;
             // What was promised to the last one was promised to all.
-            self.follower = Some(Reader::of(Arc::clone(log.shared()), self.oracle.trimmed));
+            self.follower = Some(Reader::follow(Arc::clone(log.shared()), self.oracle.trimmed));
             self.log = Some(log);
         }
         Ok(())
