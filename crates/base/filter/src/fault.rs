@@ -1,8 +1,8 @@
-//! An error of a filter, before it is known in which text.
+//! Errors of parsing and checking, without the text that they refer to.
 
 use crate::tree::Span;
 
-/// What is wrong, before it is known in which text.
+/// An error at a span of a filter's text. [`FilterError`](crate::FilterError) adds the text.
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub(crate) span: Span,

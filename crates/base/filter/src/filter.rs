@@ -1,4 +1,4 @@
-//! A parsed and checked filter, and the errors that a host reports about it.
+//! The parsed and checked filter, and the errors that a host reports about it.
 
 use crate::error::FilterError;
 use crate::fault::Fault;
@@ -19,12 +19,12 @@ pub struct Filter {
     text: String,
     root: Node,
     operands: Vec<Operand>,
-    /// Of a tree that is higher than [`HEIGHT_MAX`].
+    /// Present if the tree is higher than [`HEIGHT_MAX`].
     program: Option<Program>,
 }
 
-/// Height of trees that are evaluated as they are, which is twice as fast and takes some 200 bytes
-/// of stack a level.
+/// Height up to which a tree is evaluated directly. That is twice as fast as a program, and takes
+/// some 200 bytes of stack a level.
 const HEIGHT_MAX: usize = 4;
 
 impl Filter {
@@ -48,23 +48,24 @@ impl Filter {
         Ok(Filter { text: text.to_string(), root, operands, program })
     }
 
-    /// Parses and checks a filter for events that are about to be recorded, which have no time, stream, trace,
-    /// environment and packet yet. A filter that asks with `has(time)` means a field of the event's own.
+    /// Parses and checks a filter for events that are about to be recorded. Such events have no
+    /// time, stream, trace, environment and packet yet, so a filter that tests `has(time)` means a
+    /// field of the payload.
     pub fn parse_for_recording(text: &str) -> Result<Filter, FilterError> {
         let filter = Filter::parse(text)?;
-        let asked = filter.root.asked_for();
+        let tested = filter.root.tested_operands();
         let missing = filter.operands.iter().enumerate().find(|(index, operand)| {
             match (operand.kind, operand.pseudo()) {
                 (OperandKind::Env | OperandKind::Packet, _) => true,
-                (OperandKind::Payload, Some(pseudo)) => pseudo.is_late() && !asked.contains(index),
+                (OperandKind::Payload, Some(pseudo)) => pseudo.is_late() && !tested.contains(index),
                 (_, Some(pseudo)) => pseudo.is_late(),
                 _ => false,
             }
         });
         let Some((_, operand)) = missing else { return Ok(filter) };
         let message = format!("`{operand}` does not exist while events are recorded");
-        let of_its_own = matches!(operand.kind, OperandKind::Payload);
-        let hint = match of_its_own {
+        let is_payload = matches!(operand.kind, OperandKind::Payload);
+        let hint = match is_payload {
             true => format!(
                 "use it with `blkkin view --filter`; for a field of that name write \
                  `has({operand}) && …`"
@@ -74,7 +75,7 @@ impl Filter {
         Err(FilterError::refused(&filter, operand.span, message, Some(hint)))
     }
 
-    /// The text from which it was parsed, to which all spans refer.
+    /// Text that the filter was parsed from, and that all spans refer to.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -84,13 +85,13 @@ impl Filter {
         &self.root
     }
 
-    /// Every distinct field that the filter refers to, in order of appearance. The tree refers to
-    /// them by index.
+    /// Distinct fields that the filter refers to, in order of appearance. The tree refers to them
+    /// by index.
     pub fn operands(&self) -> &[Operand] {
         &self.operands
     }
 
-    /// Whether an event passes.
+    /// Whether the filter holds for an event.
     pub fn eval(&self, values: &(impl Values + ?Sized)) -> bool {
         match &self.program {
             None => eval::truth(&self.root, values),
@@ -100,8 +101,8 @@ impl Filter {
 }
 
 impl FilterError {
-    /// The error for a host that could not bind an operand: no event has such a field.
-    /// `candidates` are the names that it knows, as one would write them in a filter.
+    /// Error of a host that could not bind an operand: no event has such a field. `candidates` are
+    /// the names of existing fields, as written in a filter.
     pub fn unknown_field<'c>(
         filter: &Filter,
         operand: usize,
@@ -131,7 +132,7 @@ impl FilterError {
         FilterError::new(filter.text(), fault)
     }
 
-    /// The error for a host that has no use for a part of a filter, though the language allows it.
+    /// Error of a host that does not support a part of a filter, though the language allows it.
     pub fn refused(
         filter: &Filter,
         span: Span,

@@ -1,7 +1,7 @@
-//! BlkKin's one filter language: from text to a typed tree, and from the tree to true or false for
-//! an event. It knows nothing of traces: a host binds each [`Operand`] of a [`Filter`] to its own
-//! events, and answers for them through [`Values`]. Or it compiles the tree ([`tree`]) to
-//! something else: a check in a tracer, eBPF, SQL.
+//! BlkKin's filter language: parses text to a typed tree, and evaluates the tree for an event. It
+//! knows nothing of traces: a host binds each [`Operand`] of a [`Filter`] to its own events, and
+//! supplies their values through [`Values`]. A host may also compile the tree ([`tree`]) to another
+//! form: a check in a tracer, eBPF, SQL.
 //!
 //! ```
 //! use blkkin_filter::{Filter, Value, Values};
@@ -15,7 +15,7 @@
 //!
 //! # The language
 //!
-//! It looks like a condition in C, and accepts what LTTng's `--filter` accepts.
+//! A filter looks like a condition in C. All filters that LTTng's `--filter` accepts are valid.
 //!
 //! ```text
 //! filter     = expression
@@ -43,44 +43,45 @@
 //! in LTTng and unlike in C: `flags & 4 == 4` is `(flags & 4) == 4`. In a name that starts with
 //! `perf:`, a hyphen in front of a letter belongs to the name.
 //!
-//! **Pseudo-fields** are what every event has: `name`, `time` (ns since 1970), `cpu`, `severity`,
-//! `pid`, `tid`, `procname`, `stream` (its id) and `trace` (its name). If the payload has a field of
-//! that name, the bare name means the payload's and `$event.name` the pseudo-field.
+//! **Pseudo-fields** exist in every event: `name`, `time` (ns since 1970), `cpu`, `severity`,
+//! `pid`, `tid`, `procname`, `stream` (its id) and `trace` (its name). If the payload has a field
+//! of that name, the bare name means the payload's and `$event.name` the pseudo-field.
 //!
 //! **Severity** compares with words, `severity <= warning`: emerg(ency), alert, crit(ical),
 //! err(or), warning, notice, info, debug_system, debug_program, debug_process, debug_module,
-//! debug_unit, debug_function, debug_line, debug. They are the numbers from 0, most severe, to 14.
+//! debug_unit, debug_function, debug_line, debug. They stand for the numbers from 0, most severe,
+//! to 14.
 //!
 //! **Absent fields.** A condition is true or false, nothing else. If the event lacks a field, every
 //! comparison with it is false, also `!=`; the field alone is false too; and arithmetic with it is
-//! absent in turn. `has(field)` asks for it. So `!(a == 1)` holds for events without `a`, and
-//! `a != 1` does not.
+//! absent in turn. `has(field)` tests for it. So `!(a == 1)` holds for events without `a`, and `a
+//! != 1` does not.
 //!
-//! **Kinds.** Numbers compare with numbers and strings with strings (by bytes); a comparison across
-//! is false, and an error if it is evident from the text. A number is true if it is not 0; a string
-//! is neither true nor false. A comparison's result is 1 or 0 where a number is wanted. An
+//! **Kinds.** Numbers compare with numbers and strings with strings (by bytes). A comparison of a
+//! number with a string is false, and an error if it is evident from the text. A number is true if
+//! it is not 0; a string is neither true nor false. A comparison used as a number is 1 or 0. An
 //! enumeration is its integer, and with `==` and `!=` also compares with its labels.
 //!
 //! # Numbers
 //!
 //! - Integers have 64 bits, signed or unsigned. Literals are unsigned unless negative.
 //! - Comparisons are exact: -1 is less than any unsigned number.
-//! - `+ - * / %` wrap around. The result is unsigned if both sides are, else signed; but that of
-//!   `-`, with one side or two, is always signed, so that `end - begin < 0` works.
+//! - `+ - * / %` wrap around. The result is unsigned if both sides are, else signed; but the result
+//!   of `-`, unary or binary, is always signed, so that `end - begin < 0` works.
 //! - `& | ^ ~ << >>` work on the 64 bits, and the result is unsigned. They need integers. A shift
 //!   by less than 0 or more than 63 is absent.
 //! - `/` rounds towards zero, `%` has the dividend's sign and needs integers. Division by zero is
 //!   absent, for floats too.
-//! - An integer meeting a float becomes a float.
+//! - In an operation of an integer and a float, the integer becomes a float.
 //!
-//! # Where it differs from LTTng
+//! # Differences from LTTng
 //!
 //! - LTTng takes all integers as signed, so that `field == 0xffffffffffffffff` is true for -1 there
 //!   and false here, as is `~0 == -1`.
 //! - To LTTng a missing field makes the whole expression false, here only the comparison.
 //! - `'a'` is an integer here and a string there, and `'ab'` is an error.
-//! - Errors here, and pointless there: integers that do not fit in 64 bits, names that start with a
-//!   colon, `$app.NAME` without a provider, `<` with a pattern, `~` of a float.
+//! - Errors here, and accepted without effect there: integers that do not fit in 64 bits, names
+//!   that start with a colon, `$app.NAME` without a provider, `<` with a pattern, `~` of a float.
 
 pub mod eval;
 pub mod glob;

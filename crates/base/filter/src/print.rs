@@ -1,5 +1,5 @@
-//! Writes a filter in canonical form: the fewest parentheses, one space around operators. It
-//! parses back to the same tree, unless spaces and escapes made it too long.
+//! Writes a filter in canonical form: the fewest parentheses, one space around operators. The
+//! result parses to the same tree, unless spaces and escapes make it too long.
 
 use crate::filter::Filter;
 use crate::operand::Operand;
@@ -24,7 +24,7 @@ impl Printer<'_, '_> {
         match &node.expr {
             Expr::Uint(number) => write!(self.f, "{number}"),
             Expr::Int(number) => write!(self.f, "{number}"),
-            // Debug keeps a dot or an exponent, so that it stays a float.
+            // `Debug` keeps a dot or an exponent, so that the number stays a float.
             Expr::Float(number) => write!(self.f, "{number:?}"),
             Expr::Str(bytes) => write_string(self.f, [&**bytes]),
             Expr::Glob(glob) => write_string(self.f, glob.pieces()),
@@ -50,8 +50,8 @@ impl Printer<'_, '_> {
         self.child(child, child.expr.precedence() < Precedence::Unary)
     }
 
-    /// Children of the same precedence get parentheses, since a chain has no chain of its own kind
-    /// at its head.
+    /// Children of the same precedence get parentheses: the parser would merge such a child into
+    /// the chain.
     fn chain(&mut self, children: &[Node], symbol: &str, precedence: Precedence) -> fmt::Result {
         for (position, child) in children.iter().enumerate() {
             if position > 0 {

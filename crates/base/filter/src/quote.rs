@@ -1,8 +1,8 @@
-//! String literals, as the parser reads them back.
+//! String literals in the form that the parser reads.
 
 use std::fmt::{self, Write};
 
-/// Writes a string literal of pieces with stars between them.
+/// Writes a string literal, with an unescaped star between two pieces.
 pub(crate) fn write_string<'b>(
     f: &mut fmt::Formatter<'_>,
     pieces: impl IntoIterator<Item = &'b [u8]>,

@@ -1,8 +1,8 @@
-//! The words of the filter language.
+//! Tokens of the filter language.
 
 use crate::tree::Span;
 
-/// A word of the language and where it stands.
+/// A token and its span.
 #[derive(Debug)]
 pub(crate) struct Token<'t> {
     pub(crate) kind: TokenKind<'t>,
@@ -13,10 +13,10 @@ pub(crate) struct Token<'t> {
 pub(crate) enum TokenKind<'t> {
     Integer(u64),
     Float(f64),
-    /// A string, cut at its unescaped stars: one piece if there are none.
+    /// A string literal, split at its unescaped stars: one piece if there are none.
     Text(Vec<Vec<u8>>),
     Name(&'t str),
-    /// `$ctx` and the like, without the `$`.
+    /// A scope such as `$ctx`, without the `$`.
     Scope(&'t str),
     /// An operator, a bracket or a dot.
     Symbol(&'static str),
