@@ -69,7 +69,7 @@ mod tests {
     fn skips_are_noted_once_and_without_a_prefix() {
         let scratch = Scratch::new("skips");
         let file = scratch.0.join("skips");
-        let mut program = own_test::<&str>(&[], "testing::place::tests::skips");
+        let mut program = own_test::<&str>(&[], "testing::scratch::tests::skips");
         let output = program.env("BLKKIN_SKIPS", &file).env_remove("CI").output().expect("a test");
         assert!(output.status.success(), "{output:?}");
         let errors = String::from_utf8_lossy(&output.stderr);
