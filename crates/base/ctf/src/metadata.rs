@@ -1,6 +1,6 @@
-//! From a metadata file's bytes to a [`Schema`]: unpacks packetised metadata, finds out which of
-//! the two languages it is written in, and hands it to [`tsdl`] or [`ctf2`]. What a text may take
-//! in memory is up to `budget`.
+//! Parsing of a metadata file into a [`Schema`]: unpacks packetised metadata, detects which of the
+//! two languages it is written in, and passes it to [`tsdl`] or [`ctf2`]. `budget` limits the
+//! memory that a text may take.
 
 pub(crate) mod budget;
 pub(crate) mod error;
@@ -17,24 +17,25 @@ use crate::{ctf2, tsdl};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Parses a metadata file's bytes. Those that nobody else needs are best given away.
+/// Parses a metadata file's bytes. Pass owned bytes if they are not needed any more, which saves a
+/// copy.
 ///
-/// A text is an error that describes so much that its schema and decoder would take more than 12 MiB
-/// of memory and 8 bytes for each of its own, or more than 208 MiB together with the text itself.
+/// Fails if the text describes too much: if its schema and decoder would take more memory than 12
+/// MiB and 8 bytes per byte of the text, or more than 208 MiB together with the text itself.
 pub fn parse<'b>(bytes: impl Into<Cow<'b, [u8]>>) -> Result<Schema, MetadataError> {
     Ok(read(bytes)?.schema)
 }
 
-/// A schema, and what its metadata file has beside it.
+/// A schema, with the ignored bytes of its metadata file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parsed {
     /// The schema.
     pub schema: Schema,
-    /// Bytes of the file that were left out, see [`MetadataText::stray`].
+    /// Ignored bytes of the file, see [`MetadataText::stray`].
     pub stray: Option<Range<usize>>,
 }
 
-/// As [`parse`], and tells which of the file's bytes were left out.
+/// As [`parse`], and reports ignored bytes of the file.
 pub fn read<'b>(bytes: impl Into<Cow<'b, [u8]>>) -> Result<Parsed, MetadataError> {
     let MetadataText { text, stray, .. } = unpack(bytes)?;
     let is_ctf2 = text.trim_start().starts_with('\u{1e}');
@@ -42,7 +43,7 @@ pub fn read<'b>(bytes: impl Into<Cow<'b, [u8]>>) -> Result<Parsed, MetadataError
     Ok(Parsed { schema, stray })
 }
 
-/// The metadata text: `bytes` themselves, or what metadata packets hold.
+/// Extracts the metadata text: `bytes` themselves, or the content of metadata packets.
 pub fn text<'b>(bytes: impl Into<Cow<'b, [u8]>>) -> Result<String, MetadataError> {
     Ok(unpack(bytes)?.text)
 }

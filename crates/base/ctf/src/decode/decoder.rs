@@ -1,4 +1,4 @@
-//! A compiled schema, and the headers of packets and events.
+//! The compiled schema, and the decoding of packet and event headers.
 
 use super::error::DecodeErrorKind;
 use super::header::Header;
@@ -13,7 +13,7 @@ use crate::schema::{Role, Schema, Scope, Uuid};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The magic number of data packets.
+/// Magic number of data packets.
 pub const PACKET_MAGIC: u32 = 0xC1FC_1FC1;
 
 /// A compiled schema: decodes any number of packets, from any number of threads.
@@ -31,12 +31,12 @@ pub struct Decoder {
 pub(super) struct StreamDecoder {
     pub(super) packet_context: Program,
     pub(super) event_header: Header,
-    /// Body programs (contexts and payload) by index of event class.
+    /// Programs of event bodies (contexts and payload), by index of event class.
     pub(super) bodies: Vec<Program>,
     pub(super) event_of_id: EventIds,
 }
 
-/// From event class id to index. Ids are dense in practice; a sparse one must not cost memory.
+/// Index of event classes by id. Ids are dense in practice; a sparse id must not cost memory.
 #[derive(Debug)]
 pub(super) struct EventIds {
     pub(super) dense: Vec<u32>,
@@ -73,35 +73,35 @@ impl EventIds {
     }
 }
 
-/// What a packet's header and context say.
+/// Contents of a packet's header and context.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
     /// Index of the stream class in the schema.
     pub stream: usize,
     /// Id of the stream within its class.
     pub instance: Option<u64>,
-    /// Clock at the packet's start.
+    /// Clock value at the packet's start.
     pub begin: Option<u64>,
-    /// Clock at the packet's end.
+    /// Clock value at the packet's end.
     pub end: Option<u64>,
-    /// Bits in use, from the packet's start; `None`: to the end of the data.
+    /// Bits in use, from the packet's start. `None`: up to the end of the data.
     pub content_bits: Option<u64>,
-    /// Bits in all; `None`: to the end of the data.
+    /// Total size in bits. `None`: up to the end of the data.
     pub total_bits: Option<u64>,
-    /// Number of the packet in its stream.
+    /// Sequence number of the packet in its stream.
     pub seq: Option<u64>,
-    /// Events that the tracer has dropped in this stream so far.
+    /// Number of events that the tracer has dropped in this stream so far.
     pub discarded: Option<u64>,
-    /// Width of that counter, which may wrap.
+    /// Width of that counter in bits; it may wrap.
     pub discarded_bits: u32,
-    /// Where the first event starts, in bits from the packet's start.
+    /// Offset of the first event, in bits from the packet's start.
     pub first_event: u64,
-    /// The packet's UUID, if it is not that of the metadata.
+    /// UUID of the packet, if it differs from the metadata's.
     pub foreign_uuid: Option<Uuid>,
 }
 
 impl Decoder {
-    /// The schema that it was compiled from.
+    /// The schema that was compiled.
     pub fn schema(&self) -> &Arc<Schema> {
         &self.schema
     }
@@ -111,8 +111,8 @@ impl Decoder {
         &self.nodes
     }
 
-    /// The node of a scope's structure: of a stream's packet context, or of a scope of one of its
-    /// events; `None` if people see nothing of it.
+    /// Node of a scope's structure: of a stream's packet context, or of a scope of one of its
+    /// events; `None` if nothing of it is visible.
     pub(crate) fn scope_node(
         &self,
         stream: usize,
@@ -130,15 +130,15 @@ impl Decoder {
         })
     }
 
-    /// The working memory for one stream.
+    /// Makes the working memory for one stream.
     pub fn machine(&self) -> Machine {
         Machine::new(self.slot_count)
     }
 
     /// Decodes the header and context at the start of a packet.
     ///
-    /// The machine's clock is left at the packet's start; it carries over from the packet before
-    /// if this one does not say.
+    /// Sets the machine's clock to the packet's start. If the packet has no time, the clock of the
+    /// previous packet carries over.
     pub fn packet(&self, view: View<'_>, machine: &mut Machine) -> Result<Packet, Stop> {
         machine.roles_clear();
         let mut position = 0;
@@ -207,7 +207,7 @@ impl Decoder {
         self.walk(context, view, &mut position, machine, visitor)
     }
 
-    /// Decodes an event header: advances `position` and the machine's clock, and gives the index
+    /// Decodes an event header: advances `position` and the machine's clock, and returns the index
     /// of the event class.
     #[inline]
     pub fn event_header(
@@ -264,13 +264,14 @@ impl Decoder {
             None => return bad(DecodeErrorKind::AmbiguousEvent),
         };
         if *position == start && stream.bodies[event as usize].is_empty() {
-            // An event without a single bit would repeat for ever.
+            // An event without any bits would repeat for ever.
             return bad(DecodeErrorKind::EmptyEvent);
         }
         Ok(event)
     }
 
-    /// Visits the fields of the event whose header ends at `position`, and moves to its end.
+    /// Visits the fields of the event whose header ends at `position`, and advances `position` to
+    /// the event's end.
     #[inline]
     pub fn event_body<V: Visitor>(
         &self,
@@ -285,8 +286,8 @@ impl Decoder {
         self.walk(body, view, position, machine, visitor)
     }
 
-    /// The fields of an event's body, if they are nothing but whole, little-endian bytes and
-    /// strings, which start at a whole byte.
+    /// Fields of an event's body, if all of them are whole, little-endian bytes and strings that
+    /// start on a byte boundary.
     pub fn plain_fields(&self, stream: usize, event: usize) -> Option<&[PlainField]> {
         let body = self.streams.get(stream)?.bodies.get(event)?;
         body.plain.as_ref().map(|plain| &*plain.fields)

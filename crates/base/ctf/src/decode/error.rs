@@ -2,32 +2,32 @@
 
 use std::fmt;
 
-/// Bytes that the schema does not allow.
+/// An error in a packet: bytes that the schema does not permit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodeError {
-    /// Where, in bits from the packet's start.
+    /// Position in bits from the packet's start.
     pub at_bits: u64,
-    /// What.
+    /// Kind of the error.
     pub kind: DecodeErrorKind,
 }
 
-/// What is wrong with the bytes.
+/// Kind of an error in a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DecodeErrorKind {
-    /// The packet does not start with the magic number: not a packet, or the one before was
-    /// cut or lies about its size.
+    /// The packet does not start with the magic number: it is no packet, or the previous one was
+    /// cut or has a wrong size.
     Magic(u64),
     /// No stream class has this id: the metadata is older than the data, or of another trace.
     UnknownStream(u64),
-    /// Packets do not say which of several stream classes they are of.
+    /// The packet does not identify its stream class, and there are several.
     AmbiguousStream,
     /// No event class of the stream has this id.
     UnknownEvent(u64),
-    /// Events do not say which of several event classes they are of.
+    /// The event does not identify its event class, and there are several.
     AmbiguousEvent,
-    /// An event without any bits would repeat for ever.
+    /// The event has no bits, so it would repeat for ever.
     EmptyEvent,
-    /// Two fields of one byte have different byte orders.
+    /// Two fields in one byte have different byte orders.
     ByteOrder,
     /// The content is larger than the packet.
     ContentBeyondPacket {
@@ -45,11 +45,11 @@ pub enum DecodeErrorKind {
     },
     /// A packet's size is not a whole number of bytes.
     PacketSize(u64),
-    /// No option of the variant goes with the selector's value.
+    /// No option of the variant matches the selector's value.
     NoOption(i128),
-    /// A variable-length integer of more than 64 bits.
+    /// A variable-length integer has more than 64 bits.
     VarInt,
-    /// So many elements without bytes that nobody can mean them.
+    /// An array claims an implausible number of elements without bytes.
     EmptyElements,
 }
 

@@ -1,9 +1,9 @@
-//! Packets to fields: a schema compiled once into flat programs, which walk packets' bytes without
-//! allocating and hand each field to a [`Visitor`].
+//! Decoding of packets: a schema, compiled once into flat programs that walk packets' bytes without
+//! allocating and pass each field to a [`Visitor`].
 //!
-//! Start at [`Decoder`]. `compile` turns field classes into `program` ops, `walk` runs these,
-//! `bits` reads what is not a whole number of bytes. Nothing here does I/O: a [`View`] is what
-//! somebody has read of a packet so far, and [`Stop::Short`] asks for more of it.
+//! Start at [`Decoder`]. `compile` turns field classes into `program` ops, `walk` runs them, `bits`
+//! reads fields that are not whole bytes. Nothing here does I/O: a [`View`] is the part of a packet
+//! that the caller has read so far, and [`Stop::Short`] requests more of it.
 
 mod compile;
 mod decoder;

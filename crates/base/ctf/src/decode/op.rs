@@ -1,15 +1,15 @@
-//! The ops of programs.
+//! The instructions of programs.
 
 use crate::schema::{Bits, Encoding, FloatClass, Scope};
 
-/// Stands for "no node": the field is hidden. Also "no save".
+/// Index for "no node" (a hidden field) and for "no save".
 pub(super) const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Debug)]
 pub(super) enum Op {
-    /// Skip to a multiple of so many bits.
+    /// Skips to a multiple of this many bits.
     Align(u64),
-    /// The next `ops` ops take `bytes` bytes and nobody needs their values later.
+    /// The next `ops` ops take `bytes` bytes in total, and no later field needs their values.
     Run {
         bytes: u32,
         ops: u32,
@@ -68,14 +68,14 @@ pub(super) enum Op {
         body: u32,
         element: ElementSize,
     },
-    /// The body is the next `body` ops, if `slot`'s value is in `ranges`.
+    /// The body is the next `body` ops, run if `slot`'s value is in `ranges`.
     Optional {
         node: u32,
         slot: u16,
         ranges: Box<[(u64, u64)]>,
         body: u32,
     },
-    /// One of the branches, all within the next `body` ops.
+    /// Runs one of the branches, all of which are in the next `body` ops.
     Variant {
         node: u32,
         slot: u16,
@@ -85,12 +85,12 @@ pub(super) enum Op {
     },
 }
 
-/// How much an array's element takes.
+/// Size of an array's element.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ElementSize {
-    /// Always so many bytes, and nobody needs its values later.
+    /// A fixed number of bytes; no later field needs the values.
     Bytes(u32),
-    /// At least so many bits.
+    /// A minimum number of bits.
     Least(u64),
 }
 
@@ -104,9 +104,9 @@ pub(super) enum Count {
 /// An option of a variant.
 #[derive(Clone, Debug)]
 pub(super) struct Branch {
-    /// Values of the selector, as [`Save`] keeps them.
+    /// Values of the selector, in the form in which [`Save`] stores them.
     pub(super) ranges: Box<[(u64, u64)]>,
-    /// Index of its first op, from the first op of the variant's body.
+    /// Index of its first op, counted from the first op of the variant's body.
     pub(super) start: u32,
     /// Number of its ops.
     pub(super) ops: u32,
@@ -114,16 +114,16 @@ pub(super) struct Branch {
     pub(super) option: u32,
 }
 
-/// What to do with a value that was just read.
+/// Uses of a value that was just read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Save {
-    /// Keep it in this slot. Signed values are stored with the sign bit flipped, so that slots
-    /// compare as unsigned numbers.
+    /// Slot to store the value in. Signed values are stored with the sign bit flipped, so that
+    /// slots compare as unsigned numbers.
     pub(super) slot: Option<u16>,
-    /// Bits of [`crate::schema::Roles`] that the reader asks for.
+    /// Bits of [`crate::schema::Roles`] that the value serves.
     pub(super) roles: u16,
-    /// Advance the stream's clock by this many low bits.
+    /// Number of low bits by which the value advances the stream's clock; 0 if it does not.
     pub(super) clock_bits: u32,
-    /// Width in bits.
+    /// Width of the value in bits.
     pub(super) size: u32,
 }

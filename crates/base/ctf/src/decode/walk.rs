@@ -1,8 +1,8 @@
-//! Runs a program over a packet's bytes.
+//! Execution of a program over a packet's bytes.
 //!
-//! The bytes are hostile: every op checks that what it reads is there, counts are held against
-//! the bytes that are left before anything is done so often, and elements without bytes draw on
-//! a budget. Nothing is allocated.
+//! The bytes are hostile: every op checks that the bytes it reads exist, counts are compared with
+//! the remaining bytes before any loop, and elements without bytes draw on a budget. Nothing is
+//! allocated.
 
 use super::error::DecodeErrorKind;
 use super::node::Node;
@@ -13,12 +13,12 @@ use super::visit::Visitor;
 use crate::schema::{ByteOrder, Encoding, Role, Uuid};
 use crate::{bits, float};
 
-/// Elements without bytes that one event may have, counted in ops.
+/// Maximum number of elements without bytes in an event, counted in ops.
 const EMPTY_BUDGET: u64 = 1 << 20;
 
 const ROLE_COUNT: usize = 11;
 
-/// The working memory of a stream: its clock and the values that later fields depend on.
+/// The working memory of a stream: its clock, and the values that later fields depend on.
 #[derive(Clone, Debug)]
 pub struct Machine {
     /// The stream's clock, in cycles.
@@ -57,12 +57,12 @@ impl Machine {
         self.roles_set &= !(Role::EventClassId as u16);
     }
 
-    /// The UUID that the packet's header names.
+    /// UUID in the packet's header.
     pub(super) fn uuid(&self) -> Option<Uuid> {
         self.uuid
     }
 
-    /// Keeps a value that was just read; `raw` has the field's bits and nothing above them.
+    /// Stores a value that was just read; `raw` has the field's bits and zeros above them.
     #[inline]
     fn save(&mut self, save: &Save, raw: u64, signed: bool) {
         if let Some(slot) = save.slot {
@@ -85,7 +85,8 @@ impl Machine {
         }
     }
 
-    /// Walks `program` from bit `position` of `view`, and leaves `position` behind what it read.
+    /// Walks `program` from bit `position` of `view`, and advances `position` to the end of the
+    /// fields.
     #[inline]
     pub(super) fn walk<V: Visitor>(
         &mut self,
@@ -116,11 +117,11 @@ impl Machine {
     }
 }
 
-/// Flipped in stored signed values, so that they order as unsigned ones.
+/// The bit to flip in stored signed values, so that they compare as unsigned ones.
 pub(super) const SIGN_BIT: u64 = 1 << 63;
 
-/// The clock after a reading of its low `size` bits: a smaller value than before means that these
-/// bits have wrapped, once.
+/// Updates a clock from a reading of its low `size` bits: a value smaller than before means that
+/// these bits have wrapped once.
 #[inline]
 pub(crate) fn clock_after(clock: u64, value: u64, size: u32) -> u64 {
     if size >= 64 {
@@ -138,7 +139,7 @@ struct Walk<'w> {
     view: View<'w>,
     position: u64,
     empty_budget: u64,
-    /// Byte order of the last field of bits.
+    /// Byte order of the last field that is not whole bytes.
     order: Option<ByteOrder>,
 }
 
@@ -151,7 +152,7 @@ impl<'w> Walk<'w> {
                 Op::Align(align) => self.align(align)?,
                 Op::Run { bytes, ops: count } => {
                     if !V::WANTED {
-                        self.take(u64::from(bytes) * 8)?;
+                        self.consume(u64::from(bytes) * 8)?;
                         index += count as usize;
                     }
                 }
@@ -160,7 +161,7 @@ impl<'w> Walk<'w> {
                     self.integer(node, save, raw, signed.then_some(u32::from(bytes) * 8), visitor);
                 }
                 Op::Bits { node, save, bits, signed } => {
-                    let at = self.take(u64::from(bits.size))?;
+                    let at = self.consume(u64::from(bits.size))?;
                     self.check_order(at, bits.byte_order)?;
                     let raw = bits::read(self.view.bytes, at, bits);
                     self.integer(node, save, raw, signed.then_some(bits.size), visitor);
@@ -170,7 +171,7 @@ impl<'w> Walk<'w> {
                     self.integer(node, save, raw, signed.then_some(64), visitor);
                 }
                 Op::Float { node, ref class } => {
-                    let at = self.take(u64::from(class.bits.size))?;
+                    let at = self.consume(u64::from(class.bits.size))?;
                     self.check_order(at, class.bits.byte_order)?;
                     if let Some(node) = self.shown::<V>(node) {
                         let value = float::read(self.view.bytes, at, class);
@@ -272,9 +273,9 @@ impl<'w> Walk<'w> {
         Stop::bad(self.view.base_bits() + self.position, kind)
     }
 
-    /// Moves over `size` bits, and gives where they start.
+    /// Consumes `size` bits, and returns their position.
     #[inline]
-    fn take(&mut self, size: u64) -> Result<u64, Stop> {
+    fn consume(&mut self, size: u64) -> Result<u64, Stop> {
         let at = self.position;
         if size > self.view.end.saturating_sub(at) {
             return Err(Stop::Short);
@@ -283,7 +284,7 @@ impl<'w> Walk<'w> {
         Ok(at)
     }
 
-    /// Refuses a field that begins within a byte whose bits before are in another order.
+    /// Rejects a field that begins within a byte whose earlier bits have another byte order.
     #[inline]
     fn check_order(&mut self, at: u64, order: ByteOrder) -> Result<(), Stop> {
         match self.order.replace(order) {
@@ -304,13 +305,13 @@ impl<'w> Walk<'w> {
         Ok(())
     }
 
-    /// The node, if the visitor is to see it.
+    /// The node, if the visitor receives it.
     #[inline(always)]
     fn shown<V: Visitor>(&self, node: u32) -> Option<&'w Node> {
         (V::WANTED && node != NONE).then(|| &self.nodes[node as usize])
     }
 
-    /// Keeps and shows an integer. `sign_size`: its width, if it is signed.
+    /// Stores an integer and passes it to the visitor. `sign_size` is its width if it is signed.
     #[inline(always)]
     fn integer<V: Visitor>(
         &mut self,
@@ -333,7 +334,7 @@ impl<'w> Walk<'w> {
 
     #[inline]
     fn int(&mut self, bytes: u8, big: bool) -> Result<u64, Stop> {
-        let at = (self.take(u64::from(bytes) * 8)? / 8) as usize;
+        let at = (self.consume(u64::from(bytes) * 8)? / 8) as usize;
         let from = &self.view.bytes[at..];
         fn first<const N: usize>(from: &[u8]) -> [u8; N] {
             from.first_chunk().copied().unwrap_or([0; N])
@@ -353,7 +354,7 @@ impl<'w> Walk<'w> {
         let mut value = 0u64;
         let mut shift = 0;
         loop {
-            let at = self.take(8)?;
+            let at = self.consume(8)?;
             let byte = self.view.bytes[(at / 8) as usize];
             let part = u64::from(byte & 0x7f);
             // Beyond bit 63 only repetitions of the sign (or zeros) are tolerated.
@@ -379,7 +380,7 @@ impl<'w> Walk<'w> {
         }
     }
 
-    /// The bytes up to a NUL of `unit` bytes, which is consumed too.
+    /// Reads up to a NUL of `unit` bytes, and consumes the NUL too.
     #[inline]
     fn string(&mut self, unit: usize) -> Result<&'w [u8], Stop> {
         let start = (self.position / 8) as usize;
@@ -401,8 +402,8 @@ impl<'w> Walk<'w> {
     #[inline]
     fn bytes(&mut self, length: Count) -> Result<&'w [u8], Stop> {
         let length = self.count(length);
-        let at = (self.take(length.checked_mul(8).ok_or(Stop::Short)?)? / 8) as usize;
-        // Nothing at all may lie behind padding that goes on beyond the view.
+        let at = (self.consume(length.checked_mul(8).ok_or(Stop::Short)?)? / 8) as usize;
+        // An empty text may follow padding that extends beyond the view.
         Ok(self.view.bytes.get(at..at + length as usize).unwrap_or_default())
     }
 
@@ -435,7 +436,7 @@ impl<'w> Walk<'w> {
             visitor.begin_array(node, length);
         }
         if let (None, ElementSize::Bytes(_)) = (shown, element) {
-            self.take(length * least)?;
+            self.consume(length * least)?;
         } else {
             for _ in 0..length {
                 self.run(body, visitor)?;
@@ -453,7 +454,7 @@ fn in_ranges(ranges: &[(u64, u64)], value: u64) -> bool {
     ranges.iter().any(|&(low, high)| low <= value && value <= high)
 }
 
-/// How many bytes there are before the first NUL of `unit` bytes.
+/// Number of bytes before the first NUL of `unit` bytes.
 #[inline]
 fn find_nul(bytes: &[u8], unit: usize) -> Option<usize> {
     let is_nul = |unit: &[u8]| unit.iter().all(|&byte| byte == 0);
@@ -463,7 +464,7 @@ fn find_nul(bytes: &[u8], unit: usize) -> Option<usize> {
     }
 }
 
-/// A counted string's characters: what follows a NUL is filling.
+/// The characters of a counted string: bytes after a NUL are padding.
 #[inline]
 pub(crate) fn before_nul(bytes: &[u8], encoding: Encoding) -> &[u8] {
     let unit = encoding.unit_size();

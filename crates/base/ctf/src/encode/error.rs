@@ -1,11 +1,11 @@
-//! The error of what cannot be written.
+//! Errors of encoding.
 
 use std::fmt;
 
-/// What cannot be written, and why.
+/// An error of encoding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EncodeError {
-    /// A lower-case fragment.
+    /// Message: a lower-case fragment.
     pub message: String,
 }
 

@@ -1,18 +1,18 @@
-//! The error of metadata that cannot be used, with its position in the text.
+//! Error in metadata, with its position in the text.
 
 use super::budget::OverBudget;
 use std::fmt;
 
-/// Why metadata cannot be used, and where it goes wrong.
+/// An error in metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetadataError {
     /// Byte offset in the metadata text (packet headers and padding not counted).
     pub offset: usize,
-    /// Line and column from 1, where the text has lines.
+    /// Line and column from 1, if the text has lines.
     pub position: Option<(u32, u32)>,
-    /// A lower-case fragment.
+    /// Message: a lower-case fragment.
     pub message: String,
-    /// What to do about it.
+    /// Remedy, if one is known.
     pub hint: Option<String>,
 }
 
@@ -30,12 +30,12 @@ impl MetadataError {
         }
     }
 
-    /// The error of a text that describes too much, met at an offset.
+    /// The error of a text that exceeds its budget at an offset.
     pub(crate) fn over_budget(text: &str, offset: usize, error: OverBudget) -> MetadataError {
         MetadataError::at(text, offset, error.to_string()).hint(OverBudget::HINT)
     }
 
-    /// The same error with advice.
+    /// Adds a hint to the error.
     pub fn hint(mut self, hint: impl Into<String>) -> MetadataError {
         self.hint = Some(hint.into());
         self

@@ -1,12 +1,12 @@
-//! Finds the name that somebody probably meant, for hints in error messages.
+//! Suggestions of similar names, for hints in error messages.
 
 use super::error::MetadataError;
 
-/// Beyond this, names and lists of names are not compared: a hint is not worth the time.
+/// Maximum length of compared names, which bounds the time spent on a hint.
 const LENGTH_MAX: usize = 64;
 pub(crate) const CANDIDATES_MAX: usize = 4096;
 
-/// The candidate closest to `name`, if one differs by few enough letters to be a slip.
+/// The candidate closest to `name`, if it differs by at most a third of the letters.
 fn nearest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     if name.len() > LENGTH_MAX {
         return None;
@@ -22,7 +22,7 @@ fn nearest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Opt
         .map(|(_, candidate)| candidate)
 }
 
-/// Adds the nearest of `candidates` as a hint.
+/// Adds the nearest of `candidates` to the error as a hint.
 pub(crate) fn did_you_mean<'c>(
     error: MetadataError,
     name: &str,
@@ -34,7 +34,7 @@ pub(crate) fn did_you_mean<'c>(
     }
 }
 
-/// How many letters must be inserted, removed or replaced to get from `a` to `b`.
+/// Edit distance: the number of letters to insert, remove or replace to turn `a` into `b`.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

@@ -6,7 +6,7 @@ use std::rc::Rc;
 /// A compound type that is being expanded.
 pub(super) struct Frame<'t> {
     pub(super) level: Level<'t>,
-    /// The member or option that is being expanded; 0 in arrays.
+    /// Index of the member or option that is being expanded; 0 in arrays.
     pub(super) index: usize,
 }
 
@@ -16,7 +16,7 @@ pub(super) enum Level<'t> {
     Array,
 }
 
-/// What the field that is looked for is needed for.
+/// Purpose of a reference to a field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     Length,

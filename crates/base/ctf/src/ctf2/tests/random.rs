@@ -1,7 +1,7 @@
 //! Makes random schemas that CTF 2 can say completely, the same for the same seed.
 
 use super::*;
-use crate::ctf2::words::role_belongs;
+use crate::ctf2::vocabulary::role_belongs;
 use blkkin_sys::testing::Random;
 use std::sync::Arc;
 

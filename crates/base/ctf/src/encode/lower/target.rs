@@ -1,4 +1,4 @@
-//! The format to be written, and the places of fields in a schema.
+//! The format to write, and keys for fields of a schema.
 
 use crate::schema::{FieldRef, Scope};
 
@@ -9,7 +9,7 @@ pub(super) enum Target {
     Same,
 }
 
-/// A place in a schema: stream and event (where the scope has one), scope, path.
+/// Key of a field: stream and event (if the scope has them), scope, path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     stream: Option<usize>,

@@ -11,7 +11,7 @@ pub(super) enum Frame<'s> {
 }
 
 impl Frame<'_> {
-    /// What the current member adds to a path.
+    /// Name that the current member adds to a path.
     pub(super) fn name(&self) -> Option<&str> {
         match self {
             Frame::Struct { class, index, .. } => {
@@ -24,10 +24,10 @@ impl Frame<'_> {
 
 /// The names of a structure's members.
 pub(super) struct Names {
-    /// As the text has them, in order.
+    /// Written names, in order.
     pub(super) written: Vec<String>,
-    /// Index of each written name.
+    /// Index by written name.
     pub(super) by_written: HashMap<String, usize>,
-    /// Index of each name that people see.
+    /// Index by display name.
     pub(super) by_display: HashMap<String, usize>,
 }

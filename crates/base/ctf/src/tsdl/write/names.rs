@@ -1,5 +1,5 @@
-//! Which names members get in the text: those that people see, with an underscore before them
-//! where the name could be taken for a keyword or would give the field a role that it has not.
+//! Written names of members: their display names, with an underscore before those that are keywords
+//! or would give the field a wrong role.
 
 use super::frame::Names;
 use super::spelling::is_identifier;
@@ -29,8 +29,9 @@ impl<'s> Writer<'s> {
             let name = member.name.as_str();
             let is_escaped = match scope < Scope::CommonContext {
                 true => self.is_misleading(scope, is_top, member),
-                // Readers take one underscore off each name. babeltrace2 refuses a field that is
-                // written as one before it is seen, so `X` beside `_X` gets none.
+                // Readers remove one underscore from each name. babeltrace2 rejects a field whose
+                // written name is the display name of an earlier one, so `X` next to `_X` gets no
+                // underscore.
                 false => {
                     name.starts_with('_')
                         || !displays.contains(format!("_{name}").as_str())
@@ -54,7 +55,7 @@ impl<'s> Writer<'s> {
         Ok(names)
     }
 
-    /// Whether a header's member would be taken for something else under its own name.
+    /// Whether the unescaped name of a header's member would be misinterpreted.
     fn is_misleading(&self, scope: Scope, is_top: bool, member: &Member) -> bool {
         let name = member.name.as_str();
         if name.starts_with('_') || !is_identifier(name) {

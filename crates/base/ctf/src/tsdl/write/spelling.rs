@@ -1,8 +1,8 @@
-//! The spelling of names and strings in the text.
+//! Spelling of names and strings in TSDL text.
 
 use crate::tsdl::lexer;
 
-/// Whether a name can stand in the text without quotes, and means the same to every reader.
+/// Whether a name needs no quotes, and means the same to every reader.
 pub(super) fn is_plain(name: &str) -> bool {
     name.is_ascii() && is_identifier(name)
 }
@@ -16,7 +16,7 @@ pub(super) fn is_identifier(name: &str) -> bool {
         && !lexer::is_keyword(name)
 }
 
-/// A name with its letters beyond ASCII escaped.
+/// Escapes the letters of a name beyond ASCII.
 pub(super) fn escaped(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for letter in name.chars() {
@@ -29,7 +29,7 @@ pub(super) fn escaped(name: &str) -> String {
     out
 }
 
-/// A string literal. babeltrace2 reads up to three digits after `\x`, so numbers are octal.
+/// Writes a string literal. babeltrace2 reads up to three digits after `\x`, so numbers are octal.
 pub(super) fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
