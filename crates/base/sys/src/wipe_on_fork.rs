@@ -77,8 +77,8 @@ impl<T: AllZeros> WipedOnFork<T> {
     }
 
     /// Asks the kernel to wipe the memory in children from now on. Returns false if the kernel
-    /// cannot do that (before Linux 4.14); the memory should hold no values then. May be called again at
-    /// any time.
+    /// cannot do that (before Linux 4.14); the memory should hold no values then. May be called
+    /// again at any time.
     pub fn arm(&'static self) -> bool {
         // SAFETY: this reads a value that the kernel gave to the process when it started.
         #[expect(unsafe_code, reason = "a call of the C library")]
