@@ -1,19 +1,19 @@
-//! Where the node daemon's socket is: one rule for the daemon, for commands and for traced programs.
-//! No I/O: who asks gives what it knows of itself, and uses what comes out.
+//! Paths of the agent's sockets: one rule for the agent, for commands and for traced programs. No
+//! I/O: the caller passes its environment and opens the resulting paths.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Environment variable that names the one socket to use.
+/// Environment variable that names the only socket to use.
 pub const VARIABLE: &str = "BLKKIN_SOCKET";
-/// Environment variable that names the folder of a user's own sockets.
+/// Environment variable that names the directory of a user's own sockets.
 const RUNTIME_VARIABLE: &str = "XDG_RUNTIME_DIR";
-/// Where the system's daemon listens.
+/// Socket of the system's agent.
 pub const SYSTEM: &str = "/run/blkkin/agent.sock";
-/// What follows the folder of a user's own sockets.
-const WITHIN_RUNTIME: &str = "blkkin/agent.sock";
+/// Path of a user's socket below the runtime directory.
+const RUNTIME_SOCKET: &str = "blkkin/agent.sock";
 
-/// What a process knows of itself.
+/// User id and environment of a process, as far as they decide on sockets.
 #[derive(Clone, Debug)]
 pub struct Surroundings {
     user_id: u32,
@@ -22,24 +22,24 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    /// Of a process with that effective user id, and what it has in its environment. A [`VARIABLE`] that is
-    /// empty counts as none, and so does a folder that is no path from the root.
+    /// Reads the environment of a process with this effective user id. An empty [`VARIABLE`] counts
+    /// as unset, and so does a runtime directory without an absolute path.
     pub fn new(user_id: u32, variable: impl Fn(&'static str) -> Option<OsString>) -> Surroundings {
         let (socket, runtime_directory) = (variable(VARIABLE), variable(RUNTIME_VARIABLE));
         Surroundings { user_id, socket, runtime_directory }
     }
 
-    /// Where a daemon listens that is started here.
+    /// Socket on which an agent of this user listens.
     pub fn own(&self) -> PathBuf {
         match self.named() {
             Some(path) => path.to_owned(),
             None if self.user_id == 0 => SYSTEM.into(),
-            None => self.runtime().join(WITHIN_RUNTIME),
+            None => self.runtime().join(RUNTIME_SOCKET),
         }
     }
 
-    /// All sockets on which a daemon may listen that is there for this process: its user's own
-    /// first, then the system's. Commands use the first that answers, traced programs all.
+    /// Sockets of all agents that may serve this process: its user's own first, then the system's.
+    /// Commands use the first one that answers, traced programs use all of them.
     pub fn candidates(&self) -> Vec<PathBuf> {
         let mut candidates = vec![self.own()];
         if self.named().is_none() && self.user_id != 0 {

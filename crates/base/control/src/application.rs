@@ -1,108 +1,97 @@
-//! What traced programs and the daemon say to each other.
+//! Messages between traced programs and the agent.
 //!
-//! A program says where it tells its event types (its [`catalog`](crate::catalog)), and the daemon which
-//! events it is to record into which channels: by rules, so that the first event of a type that nobody
-//! knew counts too. Either side answers `Ping` when it has done all that came before.
+//! A program passes a file with its event types (its [`catalog`](crate::catalog)), and the agent
+//! selects the events to record into each channel. The selection is sent as rules, so that the
+//! first event of a new type is recorded too. Either side answers `Ping` once all earlier messages
+//! have taken effect.
 
-use crate::Level;
 use crate::channel::{Context, contexts};
-use crate::form::{Distinct, Flag, Letters, List, Number, Optional, Own, Text};
-use crate::limits::{
-    APPLICATION_SIZE_MAX, BODY_SIZE_MAX, EVENT_NAME_SIZE_MAX, FIELD_NAME_SIZE_MAX, FIELDS_MAX,
-    FILE_SIZE_MAX, FILTER_SIZE_MAX, LABEL_SIZE_MAX, LABELS_MAX, NAME_SIZE_MAX, PATTERNS_MAX,
-    SAMPLING_SIZE_MAX,
-};
+use crate::form::{Distinct, Flag, List, Number, Optional, RecordForm};
+use crate::limits::{APPLICATION_SIZE_MAX, BODY_SIZE_MAX, FIELDS_MAX, LABELS_MAX, PATTERNS_MAX};
 use crate::selection::{Levels, PATTERN, Selection};
-
-/// Name of a session or channel.
-pub(crate) const NAME: Text = Text::new(Letters::FileName, NAME_SIZE_MAX);
-pub(crate) const FILTER: Text = Text::new(Letters::Lines, FILTER_SIZE_MAX);
-pub(crate) const SAMPLING: Text = Text::new(Letters::Line, SAMPLING_SIZE_MAX);
-pub(crate) const EVENT_NAME: Text = Text::new(Letters::Name, EVENT_NAME_SIZE_MAX);
-pub(crate) const FIELD_NAME: Text = Text::new(Letters::Identifier, FIELD_NAME_SIZE_MAX);
-pub(crate) const LABEL: Text = Text::new(Letters::Name, LABEL_SIZE_MAX);
-pub(crate) const FILE: Text = Text::new(Letters::Line, FILE_SIZE_MAX);
+use crate::text::{EVENT_NAME, FIELD_NAME, FILE, FILTER, LABEL, NAME, SAMPLING};
+use blkkin_filter::Severity as Level;
 
 messages! {
-    /// From a traced program to the daemon.
+    /// From a traced program to the agent.
     pub enum FromApplication up to APPLICATION_SIZE_MAX {
-        /// It tells its event types in a file of memory, its [`catalog`](crate::catalog). With one
-        /// descriptor, of that file. Once, before the first `Pong`.
+        /// Passes the memory file of the program's event types, its [`catalog`](crate::catalog), as
+        /// one descriptor. Sent once, before the first `Pong`.
         0x1101 Catalog,
-        /// It has rings of a channel that an earlier daemon gave it, which has gone. With one descriptor, of
-        /// their memory. Older ones first, and all before `Catalog`.
-        0x1105 Orphan(orphan: Orphan = Own),
-        /// It ends. Its rings may be read once more, and then be given back.
+        /// Offers the rings of a channel that an earlier agent made, as one descriptor of their
+        /// memory. Older rings come first, and all of them before `Catalog`.
+        0x1105 Orphan(orphan: Orphan = RecordForm),
+        /// The program ends. The agent may read the program's rings once more and then free them.
         0x0102 Goodbye,
-        /// To be answered with the same number, when all that was sent before has had its effect:
-        /// then the daemon has told what to do with all event types so far.
+        /// Requests a `Pong` with the same number once all earlier messages have taken effect. By
+        /// then the agent has sent the rules for all event types so far.
         0x0103 Ping(number: u64 = Number),
-        /// All that was sent before the `Ping` of that number has had its effect: what was enabled
-        /// is recorded from now on, and what was disabled no more.
+        /// All messages before the `Ping` of that number have taken effect: enabled events are
+        /// recorded from now on, and disabled ones are not.
         0x0104 Pong(number: u64 = Number),
     }
 }
 
 messages! {
-    /// From the daemon to a traced program.
+    /// From the agent to a traced program.
     pub enum ToApplication up to BODY_SIZE_MAX {
-        /// There is a channel. With two descriptors: the memory of its rings, and an eventfd to
-        /// wake the daemon with.
-        0x2201 AddChannel(channel: AddChannel = Own),
-        /// Nothing is to be recorded into the channel of that number, and its memory is to be let
-        /// go.
+        /// Adds a channel. Two descriptors: the memory of its rings, and an eventfd to wake the
+        /// agent with.
+        0x2201 AddChannel(channel: AddChannel = RecordForm),
+        /// Removes the channel of that number: the program stops recording into it and unmaps its
+        /// memory.
         0x0202 RemoveChannel(channel: u32 = Number),
-        /// One more rule for a channel, not in force yet. At most
-        /// [`RULES_MAX`](crate::limits::RULES_MAX) come before `Apply`.
-        0x0203 Rule(rule: ChannelRule = Own),
-        /// The rules that came for the channel of that number since its last `Apply` are in force now, in
-        /// place of those before.
+        /// Adds a rule to a channel, pending until `Apply`. At most
+        /// [`RULES_MAX`](crate::limits::RULES_MAX) rules may be pending.
+        0x0203 Rule(rule: ChannelRule = RecordForm),
+        /// Replaces the rules of the channel of that number by those received since its last
+        /// `Apply`.
         0x0204 Apply(channel: u32 = Number),
-        /// Which requests are followed, as rules of sampling: `1/100`, `50/s`, or both with a comma
-        /// between. None: as the program itself decides.
+        /// Sets the sampling rules: `1/100`, `50/s`, or both with a comma between. `None` leaves
+        /// sampling to the program.
         0x0205 Sampling(rules: Option<String> = Optional(SAMPLING)),
-        /// To be answered with the same number, when all that was sent before has had its effect.
+        /// Requests a `Pong` with the same number once all earlier messages have taken effect.
         0x0206 Ping(number: u64 = Number),
-        /// All that was sent before the `Ping` of that number has had its effect.
+        /// All messages before the `Ping` of that number have taken effect.
         0x0207 Pong(number: u64 = Number),
-        /// All that is in the orphan of that number is safe elsewhere, or not wanted; its memory is to be let
-        /// go.
+        /// Releases the orphan of that number: its packets are stored elsewhere or not wanted, and
+        /// the program unmaps its memory.
         0x0208 Release(orphan: u32 = Number),
-        /// The daemon has the rings of an orphan still, and goes on with them: they are a channel of its again.
-        /// Rules stay in force.
-        0x0209 KeepChannel(channel: KeepChannel = Own),
+        /// Turns an orphan into a channel of this agent, which has read its rings and continues to
+        /// do so. Rules stay in force.
+        0x0209 KeepChannel(channel: KeepChannel = RecordForm),
     }
 }
 
 record! {
-    /// Rings of a daemon that has gone.
+    /// Rings made by an earlier agent, which has ended.
     #[derive(Copy)]
     pub struct Orphan {
-        /// The program's number for them.
+        /// The program's number for the orphan.
         pub number: u32 = Number,
-        /// Whether nothing is recorded into them any more, because others have replaced them. If not,
-        /// [`AddChannel::replaces`] does so before the next `Ping`, or they are kept by
-        /// [`KeepChannel`], or they are let go then.
+        /// Whether other rings have replaced these, so that the program no longer records into
+        /// them. If not, before the next `Ping` the agent either replaces them
+        /// ([`AddChannel::replaces`]), keeps them ([`KeepChannel`]), or releases them.
         pub is_spent: bool = Flag,
     }
 }
 
 record! {
-    /// What a program can record at some place of its text.
+    /// A kind of event that a program can record, declared at one place of its source.
     pub struct EventType {
-        /// The program's number for it.
+        /// The program's number for the event type.
         pub index: u32 = Number,
         /// `provider:name`.
         pub name: String = EVENT_NAME,
-        /// How severe it is.
-        pub level: Level = Own,
+        /// Severity of the events.
+        pub level: Level = RecordForm,
         /// Source file; empty if unknown.
         pub file: String = FILE,
-        /// Line in it, from 1; 0 if unknown.
+        /// Line in the source file, from 1; 0 if unknown.
         pub line: u32 = Number,
-        /// What it carries, in the order of the bytes. No two have the same name.
+        /// Fields in the order of their bytes, with distinct names.
         pub fields: Vec<Field> = Distinct {
-            list: List { count_min: 0, count_max: FIELDS_MAX, of: Own },
+            list: List { count_min: 0, count_max: FIELDS_MAX, of: RecordForm },
             name: |field: &Field| &field.name,
         },
     }
@@ -111,87 +100,87 @@ record! {
 record! {
     /// A field of an event.
     pub struct Field {
-        /// A name as in C: ASCII letters, digits and `_`.
+        /// Name of the field: ASCII letters, digits and `_`, as in C.
         pub name: String = FIELD_NAME,
-        /// What its bytes are.
-        pub kind: FieldKind = Own,
+        /// Type of the field.
+        pub kind: FieldKind = RecordForm,
     }
 }
 
 choice! {
-    /// What the bytes of a field are. They are little-endian, with nothing between them.
+    /// Type of a field. Bytes are little-endian, without padding.
     pub enum FieldKind {
-        /// Not negative.
+        /// An unsigned integer.
         0 "unsigned" Unsigned {
-            /// Its size.
-            width: Width = Own,
-            /// Whether people want to see it in hexadecimal.
+            /// Size of the integer.
+            width: Width = RecordForm,
+            /// Whether viewers show it in hexadecimal.
             hex: bool = Flag,
         },
-        /// In two's complement.
+        /// A signed integer in two's complement.
         1 "signed" Signed {
-            /// Its size.
-            width: Width = Own,
-            /// Whether people want to see it in hexadecimal.
+            /// Size of the integer.
+            width: Width = RecordForm,
+            /// Whether viewers show it in hexadecimal.
             hex: bool = Flag,
         },
         /// IEEE 754 binary32.
         2 "f32" F32,
         /// IEEE 754 binary64.
         3 "f64" F64,
-        /// A byte, 0 or 1.
+        /// A boolean: one byte, 0 or 1.
         4 "bool" Bool,
-        /// UTF-8, with a NUL at the end.
+        /// UTF-8 text, terminated by a NUL.
         5 "string" String,
-        /// A length of 4 bytes, and so many bytes.
+        /// A length of 4 bytes, then that many bytes.
         6 "bytes" Bytes,
-        /// As many numbers as the type says.
+        /// A fixed number of elements.
         7 "array" Array {
             /// Type of the elements.
-            of: Scalar = Own,
-            /// How many there are.
+            of: Scalar = RecordForm,
+            /// Number of elements.
             count: u32 = Number,
         },
-        /// A count of 4 bytes, and so many numbers.
+        /// A count of 4 bytes, then that many elements.
         8 "sequence" Sequence {
             /// Type of the elements.
-            of: Scalar = Own,
+            of: Scalar = RecordForm,
         },
-        /// An integer of which values have labels.
+        /// An integer with labels for some values.
         9 "enum" Enum {
-            /// Values are signed, in two's complement.
+            /// Whether the integer is signed (two's complement).
             is_signed: bool = Flag,
-            /// Its size.
-            width: Width = Own,
-            /// In the order of their declaration.
-            labels: Vec<Label> = List { count_min: 1, count_max: LABELS_MAX, of: Own },
+            /// Size of the integer.
+            width: Width = RecordForm,
+            /// Labels, in the order of declaration.
+            labels: Vec<Label> = List { count_min: 1, count_max: LABELS_MAX, of: RecordForm },
         },
     }
 }
 
 choice! {
-    /// A number, of which arrays and sequences have many.
+    /// Element type of arrays and sequences.
     #[derive(Copy)]
     pub enum Scalar {
-        /// Not negative.
+        /// An unsigned integer.
         0 "unsigned" Unsigned {
-            /// Its size.
-            width: Width = Own,
-            /// Whether people want to see it in hexadecimal.
+            /// Size of the integer.
+            width: Width = RecordForm,
+            /// Whether viewers show it in hexadecimal.
             hex: bool = Flag,
         },
-        /// In two's complement.
+        /// A signed integer in two's complement.
         1 "signed" Signed {
-            /// Its size.
-            width: Width = Own,
-            /// Whether people want to see it in hexadecimal.
+            /// Size of the integer.
+            width: Width = RecordForm,
+            /// Whether viewers show it in hexadecimal.
             hex: bool = Flag,
         },
         /// IEEE 754 binary32.
         2 "f32" F32,
         /// IEEE 754 binary64.
         3 "f64" F64,
-        /// A byte, 0 or 1.
+        /// A boolean: one byte, 0 or 1.
         4 "bool" Bool,
     }
 }
@@ -211,9 +200,9 @@ impl Scalar {
 record! {
     /// A label of an enumeration.
     pub struct Label {
-        /// Its text.
+        /// Text of the label.
         pub name: String = LABEL,
-        /// The value that it is for, as 64 bits.
+        /// Value that the label stands for, as 64 bits.
         pub value: u64 = Number,
     }
 }
@@ -238,60 +227,60 @@ impl Width {
 }
 
 record! {
-    /// A channel into which a program is to record.
+    /// A channel for a program to record into.
     pub struct AddChannel {
-        /// The daemon's number for it, among those that the program has.
+        /// The agent's number for the channel, unique in the program.
         pub channel: u32 = Number,
-        /// Name of its session, to be shown.
+        /// Name of the channel's session, for display.
         pub session: String = NAME,
-        /// What stands before the fields of each event, in this order.
+        /// Contexts recorded before the fields of each event, in this order.
         pub contexts: Vec<Context> = contexts(),
-        /// Number of the orphan that these rings replace: from some event on events go here that went
-        /// there, and each to one of them. Rules stay in force.
+        /// Number of the orphan that these rings replace: from some event on, events are recorded
+        /// here instead, each in one of the two. Rules stay in force.
         pub replaces: Option<u32> = Optional(Number),
     }
 }
 
 record! {
-    /// A channel into which a program is to record as before.
+    /// An orphan that becomes a channel of this agent.
     #[derive(Copy)]
     pub struct KeepChannel {
-        /// The daemon's number for it, among those that the program has.
+        /// The agent's number for the channel, unique in the program.
         pub channel: u32 = Number,
-        /// Number of the orphan that it is. Others have not replaced it.
+        /// Number of the orphan, which no other rings have replaced.
         pub orphan: u32 = Number,
     }
 }
 
 record! {
-    /// A rule for a channel. Later rules hold against earlier ones.
+    /// A rule for a channel. A later rule takes precedence over earlier ones.
     pub struct ChannelRule {
         /// Number of the channel.
         pub channel: u32 = Number,
-        /// What is enabled or disabled.
-        pub rule: EventRule = Own,
+        /// The rule.
+        pub rule: EventRule = RecordForm,
     }
 }
 
 record! {
-    /// Events that are to be recorded, or are not: those of which the name fits, the level fits and
-    /// the filter is true.
+    /// A rule that enables or disables events, selected by name, level and filter; all three
+    /// conditions must hold.
     pub struct EventRule {
-        /// Whether they are to be recorded.
+        /// Whether the events are recorded.
         pub enabled: bool = Flag,
-        /// The name fits one of these patterns, …
+        /// Patterns of which at least one must match the event's name.
         pub names: Vec<String> = List { count_min: 1, count_max: PATTERNS_MAX, of: PATTERN },
-        /// … and none of these.
+        /// Patterns of which none may match the event's name.
         pub excluded: Vec<String> = List { count_min: 0, count_max: PATTERNS_MAX, of: PATTERN },
-        /// How severe they are.
-        pub levels: Levels = Own,
-        /// What holds for them.
+        /// Permitted levels.
+        pub levels: Levels = RecordForm,
+        /// Filter that must hold for the event.
         pub filter: Option<String> = Optional(FILTER),
     }
 }
 
 impl EventRule {
-    /// All events of which the name fits one of these patterns are to be recorded.
+    /// Enables all events whose name matches one of these patterns.
     pub fn of(names: impl IntoIterator<Item: Into<String>>) -> EventRule {
         let Selection { names, excluded, levels, filter, .. } = Selection::of(names);
         EventRule { enabled: true, names, excluded, levels, filter }

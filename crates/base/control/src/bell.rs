@@ -1,34 +1,38 @@
-//! The bell of a traced program: a page of shared memory by which a daemon that is started after the program
-//! has it connect. The program holds the page's file open under a high number, where the daemon finds it in
-//! `/proc/PID/fd`, and looks at one word when it comes by an event of which nobody has decided yet.
+//! The bell of a traced program: a page of shared memory by which an agent that starts later makes
+//! the program connect. The program keeps the page's file open under a high descriptor number,
+//! where the agent finds it in `/proc/PID/fd`. The program checks one word of the page at an event
+//! that no agent has decided on yet.
 
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Name of the file, as `/proc` shows it behind `/memfd:`.
+/// Name of the file; `/proc` shows it after `/memfd:`.
 pub const NAME: &std::ffi::CStr = c"blkkin-bell";
-/// First word: what the page is, and its version.
+/// First word: magic number and version of the page.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"blkbell1");
-/// Places of words, in bytes: what the page is, …
+/// Byte offset of the magic number.
 pub const KIND: u64 = 0;
-/// … the number of the daemon that asks the program to connect, 0 for none, …
+/// Byte offset of the ring request: the number of the agent that wants the program to connect, 0
+/// for none.
 pub const RING: u64 = 8;
-/// … seccomp filters that the program had when it made the page, [`UNKNOWN`] if it cannot tell, …
+/// Byte offset of the number of seccomp filters that the program had when it made the page;
+/// [`UNKNOWN`] if the program could not count them.
 pub const FILTERS: u64 = 16;
-/// … and [marks](mark_of) of the sockets where it looks for daemons.
+/// Byte offset of the [marks](mark_of) of the sockets on which the program looks for agents.
 pub const SOCKETS: u64 = 24;
-/// Most sockets of a program.
+/// Maximum number of sockets of a program.
 pub const SOCKETS_MAX: usize = 4;
-/// Bytes that hold all words.
+/// Size of the page's words in bytes.
 pub const SIZE: usize = SOCKETS as usize + 8 * SOCKETS_MAX;
-/// Number of filters where it is not known.
+/// Number of filters that could not be counted.
 pub const UNKNOWN: u64 = u64::MAX;
-/// Numbers under which the file is looked for: the first free one from 512 on, or a low one where programs may
-/// not have so many.
+/// Descriptor numbers to search for the file: the program takes the first free one from 512 on, or
+/// a low one where its limit on descriptors is smaller.
 pub const DESCRIPTORS: [Range<u32>; 2] = [512..576, 3..24];
 
-/// Stands for a socket's path; never 0. Not secret: a program that is asked in vain looks for the daemon once.
+/// Hash of a socket's path; never 0. Not secret: a false match costs the program one look for the
+/// agent.
 pub fn mark_of(path: &Path) -> u64 {
     // FNV-1a.
     let hash = path.as_os_str().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {

@@ -1,105 +1,110 @@
-//! The catalog: memory in which a traced program tells its event types, for the daemon to read.
+//! The catalog: shared memory in which a traced program describes its event types for the agent.
 //!
-//! A type is told before the first event of it is in a ring. So who has looked at a ring, and then at the
-//! catalog, knows all types of the events that it saw, also if the program was killed meanwhile. To tell
-//! one takes no system call, no lock and no allocation: it may happen in a signal handler.
+//! A type is added before its first event is in a ring. An agent that has read a ring and then the
+//! catalog therefore knows the types of all events that it read, even if the program was killed
+//! meanwhile. Adding a type takes no system call, lock or allocation, so it may happen in a signal
+//! handler.
 //!
-//! One sealed file for each program, made by the program:
+//! Each program makes one sealed file:
 //!
 //! ```text
 //! 0       magic "blkcatal"
 //! 8       version, u64: 1
-//! 16      COUNT, u64: all types told so far have lower indexes; program
-//! 24      REFUSED, u64: types that cannot be told, for want of room or since they are not what types may be;
-//!         program
-//! 4096    a word for each index, u64: place of the type's description in the upper 32 bits, its size in
-//!         bytes in the lower ones; 0 if it is not told yet; program
-//! 135168  descriptions: the form of an [`EventType`] in messages
+//! 16      COUNT, u64: all types so far have lower indexes; written by the program
+//! 24      REFUSED, u64: number of types that are not described, for want of room or because
+//!         they exceed the limits on event types; written by the program
+//! 4096    a word for each index, u64: offset of the type's description in the upper 32 bits, its
+//!         size in bytes in the lower ones; 0 before it is described; written by the program
+//! 135168  descriptions: an [`EventType`], encoded as in messages
 //! ```
 //!
-//! The program writes a description, then its word, then `COUNT` (each a release); the daemon reads in the
-//! other order, by `pread`, so that nothing the program does to its file ends in a signal. It believes
-//! nothing: [`place`] and [`decode`] check what they are given.
+//! The program writes a description, then its word, then `COUNT` (each with release ordering). The
+//! agent reads them in the reverse order, by `pread`, so that a program that truncates its file
+//! cannot raise a signal in the agent. The agent trusts none of it: [`place`] and [`decode`] check
+//! their input.
 
-use crate::Level;
-use crate::application::{EVENT_NAME, EventType, FIELD_NAME, FILE, LABEL, Scalar, Width};
+use crate::application::{EventType, Scalar, Width};
 use crate::fault::Fault;
 use crate::form::Record;
 use crate::limits::{EVENT_TYPE_SIZE_MAX, EVENT_TYPES_MAX, FIELDS_MAX, LABELS_MAX};
+use crate::text::{EVENT_NAME, FIELD_NAME, FILE, LABEL};
 use crate::wire::Reader;
+use blkkin_filter::Severity as Level;
 use std::ops::Range;
 
-/// Bytes of the file. All of it is there from the start, so that no type has to wait for memory.
+/// Size of the file in bytes. All of it is allocated at the start, so that adding a type never
+/// waits for memory.
 pub const SIZE: usize = 768 << 10;
-/// What it starts with: magic and version.
+/// First two words of the file: magic number and version.
 pub const MAGIC: [u64; 2] = [u64::from_le_bytes(*b"blkcatal"), 1];
-/// Where `COUNT` is.
+/// Byte offset of `COUNT`.
 pub const COUNT: usize = 16;
-/// Where `REFUSED` is.
+/// Byte offset of `REFUSED`.
 pub const REFUSED: usize = 24;
-/// Where descriptions start.
+/// Byte offset of the first description.
 pub const DESCRIPTIONS: usize = word_of(EVENT_TYPES_MAX);
 
-/// Where the word of an index is.
+/// Byte offset of the word of an index.
 pub const fn word_of(index: usize) -> usize {
     4096 + 8 * index
 }
 
-/// The word for a description at such a place.
+/// Word for a description at such a range of bytes.
 pub const fn word(place: &Range<usize>) -> u64 {
     (place.start as u64) << 32 | (place.end - place.start) as u64
 }
 
-/// Where a word says that the description is; `None` if there can be none.
+/// Range of bytes of the description that a word refers to; `None` if the range is invalid.
 pub fn place(word: u64) -> Option<Range<usize>> {
     let (start, size) = ((word >> 32) as usize, (word & 0xffff_ffff) as usize);
     let place = start..start + size;
     (start >= DESCRIPTIONS && place.end <= SIZE && size <= EVENT_TYPE_SIZE_MAX).then_some(place)
 }
 
-/// Reads a description.
+/// Decodes a description.
 pub fn decode(bytes: &[u8]) -> Result<EventType, Fault> {
     let mut reader = Reader::new("EventType", bytes, None);
-    let event_type = EventType::take(&mut reader)?;
+    let event_type = EventType::read(&mut reader)?;
     reader.end()?;
     Ok(event_type)
 }
 
-/// What a program tells of an event type, where it cannot make an [`EventType`].
+/// Description of an event type by borrowed parts, for programs that cannot allocate an
+/// [`EventType`].
 #[derive(Clone, Copy, Debug)]
 pub struct Description<'d, F> {
-    /// The program's number for it.
+    /// The program's number for the event type.
     pub index: u32,
     /// `provider:name`.
     pub name: &'d str,
-    /// How severe it is.
+    /// Severity of the events.
     pub level: Level,
     /// Source file; empty if unknown.
     pub file: &'d str,
-    /// Line in it, from 1; 0 if unknown.
+    /// Line in the source file, from 1; 0 if unknown.
     pub line: u32,
-    /// What it carries.
+    /// Names and types of the fields.
     pub fields: F,
 }
 
-/// A [`FieldKind`](crate::FieldKind) without memory of its own.
+/// A [`FieldKind`](crate::FieldKind) that borrows its labels.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind<'d> {
     /// A number.
     Scalar(Scalar),
-    /// UTF-8, with a NUL at the end.
+    /// UTF-8 text, terminated by a NUL.
     String,
-    /// A length of 4 bytes, and so many bytes.
+    /// A length of 4 bytes, then that many bytes.
     Bytes,
-    /// So many numbers.
+    /// A fixed number of elements.
     Array(Scalar, u32),
-    /// A count of 4 bytes, and so many numbers.
+    /// A count of 4 bytes, then that many elements.
     Sequence(Scalar),
-    /// An integer of which values have labels; signed or not.
+    /// An integer with labels for some values; the flag says whether it is signed.
     Enum(bool, Width, &'d [Label<'d>]),
 }
 
-/// A label of an enumeration, and the value that it is for, as 64 bits.
+/// A label of an enumeration, and its value as 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Label<'d> {
@@ -108,8 +113,8 @@ pub struct Label<'d> {
 }
 
 impl<'d, F: Iterator<Item = (&'d str, Kind<'d>)> + Clone> Description<'d, F> {
-    /// Gives the description to `put`, piece by piece. `None`, and nothing is given, if it does not keep to
-    /// what types may be. Allocates nothing.
+    /// Passes the encoded description to `put`, piece by piece. Returns `None` without a call of
+    /// `put` if the description exceeds the limits on event types. Allocates nothing.
     pub fn put(&self, mut put: impl FnMut(&[u8])) -> Option<()> {
         let mut count = 0;
         for (place, (name, kind)) in self.fields.clone().enumerate() {
@@ -165,7 +170,7 @@ impl<'d, F: Iterator<Item = (&'d str, Kind<'d>)> + Clone> Description<'d, F> {
         Some(())
     }
 
-    /// How many bytes [`put`](Self::put) gives.
+    /// Size of the encoded description in bytes.
     pub fn size(&self) -> Option<usize> {
         let mut size = 0;
         self.put(|bytes| size += bytes.len())?;
@@ -173,7 +178,7 @@ impl<'d, F: Iterator<Item = (&'d str, Kind<'d>)> + Clone> Description<'d, F> {
     }
 }
 
-/// A number's form, the same for a field and for what arrays hold, and how long it is.
+/// Encoding of a number type, the same for fields and for elements, and its length.
 fn scalar_bytes(scalar: Scalar) -> ([u8; 3], usize) {
     match scalar {
         Scalar::Unsigned { width, hex } => ([0, width as u8, hex.into()], 3),
@@ -221,9 +226,9 @@ mod tests {
     fn descriptions_have_the_form_of_messages() {
         let mut random = Random::new(7);
         for _ in 0..2000 {
-            let event_type: EventType = crate::form::Own.make(&mut random);
+            let event_type: EventType = crate::form::RecordForm.make(&mut random);
             let mut expected = Vec::new();
-            event_type.put(&mut Writer::new("EventType", &mut expected)).unwrap();
+            event_type.write(&mut Writer::new("EventType", &mut expected)).unwrap();
             let labels: Vec<Vec<Label<'_>>> = event_type.fields.iter().map(labels_of).collect();
             let description = Description {
                 index: event_type.index,

@@ -1,49 +1,52 @@
-//! What a user says of a channel: what to do when it is full, its size, and what to add to events.
+//! Configuration of a channel: behaviour when full, sizes, and contexts of its events.
 
-use crate::application::NAME;
-use crate::form::{Distinct, Letters, List, Number, Optional, Own, Text};
+use crate::form::{Distinct, List, Number, Optional, RecordForm};
 use crate::limits::{CONTEXTS_MAX, EVENT_NAME_SIZE_MAX};
+use crate::text::{Letters, NAME, Text};
 
 const SUPPLIED: Text = Text::new(Letters::Name, EVENT_NAME_SIZE_MAX);
 
-/// How contexts are sent: no two of one name.
-pub(crate) const fn contexts() -> Distinct<Context, Own> {
-    Distinct { list: List { count_min: 0, count_max: CONTEXTS_MAX, of: Own }, name: Context::name }
+/// Form of a channel's contexts: their names are distinct.
+pub(crate) const fn contexts() -> Distinct<Context, RecordForm> {
+    Distinct {
+        list: List { count_min: 0, count_max: CONTEXTS_MAX, of: RecordForm },
+        name: Context::name,
+    }
 }
 
-/// Longest time in microseconds that an event may wait for room, but for ever.
+/// Longest finite time that an event may wait for room, in microseconds.
 pub const WAIT_MAX_US: u32 = 600_000_000;
 
-/// Bytes of the smallest and the largest bound on a channel's events.
+/// Permitted bounds on the size of a channel's events, in bytes.
 pub const EVENT_SIZES: std::ops::RangeInclusive<u32> = 512..=1 << 20;
 
-/// Waiting as long as the agent reads.
+/// Waiting time without a limit: the event waits as long as the agent reads.
 pub const WAIT_FOREVER: u32 = u32::MAX;
 
 record! {
-    /// A channel of a session. Where nothing is said, the daemon chooses.
+    /// A channel of a session. The agent chooses the values of absent fields.
     pub struct Channel {
         /// Its name.
         pub name: String = NAME,
-        /// What happens when it is full.
-        pub mode: Mode = Own,
-        /// Bytes of a sub-buffer: a power of two.
+        /// Behaviour of a full ring.
+        pub mode: Mode = RecordForm,
+        /// Size of a sub-buffer in bytes: a power of two.
         pub subbuffer_size: Option<u64> = Optional(Number),
-        /// Sub-buffers of a ring: a power of two.
+        /// Number of sub-buffers of a ring: a power of two.
         pub subbuffer_count: Option<u32> = Optional(Number),
-        /// What is added to each event.
+        /// Contexts recorded with each event.
         pub contexts: Vec<Context> = contexts(),
-        /// Microseconds that programs wait for room where a ring is full, before an event is lost: at most
-        /// [`WAIT_MAX_US`], or [`WAIT_FOREVER`].
+        /// Time that a program waits for room in a full ring before it drops an event, in
+        /// microseconds: at most [`WAIT_MAX_US`], or [`WAIT_FOREVER`].
         pub wait_us: u32 = Number,
-        /// Bytes of the largest event, whose strings are shortened to fit: within [`EVENT_SIZES`],
-        /// and no more than a sub-buffer holds.
+        /// Size of the largest event in bytes, within [`EVENT_SIZES`] and at most the capacity of a
+        /// sub-buffer. Strings of larger events are shortened to fit.
         pub event_size: Option<u32> = Optional(Number),
     }
 }
 
 impl Channel {
-    /// One of which nothing else is said.
+    /// A channel with default values.
     pub fn named(name: impl Into<String>) -> Channel {
         let (subbuffer_size, subbuffer_count, contexts) = (None, None, Vec::new());
         Channel {
@@ -59,46 +62,46 @@ impl Channel {
 }
 
 choice! {
-    /// What happens to events that find their ring full.
+    /// Behaviour of a full ring.
     #[derive(Copy)]
     pub enum Mode {
-        /// They are dropped, and counted.
+        /// New events are dropped and counted.
         0 "discard" Discard,
-        /// They take the place of the oldest ones.
+        /// New events overwrite the oldest ones.
         1 "overwrite" Overwrite,
     }
 }
 
 choice! {
-    /// What is added to each event.
+    /// A value recorded with each event.
     pub enum Context {
-        /// Process, as it sees itself.
+        /// Process id in the process's own PID namespace.
         0 "pid" Pid,
-        /// Thread, as it sees itself.
+        /// Thread id in the process's own PID namespace.
         1 "tid" Tid,
-        /// Name of the thread, which by default is the program's.
+        /// Name of the thread, by default the program's.
         2 "procname" Procname,
         /// Processor.
         3 "cpu" Cpu,
-        /// Inode of the namespace of process ids; so with all that follow.
+        /// Inode of the PID namespace.
         4 "pid_ns" PidNamespace,
-        /// Of mounts.
+        /// Inode of the mount namespace.
         5 "mnt_ns" MountNamespace,
-        /// Of users.
+        /// Inode of the user namespace.
         6 "user_ns" UserNamespace,
-        /// Of networks.
+        /// Inode of the network namespace.
         7 "net_ns" NetworkNamespace,
-        /// Of times.
+        /// Inode of the time namespace.
         8 "time_ns" TimeNamespace,
-        /// Of host names.
+        /// Inode of the UTS namespace (host names).
         9 "uts_ns" UtsNamespace,
-        /// Of System V's objects.
+        /// Inode of the IPC namespace (System V objects).
         10 "ipc_ns" IpcNamespace,
-        /// Of control groups.
+        /// Inode of the cgroup namespace.
         11 "cgroup_ns" CgroupNamespace,
-        /// Number of the control group.
+        /// Id of the control group.
         12 "cgroup_id" CgroupId,
-        /// What the program gives under a name.
+        /// A value that the program supplies under a name.
         13 "supplied" Supplied {
             /// `provider:name`.
             name: String = SUPPLIED,
@@ -107,7 +110,7 @@ choice! {
 }
 
 impl Context {
-    /// Those that need no name.
+    /// All contexts without a name of their own.
     pub const ALL: [Context; 13] = [
         Context::Pid,
         Context::Tid,
@@ -124,7 +127,7 @@ impl Context {
         Context::CgroupId,
     ];
 
-    /// Its word, or the name under which the program supplies it.
+    /// The context's word, or the name under which the program supplies it.
     pub fn name(&self) -> &str {
         match self {
             Context::Supplied { name } => name,

@@ -1,4 +1,4 @@
-//! From what a socket gives to messages. Start at [`Decoder`].
+//! Decoding of a socket's bytes into messages. Start at [`Decoder`].
 
 use crate::fault::{DecodeError, Fault, Reason};
 use crate::limits::DESCRIPTORS_MAX;
@@ -9,14 +9,14 @@ use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::os::fd::OwnedFd;
 
-/// Room for bytes that is kept while there are none.
-const KEPT_SIZE_MAX: usize = 64 << 10;
+/// Largest buffer that is kept while it is empty, in bytes.
+const IDLE_CAPACITY_MAX: usize = 64 << 10;
 
-/// Makes messages of what the other side sends, however a socket has cut it: give it what there is
-/// ([`feed`](Self::feed)), and take messages until there are none ([`take`](Self::take)).
+/// Decodes the messages of a peer, however the socket splits its bytes: [`feed`](Self::feed)
+/// received bytes, then call [`take`](Self::take) until it returns no message.
 ///
-/// Between two feeds it holds less than one frame, and no more memory than the bytes that came and
-/// what it knows of a frame from them. After an error there is nothing more to be had.
+/// Between two feeds a decoder holds less than one frame. Its memory is bounded by the bytes
+/// received, not by the size that a header announces. After an error no more messages are decoded.
 ///
 /// ```
 /// use blkkin_control::{Answer, Decoder, Received, ToApplication, encode};
@@ -40,34 +40,34 @@ const KEPT_SIZE_MAX: usize = 64 << 10;
 #[derive(Debug)]
 pub struct Decoder<M, D = OwnedFd> {
     bytes: Vec<u8>,
-    /// So many of the bytes are done with.
-    done: usize,
-    /// So many that are to come belong to a message that is passed over.
-    passed_over: usize,
-    /// Place of the first byte that is not done with, in all that came.
+    /// Number of bytes at the start of `bytes` that have been decoded.
+    consumed: usize,
+    /// Number of bytes still to receive of a message that is being skipped.
+    skip_remaining: usize,
+    /// Offset of the first undecoded byte since the connection was made.
     offset: u64,
-    /// Those that came, and that no message has taken.
+    /// Received descriptors that belong to no decoded message yet.
     descriptors: VecDeque<D>,
-    /// What the other side speaks, once it has said so.
+    /// Version of the peer, once it has sent it.
     peer: Option<Version>,
     error: Option<DecodeError>,
     messages: PhantomData<fn() -> M>,
 }
 
-/// What came.
+/// A decoded message, or a skipped one.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Received<M, D = OwnedFd> {
-    /// A message, and as many descriptors as belong to its kind.
+    /// A message, with the number of descriptors of its kind.
     Message {
         /// The message.
         message: M,
-        /// What came with it.
+        /// Descriptors passed with the message.
         descriptors: Vec<D>,
     },
-    /// A message of a newer minor version, which was passed over. A request must be answered
+    /// A message of a newer minor version, which was skipped. A request must be answered
     /// nevertheless.
     Unknown {
-        /// Its kind.
+        /// Kind of the skipped message.
         kind: u16,
     },
 }
@@ -76,8 +76,8 @@ impl<M, D> Default for Decoder<M, D> {
     fn default() -> Self {
         Decoder {
             bytes: Vec::new(),
-            done: 0,
-            passed_over: 0,
+            consumed: 0,
+            skip_remaining: 0,
             offset: 0,
             descriptors: VecDeque::new(),
             peer: None,
@@ -88,30 +88,31 @@ impl<M, D> Default for Decoder<M, D> {
 }
 
 impl<M: Messages, D> Decoder<M, D> {
-    /// For a new connection.
+    /// A decoder for a new connection.
     pub fn new() -> Self {
         Decoder::default()
     }
 
-    /// Takes what came from the socket: bytes, and the descriptors that came with any of them.
+    /// Appends bytes received from the socket, and the descriptors passed with any of them.
     pub fn feed(&mut self, bytes: &[u8], descriptors: impl IntoIterator<Item = D>) {
         if self.error.is_some() {
             return;
         }
         self.descriptors.extend(descriptors);
-        self.bytes.drain(..self.done);
-        self.done = 0;
-        if self.bytes.is_empty() && self.bytes.capacity() > KEPT_SIZE_MAX {
+        self.bytes.drain(..self.consumed);
+        self.consumed = 0;
+        if self.bytes.is_empty() && self.bytes.capacity() > IDLE_CAPACITY_MAX {
             self.bytes = Vec::new();
         }
-        let passed_over = self.passed_over.min(bytes.len());
-        self.passed_over -= passed_over;
-        self.offset += passed_over as u64;
-        self.bytes.extend_from_slice(&bytes[passed_over..]);
+        let skipped = self.skip_remaining.min(bytes.len());
+        self.skip_remaining -= skipped;
+        self.offset += skipped as u64;
+        self.bytes.extend_from_slice(&bytes[skipped..]);
     }
 
-    /// The next message; `None` if more bytes are needed, or if others come from now on, as behind
-    /// an [`Opening`](crate::Opening) or an [`Answer`](crate::Answer). To be called until then.
+    /// Decodes the next message. Returns `None` if more bytes are needed, or if the next message is
+    /// of another type, as after an [`Opening`](crate::Opening) or an [`Answer`](crate::Answer).
+    /// Call it until it returns `None`.
     pub fn take(&mut self) -> Result<Option<Received<M, D>>, DecodeError> {
         if let Some(error) = self.error {
             return Err(error);
@@ -119,21 +120,21 @@ impl<M: Messages, D> Decoder<M, D> {
         if M::ONCE && self.peer.is_some() {
             return Ok(None);
         }
-        self.step().inspect_err(|error| {
+        self.decode_frame().inspect_err(|error| {
             self.error = Some(*error);
-            // A connection that is of no use any more keeps nothing.
+            // Frees all memory of a connection that cannot be used any more.
             self.bytes = Vec::new();
-            self.done = 0;
+            self.consumed = 0;
             self.descriptors = VecDeque::new();
         })
     }
 
-    /// For the messages that come from now on. What was fed is kept.
+    /// Decoder for the messages of the next phase. Undecoded bytes and descriptors carry over.
     pub fn followed_by<N: Messages>(self) -> Decoder<N, D> {
         Decoder {
             bytes: self.bytes,
-            done: self.done,
-            passed_over: self.passed_over,
+            consumed: self.consumed,
+            skip_remaining: self.skip_remaining,
             offset: self.offset,
             descriptors: self.descriptors,
             peer: self.peer,
@@ -142,44 +143,44 @@ impl<M: Messages, D> Decoder<M, D> {
         }
     }
 
-    /// Whether the stream may end here, after all messages have been taken.
+    /// Checks that the stream may end here, after all messages have been taken.
     pub fn end(&self) -> Result<(), DecodeError> {
         match self.error {
             Some(error) => Err(error),
-            None if self.done < self.bytes.len() || self.passed_over > 0 => {
-                Err(self.frame_error(self.bytes.len() - self.done, "", Reason::Cut))
+            None if self.consumed < self.bytes.len() || self.skip_remaining > 0 => {
+                Err(self.frame_error(self.bytes.len() - self.consumed, "", Reason::Cut))
             }
             None => Ok(()),
         }
     }
 
-    /// Bytes and descriptors that wait for those that belong to them.
+    /// Numbers of undecoded bytes and of descriptors that belong to no message yet.
     pub fn waiting(&self) -> (usize, usize) {
-        (self.bytes.len() - self.done, self.descriptors.len())
+        (self.bytes.len() - self.consumed, self.descriptors.len())
     }
 
-    /// What the other side speaks, once it has said so.
+    /// Version of the peer, once it has sent it.
     pub fn peer(&self) -> Option<Version> {
         self.peer
     }
 
-    /// Room for bytes.
+    /// Capacity of the buffer in bytes.
     #[cfg(test)]
     pub(crate) fn room(&self) -> usize {
         self.bytes.capacity()
     }
 
-    fn step(&mut self) -> Result<Option<Received<M, D>>, DecodeError> {
-        let waiting = &self.bytes[self.done..];
+    fn decode_frame(&mut self) -> Result<Option<Received<M, D>>, DecodeError> {
+        let waiting = &self.bytes[self.consumed..];
         let Some((header, rest)) = waiting.split_first_chunk::<HEADER_SIZE>() else {
             let permitted = if waiting.is_empty() { 0 } else { DESCRIPTORS_MAX };
-            return self.wait(permitted);
+            return self.need_more(permitted);
         };
         let [size @ .., _, _] = *header;
         let [.., low, high] = *header;
         let size = u32::from_le_bytes(size) as usize;
         let number = u16::from_le_bytes([low, high]);
-        let known = self.known(number)?;
+        let known = self.kind_of(number)?;
         if size > M::BODY_SIZE_MAX {
             let reason = Reason::TooLong { size, size_max: M::BODY_SIZE_MAX };
             return Err(self.frame_error(0, "size", reason));
@@ -188,12 +189,12 @@ impl<M: Messages, D> Decoder<M, D> {
             let here = rest.len().min(size);
             self.take_descriptors(number)?;
             self.advance(HEADER_SIZE + here);
-            self.passed_over = size - here;
+            self.skip_remaining = size - here;
             return Ok(Some(Received::Unknown { kind: number }));
         };
-        let Some(body) = rest.get(..size) else { return self.wait(kind.descriptors()) };
+        let Some(body) = rest.get(..size) else { return self.need_more(kind.descriptors()) };
         let mut reader = Reader::new(kind.name, body, self.peer);
-        let message = M::take(kind, &mut reader).and_then(|message| {
+        let message = M::read(kind, &mut reader).and_then(|message| {
             reader.end()?;
             Ok(message)
         });
@@ -205,8 +206,8 @@ impl<M: Messages, D> Decoder<M, D> {
         Ok(Some(Received::Message { message, descriptors }))
     }
 
-    /// The kind of that number; `None` for one that is to be passed over.
-    fn known(&self, number: u16) -> Result<Option<Kind>, DecodeError> {
+    /// Looks up a kind by its number; `None` for a kind to be skipped.
+    fn kind_of(&self, number: u16) -> Result<Option<Kind>, DecodeError> {
         let known = M::KINDS.iter().find(|kind| kind.number == number);
         let may_be_unknown = is_newer(self.peer) && descriptors_of(number) <= DESCRIPTORS_MAX;
         match known {
@@ -217,9 +218,9 @@ impl<M: Messages, D> Decoder<M, D> {
         }
     }
 
-    /// More bytes are needed. Until then there may be so many descriptors: what came before the
-    /// bytes of a message belongs to another.
-    fn wait(&self, permitted: usize) -> Result<Option<Received<M, D>>, DecodeError> {
+    /// Waits for more bytes. Permits at most this many descriptors until then: descriptors received
+    /// before the first byte of a message belong to no message.
+    fn need_more(&self, permitted: usize) -> Result<Option<Received<M, D>>, DecodeError> {
         match self.descriptors.len() {
             count if count > permitted => {
                 Err(self.frame_error(0, "descriptors", Reason::DescriptorsLeft { count }))
@@ -228,7 +229,7 @@ impl<M: Messages, D> Decoder<M, D> {
         }
     }
 
-    /// Those that belong to a message of that kind.
+    /// Takes the descriptors of a message of that kind.
     fn take_descriptors(&mut self, number: u16) -> Result<Vec<D>, DecodeError> {
         let (expected, actual) = (descriptors_of(number), self.descriptors.len());
         if expected > actual {
@@ -238,13 +239,13 @@ impl<M: Messages, D> Decoder<M, D> {
         Ok(self.descriptors.drain(..expected).collect())
     }
 
-    /// So many bytes are done with.
+    /// Marks bytes as decoded.
     fn advance(&mut self, size: usize) {
-        self.done += size;
+        self.consumed += size;
         self.offset += size as u64;
     }
 
-    /// What is wrong with a frame, so many bytes behind what is done with.
+    /// Error in a frame, `at` bytes after the decoded ones.
     fn frame_error(&self, at: usize, field: &'static str, reason: Reason) -> DecodeError {
         self.error_at(at, Fault { message: "frame", field, reason })
     }

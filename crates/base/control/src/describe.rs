@@ -1,8 +1,8 @@
-//! Descriptions of what is sent, which are its types and its bytes at once. `record!` makes a
-//! structure, `choice!` an enumeration, `messages!` all that may come in one direction. Fields are
-//! in the order of their bytes, each with its form behind a `=`.
+//! Macros that define a message's types together with their encoding: `record!` a structure,
+//! `choice!` an enumeration, `messages!` all messages of one direction. Fields are listed in the
+//! order of their bytes; the form after the `=` encodes them.
 
-/// A structure: its fields, one after the other.
+/// A structure, encoded as its fields in order.
 macro_rules! record {
     (
         $(#[$note:meta])*
@@ -17,18 +17,18 @@ macro_rules! record {
         }
 
         impl $crate::form::Record for $name {
-            fn put(&self, writer: &mut $crate::wire::Writer<'_>) -> Result<(), $crate::Fault> {
+            fn write(&self, writer: &mut $crate::wire::Writer<'_>) -> Result<(), $crate::Fault> {
                 $(
                     writer.field(stringify!($field));
-                    $crate::form::Form::<$type>::put(&$form, &self.$field, writer)?;
+                    $crate::form::Form::<$type>::write(&$form, &self.$field, writer)?;
                 )*
                 Ok(())
             }
 
-            fn take(reader: &mut $crate::wire::Reader<'_>) -> Result<$name, $crate::Fault> {
+            fn read(reader: &mut $crate::wire::Reader<'_>) -> Result<$name, $crate::Fault> {
                 $(
                     reader.field(stringify!($field));
-                    let $field = $crate::form::Form::<$type>::take(&$form, reader)?;
+                    let $field = $crate::form::Form::<$type>::read(&$form, reader)?;
                 )*
                 Ok($name { $($field),* })
             }
@@ -42,7 +42,8 @@ macro_rules! record {
     };
 }
 
-/// An enumeration: a byte that says which, then the fields. Each has a word by which users know it.
+/// An enumeration, encoded as the variant's number and its fields. Each variant has a word, which
+/// users see.
 macro_rules! choice {
     (
         $(#[$note:meta])*
@@ -61,7 +62,7 @@ macro_rules! choice {
         }
 
         impl $name {
-            /// What users call it.
+            /// The variant's word, as users see it.
             pub const fn word(&self) -> &'static str {
                 match self {
                     $($name::$variant { .. } => $word,)*
@@ -70,21 +71,21 @@ macro_rules! choice {
         }
 
         impl $crate::form::Record for $name {
-            fn put(&self, writer: &mut $crate::wire::Writer<'_>) -> Result<(), $crate::Fault> {
+            fn write(&self, writer: &mut $crate::wire::Writer<'_>) -> Result<(), $crate::Fault> {
                 match self {
                     $($name::$variant { $($($field),*)? } => {
                         writer.bytes(&[$number]);
-                        $($($crate::form::Form::<$type>::put(&$form, $field, writer)?;)*)?
+                        $($($crate::form::Form::<$type>::write(&$form, $field, writer)?;)*)?
                     })*
                 }
                 Ok(())
             }
 
-            fn take(reader: &mut $crate::wire::Reader<'_>) -> Result<$name, $crate::Fault> {
+            fn read(reader: &mut $crate::wire::Reader<'_>) -> Result<$name, $crate::Fault> {
                 let [found] = reader.array()?;
                 match found {
                     $($number => {
-                        $($(let $field = $crate::form::Form::<$type>::take(&$form, reader)?;)*)?
+                        $($(let $field = $crate::form::Form::<$type>::read(&$form, reader)?;)*)?
                         Ok($name::$variant { $($($field),*)? })
                     })*
                     _ => {
@@ -109,7 +110,7 @@ macro_rules! choice {
     };
 }
 
-/// All that may come in one direction at one time: kinds, their names, what their bodies are.
+/// All messages of one direction and phase: their kinds, names and bodies.
 macro_rules! messages {
     (@) => { false };
     (@ once) => { true };
@@ -144,19 +145,19 @@ macro_rules! messages {
         }
 
         impl $crate::message::Body for $name {
-            fn put(&self, writer: &mut $crate::wire::Writer<'_>) -> Result<(), $crate::Fault> {
+            fn write(&self, writer: &mut $crate::wire::Writer<'_>) -> Result<(), $crate::Fault> {
                 match self {
                     $($name::$variant $(($body))? => {
                         $(
                             writer.field(stringify!($body));
-                            $crate::form::Form::<$type>::put(&$form, $body, writer)?;
+                            $crate::form::Form::<$type>::write(&$form, $body, writer)?;
                         )?
                     })*
                 }
                 Ok(())
             }
 
-            fn take(
+            fn read(
                 kind: $crate::Kind,
                 reader: &mut $crate::wire::Reader<'_>,
             ) -> Result<$name, $crate::Fault> {
@@ -164,7 +165,7 @@ macro_rules! messages {
                     $($number => {
                         $(
                             reader.field(stringify!($body));
-                            let $body = $crate::form::Form::<$type>::take(&$form, reader)?;
+                            let $body = $crate::form::Form::<$type>::read(&$form, reader)?;
                         )?
                         Ok($name::$variant $(($body))?)
                     })*

@@ -1,103 +1,103 @@
-//! What is wrong with a message: that came, or that was to be sent.
+//! Errors in messages, received or to be sent.
 
 use crate::version::Version;
 use std::fmt;
 
-/// What is wrong with a message, and with which of its fields.
+/// An error in one field of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// Name of the message, or `frame`.
     pub message: &'static str,
     /// Name of the field.
     pub field: &'static str,
-    /// What is wrong with it.
+    /// Kind of the error.
     pub reason: Reason,
 }
 
-/// Why what came cannot be understood, and where. Nothing that comes behind it can be.
+/// An error in the received bytes. No later byte of the connection can be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeError {
-    /// In bytes since the connection was made.
+    /// Offset of the error in bytes since the connection was made.
     pub offset: u64,
-    /// What is wrong there.
+    /// The error at that offset.
     pub fault: Fault,
 }
 
-/// What is wrong.
+/// Kind of an error in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The other side speaks something else.
+    /// The peer speaks another protocol.
     NotOurs,
-    /// The other side speaks another version, which has another major number.
+    /// The peer's version has another major number.
     OtherVersion {
-        /// Which one.
+        /// Version of the peer.
         theirs: Version,
     },
-    /// No such message may come here.
+    /// No message of this kind is allowed in this direction.
     UnknownKind {
-        /// Its number.
+        /// Number of the kind.
         kind: u16,
     },
-    /// More bytes than permitted.
+    /// The field has more bytes than permitted.
     TooLong {
-        /// How many there are, or are said to be.
+        /// Actual or announced size in bytes.
         size: usize,
-        /// How many there may be.
+        /// Largest permitted size in bytes.
         size_max: usize,
     },
-    /// Another number of items than permitted.
+    /// The number of items is out of range.
     Count {
-        /// How many there are, or are said to be.
+        /// Actual or announced number of items.
         count: usize,
-        /// How few there may be.
+        /// Smallest permitted number.
         count_min: usize,
-        /// How many there may be.
+        /// Largest permitted number.
         count_max: usize,
     },
-    /// Two items have the same name.
+    /// Two items of a list have the same name.
     Twice,
-    /// The body ends before.
+    /// The body ends within a field.
     Ends {
-        /// How many bytes are missing at least.
+        /// Minimum number of missing bytes.
         needed: usize,
     },
-    /// The body does not end here.
+    /// The body has bytes after its last field.
     GoesOn {
-        /// How many bytes are left.
+        /// Number of excess bytes.
         left: usize,
     },
-    /// Nothing, where there must be something.
+    /// The field is empty, which is not permitted.
     Empty,
-    /// Not UTF-8.
+    /// The text is not UTF-8.
     NotUtf8,
-    /// A character that may not be there.
+    /// The text has a character that is not permitted at its place.
     Character {
-        /// Which one.
+        /// The character.
         found: char,
-        /// What may be there.
+        /// Description of the permitted characters.
         expected: &'static str,
     },
-    /// A name that means a folder.
+    /// The name starts with a dot.
     Dots,
-    /// A path that does not start with `/`, or with a NUL in it.
+    /// The path does not start with `/`, or contains a NUL.
     Path,
-    /// A number that stands for nothing.
+    /// The number stands for no value of its type.
     Number {
-        /// Which one.
+        /// The number.
         found: u8,
-        /// What it should stand for.
+        /// Name of the type.
         expected: &'static str,
     },
-    /// Descriptors are missing.
+    /// The message has fewer descriptors than its kind requires.
     DescriptorsMissing {
-        /// How many there should be.
+        /// Required number of descriptors.
         expected: usize,
-        /// How many there are.
+        /// Received number of descriptors.
         actual: usize,
     },
-    /// Descriptors that belong to no message.
+    /// Descriptors were received that belong to no message.
     DescriptorsLeft {
-        /// How many.
+        /// Number of descriptors.
         count: usize,
     },
     /// The stream ended within a message.

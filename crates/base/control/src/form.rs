@@ -1,46 +1,47 @@
-//! How values look as bytes, and what they may be: one description for both directions. A
-//! [`Record`] is a type that knows its own form; a [`Form`] is for types such as `String`, of which
-//! each field has its own. Lists and optional values are in here too, text in [`text`].
+//! Encodings of values and their permitted ranges: one description for both directions. A
+//! [`Record`] is a type with a single encoding; a [`Form`] describes the encoding of one field, for
+//! types such as `String` that each field restricts differently. Texts and paths are in
+//! [`crate::text`].
 
-mod text;
-
-pub(crate) use text::{Letters, Path, Text};
-
-use crate::Level;
 use crate::fault::{Fault, Reason};
 #[cfg(test)]
 use crate::tests::Random;
+use crate::version::Version;
 use crate::wire::{Reader, Writer};
+use blkkin_filter::Severity as Level;
 use std::collections::HashSet;
 
-/// A type that knows its form.
+/// Start of a version's encoding, which tells this protocol from others.
+const MAGIC: &[u8; 6] = b"blkkin";
+
+/// A type with a single encoding.
 pub(crate) trait Record: Sized {
-    fn put(&self, writer: &mut Writer<'_>) -> Result<(), Fault>;
-    fn take(reader: &mut Reader<'_>) -> Result<Self, Fault>;
-    /// Any value.
+    fn write(&self, writer: &mut Writer<'_>) -> Result<(), Fault>;
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Fault>;
+    /// Random value.
     #[cfg(test)]
     fn make(random: &mut Random) -> Self;
 }
 
-/// How a field looks, and what it may be.
+/// Encoding of a field, and its permitted values.
 pub(crate) trait Form<T> {
-    fn put(&self, value: &T, writer: &mut Writer<'_>) -> Result<(), Fault>;
-    fn take(&self, reader: &mut Reader<'_>) -> Result<T, Fault>;
-    /// Any value.
+    fn write(&self, value: &T, writer: &mut Writer<'_>) -> Result<(), Fault>;
+    fn read(&self, reader: &mut Reader<'_>) -> Result<T, Fault>;
+    /// Random value.
     #[cfg(test)]
     fn make(&self, random: &mut Random) -> T;
 }
 
-/// A record's own form.
-pub(crate) struct Own;
+/// The single encoding of a record.
+pub(crate) struct RecordForm;
 
-impl<T: Record> Form<T> for Own {
-    fn put(&self, value: &T, writer: &mut Writer<'_>) -> Result<(), Fault> {
-        value.put(writer)
+impl<T: Record> Form<T> for RecordForm {
+    fn write(&self, value: &T, writer: &mut Writer<'_>) -> Result<(), Fault> {
+        value.write(writer)
     }
 
-    fn take(&self, reader: &mut Reader<'_>) -> Result<T, Fault> {
-        T::take(reader)
+    fn read(&self, reader: &mut Reader<'_>) -> Result<T, Fault> {
+        T::read(reader)
     }
 
     #[cfg(test)]
@@ -49,18 +50,18 @@ impl<T: Record> Form<T> for Own {
     }
 }
 
-/// A number of as many bytes as its type has.
+/// A little-endian number with the size of its type.
 pub(crate) struct Number;
 
 macro_rules! numbers {
     ($($type:ty)*) => {
         $(impl Form<$type> for Number {
-            fn put(&self, value: &$type, writer: &mut Writer<'_>) -> Result<(), Fault> {
+            fn write(&self, value: &$type, writer: &mut Writer<'_>) -> Result<(), Fault> {
                 writer.bytes(&value.to_le_bytes());
                 Ok(())
             }
 
-            fn take(&self, reader: &mut Reader<'_>) -> Result<$type, Fault> {
+            fn read(&self, reader: &mut Reader<'_>) -> Result<$type, Fault> {
                 Ok(<$type>::from_le_bytes(reader.array()?))
             }
 
@@ -73,16 +74,16 @@ macro_rules! numbers {
 }
 numbers! { u8 u16 u32 u64 }
 
-/// 0 or 1.
+/// One byte: 0 or 1.
 pub(crate) struct Flag;
 
 impl Form<bool> for Flag {
-    fn put(&self, value: &bool, writer: &mut Writer<'_>) -> Result<(), Fault> {
-        Number.put(&u8::from(*value), writer)
+    fn write(&self, value: &bool, writer: &mut Writer<'_>) -> Result<(), Fault> {
+        Number.write(&u8::from(*value), writer)
     }
 
-    fn take(&self, reader: &mut Reader<'_>) -> Result<bool, Fault> {
-        match Number.take(reader)? {
+    fn read(&self, reader: &mut Reader<'_>) -> Result<bool, Fault> {
+        match Number.read(reader)? {
             0u8 => Ok(false),
             1 => Ok(true),
             found => Err(reader.fault(Reason::Number { found, expected: "flag" })),
@@ -96,12 +97,12 @@ impl Form<bool> for Flag {
 }
 
 impl Record for Level {
-    fn put(&self, writer: &mut Writer<'_>) -> Result<(), Fault> {
-        Number.put(&(*self as u8), writer)
+    fn write(&self, writer: &mut Writer<'_>) -> Result<(), Fault> {
+        Number.write(&(*self as u8), writer)
     }
 
-    fn take(reader: &mut Reader<'_>) -> Result<Level, Fault> {
-        let found: u8 = Number.take(reader)?;
+    fn read(reader: &mut Reader<'_>) -> Result<Level, Fault> {
+        let found: u8 = Number.read(reader)?;
         let reason = Reason::Number { found, expected: "level" };
         Level::from_number(found.into()).ok_or_else(|| reader.fault(reason))
     }
@@ -112,18 +113,65 @@ impl Record for Level {
     }
 }
 
-/// A value, or none.
+/// The version in `Hello` and `Welcome`: another major number is an error.
+impl Record for Version {
+    fn write(&self, writer: &mut Writer<'_>) -> Result<(), Fault> {
+        AnyVersion.write(self, writer)
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Version, Fault> {
+        let theirs = AnyVersion.read(reader)?;
+        match theirs.major == Version::OURS.major {
+            true => Ok(theirs),
+            false => Err(reader.fault(Reason::OtherVersion { theirs })),
+        }
+    }
+
+    #[cfg(test)]
+    fn make(random: &mut Random) -> Version {
+        AnyVersion.make(random)
+    }
+}
+
+/// The version in `Refused`, which all versions read.
+pub(crate) struct AnyVersion;
+
+impl Form<Version> for AnyVersion {
+    fn write(&self, value: &Version, writer: &mut Writer<'_>) -> Result<(), Fault> {
+        writer.bytes(MAGIC);
+        writer.bytes(&value.major.to_le_bytes());
+        writer.bytes(&value.minor.to_le_bytes());
+        Ok(())
+    }
+
+    fn read(&self, reader: &mut Reader<'_>) -> Result<Version, Fault> {
+        if reader.array::<6>()? != *MAGIC {
+            return Err(reader.fault(Reason::NotOurs));
+        }
+        let [major, minor] = [reader.array()?, reader.array()?].map(u16::from_le_bytes);
+        let theirs = Version { major, minor };
+        reader.set_peer(theirs);
+        Ok(theirs)
+    }
+
+    #[cfg(test)]
+    fn make(&self, _: &mut Random) -> Version {
+        Version::OURS
+    }
+}
+
+/// A flag, then the value if the flag is set.
 pub(crate) struct Optional<F>(pub(crate) F);
 
 impl<T, F: Form<T>> Form<Option<T>> for Optional<F> {
-    fn put(&self, value: &Option<T>, writer: &mut Writer<'_>) -> Result<(), Fault> {
-        Flag.put(&value.is_some(), writer)?;
-        value.as_ref().map_or(Ok(()), |value| self.0.put(value, writer))
+    fn write(&self, value: &Option<T>, writer: &mut Writer<'_>) -> Result<(), Fault> {
+        Flag.write(&value.is_some(), writer)?;
+        value.as_ref().map_or(Ok(()), |value| self.0.write(value, writer))
     }
 
-    fn take(&self, reader: &mut Reader<'_>) -> Result<Option<T>, Fault> {
-        match Flag.take(reader)? {
-            true => self.0.take(reader).map(Some),
+    fn read(&self, reader: &mut Reader<'_>) -> Result<Option<T>, Fault> {
+        match Flag.read(reader)? {
+            true => self.0.read(reader).map(Some),
             false => Ok(None),
         }
     }
@@ -134,10 +182,10 @@ impl<T, F: Form<T>> Form<Option<T>> for Optional<F> {
     }
 }
 
-/// So many values.
+/// A count, then the items.
 pub(crate) struct List<F> {
     pub(crate) count_min: usize,
-    /// At most what fits into 16 bits.
+    /// Maximum number of items, which must fit into 16 bits.
     pub(crate) count_max: usize,
     pub(crate) of: F,
 }
@@ -152,19 +200,19 @@ impl<F> List<F> {
 }
 
 impl<T, F: Form<T>> Form<Vec<T>> for List<F> {
-    fn put(&self, value: &Vec<T>, writer: &mut Writer<'_>) -> Result<(), Fault> {
+    fn write(&self, value: &Vec<T>, writer: &mut Writer<'_>) -> Result<(), Fault> {
         let count = self.check(value.len()).map_err(|reason| writer.fault(reason))?;
-        Number.put(&count, writer)?;
-        value.iter().try_for_each(|item| self.of.put(item, writer))
+        Number.write(&count, writer)?;
+        value.iter().try_for_each(|item| self.of.write(item, writer))
     }
 
-    fn take(&self, reader: &mut Reader<'_>) -> Result<Vec<T>, Fault> {
-        let count: u16 = Number.take(reader)?;
+    fn read(&self, reader: &mut Reader<'_>) -> Result<Vec<T>, Fault> {
+        let count: u16 = Number.read(reader)?;
         self.check(count.into()).map_err(|reason| reader.fault(reason))?;
-        // Room is made for items that were there, not for those that are said to come.
+        // Memory grows with the items read, not with the announced count.
         let mut items = Vec::new();
         for _ in 0..count {
-            items.push(self.of.take(reader)?);
+            items.push(self.of.read(reader)?);
         }
         Ok(items)
     }
@@ -176,7 +224,7 @@ impl<T, F: Form<T>> Form<Vec<T>> for List<F> {
     }
 }
 
-/// A list in which no two items have the same name.
+/// A list of items with distinct names.
 pub(crate) struct Distinct<T, F> {
     pub(crate) list: List<F>,
     pub(crate) name: fn(&T) -> &str,
@@ -191,14 +239,14 @@ impl<T, F> Distinct<T, F> {
 }
 
 impl<T, F: Form<T>> Form<Vec<T>> for Distinct<T, F> {
-    fn put(&self, value: &Vec<T>, writer: &mut Writer<'_>) -> Result<(), Fault> {
+    fn write(&self, value: &Vec<T>, writer: &mut Writer<'_>) -> Result<(), Fault> {
         self.check(value).map_err(|reason| writer.fault(reason))?;
-        self.list.put(value, writer)
+        self.list.write(value, writer)
     }
 
-    fn take(&self, reader: &mut Reader<'_>) -> Result<Vec<T>, Fault> {
+    fn read(&self, reader: &mut Reader<'_>) -> Result<Vec<T>, Fault> {
         let field = reader.field_name();
-        let items = self.list.take(reader)?;
+        let items = self.list.read(reader)?;
         reader.field(field);
         self.check(&items).map_err(|reason| reader.fault(reason))?;
         Ok(items)

@@ -1,6 +1,6 @@
-//! What traced programs, commands and the node daemon say to each other: the messages, their bytes,
-//! and a [`Decoder`] that is fed what a socket gives. No I/O. Neither side believes the other: what
-//! [`encode`] writes and the decoder gives keeps to [`limits`], and anything else is an error.
+//! Protocol between traced programs, commands and the node daemon (the agent): messages, their
+//! encoding, and a [`Decoder`] for the bytes of a socket. No I/O. Neither side trusts the other:
+//! [`encode`] writes and the decoder accepts only messages within [`limits`].
 //!
 //! # The stream
 //!
@@ -8,7 +8,7 @@
 //!
 //! ```text
 //! 0  u32  size of the body
-//! 4  u16  kind; its upper 4 bits say how many descriptors come with the message
+//! 4  u16  kind; its upper 4 bits are the number of descriptors passed with the message
 //! 6       body: the fields of the message, one after the other, without padding
 //! ```
 //!
@@ -19,29 +19,30 @@
 //! flag       u8: 0 or 1
 //! text       u32 size in bytes, UTF-8        path       u32 size in bytes, bytes
 //! optional   flag, then the value if it is 1 list       u16 count, then the items
-//! choice     u8 which, then its fields       record     its fields
+//! choice     u8 number of the variant, then its fields
+//! record     its fields
 //! version    6 bytes "blkkin", u16 major, u16 minor
 //! ```
 //!
-//! # Who says what
+//! # Conversation
 //!
-//! Whoever connects says [`Hello`], and what it is: an application or a command. The daemon's
-//! [`Answer`] is [`Welcome`] or [`Refused`]. Then
+//! A client opens with [`Hello`], which names its role: application or command. The agent's
+//! [`Answer`] is [`Welcome`] or [`Refused`]. After that,
 //!
-//! - an application sends [`FromApplication`] and gets [`ToApplication`], neither waiting for the
-//!   other;
-//! - a command sends [`Request`]s, and gets [`Reply`]s in their order: for each request what was
-//!   asked for, an item in a message, and then `Done` or `Failed`.
+//! - an application sends [`FromApplication`] and receives [`ToApplication`], neither side waiting
+//!   for the other;
+//! - a command sends [`Request`]s and receives [`Reply`]s in the same order: for each request its
+//!   items, one message each, and then `Done` or `Failed`.
 //!
-//! So a list may be as long as it likes, and no frame is.
+//! One item per message keeps frames small, whatever the length of a list.
 //!
 //! # Versions
 //!
-//! A major version is another language: its `Hello` is refused. What never changes are the frames,
-//! how `Hello` and `Welcome` begin, and all of `Refused`. A new minor version may add kinds of
-//! messages, and fields at the end of bodies; the older side passes over both
-//! ([`Received::Unknown`]). It may add choices too, which are not sent to older sides: both know the
-//! other's version from the start.
+//! A `Hello` of another major version is refused. All versions share the frames, the beginning of
+//! `Hello` and `Welcome`, and all of `Refused`. A new minor version may add kinds of messages, and
+//! fields at the end of bodies; an older peer skips both ([`Received::Unknown`]). A new minor
+//! version may also add variants to choices. Those are never sent to an older peer: each side knows
+//! the other's version from the start.
 
 pub mod address;
 pub mod bell;
@@ -65,6 +66,7 @@ mod saved;
 mod selection;
 #[cfg(test)]
 mod tests;
+mod text;
 mod version;
 mod wire;
 
@@ -90,5 +92,5 @@ pub use saved::{
 pub use selection::{Levels, Processes, Selection};
 pub use version::Version;
 
-/// How severe an event is: LTTng's fifteen levels.
+/// Severity of an event: LTTng's fifteen levels.
 pub use blkkin_filter::Severity as Level;

@@ -1,56 +1,57 @@
-//! How much of anything a message may hold, in bytes where nothing else is said. Both sides keep to
-//! them, and they are the same in all versions of one major number.
+//! Limits on the parts of messages, in bytes unless stated otherwise. Both sides keep to them, and
+//! all versions with the same major number share them.
 
-/// Body of the first message of either side.
+/// Size of the body of either side's first message.
 pub const OPENING_SIZE_MAX: usize = 4 << 10;
-/// Body of what an application sends.
+/// Size of the body of a message from an application.
 pub const APPLICATION_SIZE_MAX: usize = 4 << 10;
-/// An event type in a catalog.
+/// Size of an event type's description in a catalog.
 pub const EVENT_TYPE_SIZE_MAX: usize = 128 << 10;
-/// Event types of a program. Their ids have 16 bits.
+/// Number of event types of a program. Their ids have 16 bits.
 pub const EVENT_TYPES_MAX: usize = 16_384;
-/// Rules of a channel, which are sent one by one.
+/// Number of rules of a channel; each is a message of its own.
 pub const RULES_MAX: usize = 4096;
-/// Body of any message.
+/// Size of the body of any message.
 pub const BODY_SIZE_MAX: usize = 1 << 20;
-/// Descriptors with a message.
+/// Number of descriptors with a message.
 pub const DESCRIPTORS_MAX: usize = 4;
 
-/// Name of a program.
+/// Size of a program's name.
 pub const PROGRAM_SIZE_MAX: usize = 255;
-/// Release of a program or library, such as `0.1.0`.
+/// Size of the release of a program or library, such as `0.1.0`.
 pub const RELEASE_SIZE_MAX: usize = 64;
-/// Why a connection is refused.
+/// Size of the reason for refusing a connection.
 pub const REASON_SIZE_MAX: usize = 1 << 10;
-/// Name of a session or channel. With a date and a number behind it, it is a file's name.
+/// Size of the name of a session or channel. A date and a number are appended to it in file names.
 pub const NAME_SIZE_MAX: usize = 200;
-/// Name of an event (`provider:name`) or of a context that a program supplies; or a pattern.
+/// Size of the name of an event (`provider:name`), of a context that a program supplies, or of a
+/// pattern.
 pub const EVENT_NAME_SIZE_MAX: usize = 255;
-/// Name of a field.
+/// Size of a field's name.
 pub const FIELD_NAME_SIZE_MAX: usize = 255;
-/// Fields of an event.
+/// Number of fields of an event.
 pub const FIELDS_MAX: usize = 256;
-/// Labels of an enumeration.
+/// Number of labels of an enumeration.
 pub const LABELS_MAX: usize = 1024;
-/// Label of an enumeration.
+/// Size of a label of an enumeration.
 pub const LABEL_SIZE_MAX: usize = 255;
-/// Name of a source file.
+/// Size of a source file's name.
 pub const FILE_SIZE_MAX: usize = 1 << 10;
-/// Contexts of a channel.
+/// Number of contexts of a channel.
 pub const CONTEXTS_MAX: usize = 64;
-/// Text of a filter.
+/// Size of a filter's text.
 pub const FILTER_SIZE_MAX: usize = blkkin_filter::FILTER_SIZE_MAX;
-/// Text of rules of sampling.
+/// Size of the text of sampling rules.
 pub const SAMPLING_SIZE_MAX: usize = 255;
-/// Path of a directory: what Linux takes.
+/// Size of a directory's path: the limit of Linux.
 pub const PATH_SIZE_MAX: usize = 4095;
-/// Patterns of a selection: of those that include, and of those that exclude.
+/// Number of patterns of a selection, for included and for excluded names each.
 pub const PATTERNS_MAX: usize = 512;
-/// Patterns for executables that a selection names.
+/// Number of patterns for executables in a selection.
 pub const EXECUTABLES_MAX: usize = 64;
-/// Processes that a selection names by number.
+/// Number of process ids in a selection.
 pub const PIDS_MAX: usize = 4096;
-/// Word for a failure.
+/// Size of a failure's code.
 pub const CODE_SIZE_MAX: usize = 40;
-/// What a failure says.
+/// Size of a failure's message.
 pub const MESSAGE_SIZE_MAX: usize = 8 << 10;

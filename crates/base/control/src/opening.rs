@@ -1,67 +1,68 @@
-//! What either side says first. How these bodies begin, and all of [`Refused`], is the same in all
-//! versions, so that each can tell the other that they do not fit.
+//! The first message of either side. All versions share the beginning of these bodies and all of
+//! [`Refused`], so that incompatible peers can report the mismatch.
 
 use crate::fault::{DecodeError, Reason};
-use crate::form::{Flag, Letters, Number, Own, Text};
+use crate::form::{AnyVersion, Flag, Number, RecordForm};
 use crate::limits::{OPENING_SIZE_MAX, PROGRAM_SIZE_MAX, REASON_SIZE_MAX, RELEASE_SIZE_MAX};
-use crate::version::{AnyVersion, Version};
+use crate::text::{Letters, Text};
+use crate::version::Version;
 
 pub(crate) const PROGRAM: Text = Text::new(Letters::Line, PROGRAM_SIZE_MAX);
 pub(crate) const RELEASE: Text = Text::new(Letters::Line, RELEASE_SIZE_MAX);
 const REASON: Text = Text::new(Letters::Lines, REASON_SIZE_MAX);
 
 messages! {
-    /// What whoever connects says first.
+    /// First message from a client.
     pub enum Opening up to OPENING_SIZE_MAX, once {
-        /// Who it is.
-        0x0001 Hello(hello: Hello = Own),
+        /// Identifies the client.
+        0x0001 Hello(hello: Hello = RecordForm),
     }
 }
 
 messages! {
-    /// What the daemon says first.
+    /// First message from the agent.
     pub enum Answer up to OPENING_SIZE_MAX, once {
-        /// Go on.
-        0x0002 Welcome(welcome: Welcome = Own),
-        /// No; the connection ends.
-        0x0003 Refused(refused: Refused = Own),
+        /// Accepts the client.
+        0x0002 Welcome(welcome: Welcome = RecordForm),
+        /// Refuses the client; the connection ends.
+        0x0003 Refused(refused: Refused = RecordForm),
     }
 }
 
 record! {
-    /// Who connects. Whose process it is, the daemon asks the kernel.
+    /// Identity of a client. The agent takes the process and its user from the kernel instead.
     pub struct Hello {
-        /// What it speaks.
-        pub version: Version = Own,
-        /// What it wants.
-        pub role: Role = Own,
-        /// Name of the program, to be shown.
+        /// Version of the protocol that the client speaks.
+        pub version: Version = RecordForm,
+        /// Purpose of the connection.
+        pub role: Role = RecordForm,
+        /// Name of the program, for display.
         pub program: String = PROGRAM,
-        /// Release of BlkKin that it has in it, to be shown.
+        /// Release of BlkKin that the program contains, for display.
         pub release: String = RELEASE,
     }
 }
 
 choice! {
-    /// What a connection is for.
+    /// Purpose of a connection.
     pub enum Role {
-        /// To be traced.
+        /// A program to be traced.
         0 "application" Application {
-            /// Its process id as it sees it, which is another in a namespace of its own.
+            /// Process id as the program sees it; differs from the agent's view in a PID namespace.
             pid: u32 = Number,
-            /// Where it takes times from.
-            clock: Clock = Own,
+            /// Time source of the program's events.
+            clock: Clock = RecordForm,
         },
-        /// To ask and tell what is traced.
+        /// A command that controls sessions and lists their state.
         1 "command" Command,
     }
 }
 
 choice! {
-    /// Where the times of a program's events come from.
+    /// Time source of a program's events.
     #[derive(Copy)]
     pub enum Clock {
-        /// The processor's counter.
+        /// The processor's time-stamp counter.
         0 "tsc" Tsc,
         /// Nanoseconds of `CLOCK_MONOTONIC`, as the program sees it.
         1 "monotonic" Monotonic,
@@ -69,30 +70,29 @@ choice! {
 }
 
 record! {
-    /// The daemon knows what it needs to know.
+    /// The agent's acceptance of a client.
     pub struct Welcome {
-        /// What it speaks. Neither side sends what the older one does not know.
-        pub version: Version = Own,
-        /// Release of the daemon, to be shown.
+        /// Version of the agent. Neither side sends messages that the older version does not know.
+        pub version: Version = RecordForm,
+        /// Release of the agent, for display.
         pub release: String = RELEASE,
     }
 }
 
 record! {
-    /// Why there is no connection.
+    /// The agent's refusal of a client.
     pub struct Refused {
-        /// What the daemon speaks.
+        /// Version of the agent.
         pub version: Version = AnyVersion,
-        /// Whether it may be otherwise later, so that it is worth another try. If not, only another
-        /// daemon can help.
+        /// Whether a later attempt may succeed. If not, only another agent can accept the client.
         pub try_again: bool = Flag,
-        /// For the user.
+        /// Explanation for the user.
         pub reason: String = REASON,
     }
 }
 
 impl Refused {
-    /// For a connection of which the first message cannot be understood.
+    /// Refusal of a connection whose first message cannot be decoded.
     pub fn because(error: &DecodeError) -> Refused {
         let ours = Version::OURS;
         let reason = match error.fault.reason {

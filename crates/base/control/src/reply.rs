@@ -1,12 +1,13 @@
-//! What the daemon answers to commands.
+//! Replies of the agent to commands.
 
-use crate::application::{EventType, NAME, SAMPLING};
+use crate::application::EventType;
 use crate::channel::Channel;
-use crate::form::{Flag, Letters, Number, Optional, Own, Path, Text};
+use crate::form::{Flag, Number, Optional, RecordForm};
 use crate::limits::{BODY_SIZE_MAX, CODE_SIZE_MAX, MESSAGE_SIZE_MAX, PATH_SIZE_MAX};
 use crate::opening::{Clock, PROGRAM, RELEASE};
 use crate::request::Session;
 use crate::selection::Selection;
+use crate::text::{Letters, NAME, Path, SAMPLING, Text};
 use std::path::PathBuf;
 
 const CODE: Text = Text::new(Letters::Word, CODE_SIZE_MAX);
@@ -14,245 +15,244 @@ const MESSAGE: Text = Text::new(Letters::Lines, MESSAGE_SIZE_MAX);
 const EXECUTABLE: Text = Text::new(Letters::Line, PATH_SIZE_MAX);
 
 messages! {
-    /// From the daemon to a command: for each request items, and then `Done` or `Failed`.
+    /// From the agent to a command: for each request its items, and then `Done` or `Failed`.
     pub enum Reply up to BODY_SIZE_MAX {
-        /// There are no more items, and what was asked for is done.
+        /// The request has been carried out, and has no more items.
         0x0401 Done,
-        /// It is not done. Items that came before hold.
-        0x0402 Failed(failed: Failed = Own),
+        /// The request has failed. Items sent before remain valid.
+        0x0402 Failed(failed: Failed = RecordForm),
         /// A session.
-        0x0403 Session(session: SessionState = Own),
-        /// A channel of the session that came last.
-        0x0404 Channel(channel: Channel = Own),
-        /// Which events a channel of that session records. Later ones hold against earlier ones.
-        0x0405 Rule(rule: Rule = Own),
+        0x0403 Session(session: SessionState = RecordForm),
+        /// A channel of the most recently sent session.
+        0x0404 Channel(channel: Channel = RecordForm),
+        /// A rule of a channel of that session. A later rule takes precedence over earlier ones.
+        0x0405 Rule(rule: Rule = RecordForm),
         /// A traced program.
-        0x0406 Application(application: Application = Own),
-        /// An event type of the application that came last.
-        0x0407 EventType(event_type: EventType = Own),
-        /// A ring.
-        0x0408 Ring(ring: Ring = Own),
-        /// Which requests are followed.
+        0x0406 Application(application: Application = RecordForm),
+        /// An event type of the most recently sent application.
+        0x0407 EventType(event_type: EventType = RecordForm),
+        /// State of a ring.
+        0x0408 Ring(ring: Ring = RecordForm),
+        /// Sampling rules in force.
         0x0409 Sampling(rules: Option<String> = Optional(SAMPLING)),
-        /// Where a trace is.
+        /// Directory of a trace.
         0x040a Written(path: PathBuf = Path),
-        /// What the rings of programs that have ended have seen, for each channel that had some.
-        0x040b Ended(ended: Ended = Own),
-        /// What a user may have the daemon hold.
-        0x040c Quota(quota: Quota = Own),
-        /// What was kept of a channel for snapshots, and had to make room.
-        0x040d Released(released: Released = Own),
-        /// What a session has lost by one cause: items of `Status`, `ListSessions`, `StopSession` and
+        /// Totals of the rings of ended programs, for each channel that had any.
+        0x040b Ended(ended: Ended = RecordForm),
+        /// A limited resource of a user, and its use.
+        0x040c Quota(quota: Quota = RecordForm),
+        /// Rings of a channel that were kept for snapshots and evicted to make room.
+        0x040d Released(released: Released = RecordForm),
+        /// Losses of a session from one cause: items of `Status`, `ListSessions`, `StopSession` and
         /// `DestroySession`.
-        0x040e Loss(loss: Loss = Own),
+        0x040e Loss(loss: Loss = RecordForm),
     }
 }
 
 record! {
-    /// Why something is not done.
+    /// A failed request.
     pub struct Failed {
-        /// For scripts: a word of [`code`], or of a newer daemon.
+        /// Code for scripts: one of [`code`], or one that a newer agent has added.
         pub code: String = CODE,
-        /// What went wrong: a lower-case fragment.
+        /// Cause of the failure: a lower-case fragment.
         pub message: String = MESSAGE,
-        /// What to do about it.
+        /// Remedy, if one is known.
         pub hint: Option<String> = Optional(MESSAGE),
     }
 }
 
-/// Words for failures, which stay the same.
+/// Codes of failures. They never change.
 pub mod code {
-    /// A request of a newer version.
+    /// The request is of a newer version.
     pub const UNKNOWN_REQUEST: &str = "unknown-request";
-    /// There is no such session, or the user may not see it.
+    /// No session has that name, or the user has no access to it.
     pub const NO_SUCH_SESSION: &str = "no-such-session";
-    /// There is a session of that name.
+    /// A session of that name exists.
     pub const SESSION_EXISTS: &str = "session-exists";
     /// The session has no such channel.
     pub const NO_SUCH_CHANNEL: &str = "no-such-channel";
-    /// The session has a channel of that name.
+    /// The session has a channel of that name already.
     pub const CHANNEL_EXISTS: &str = "channel-exists";
-    /// The session has several channels, and none was named.
+    /// The session has several channels, and the request names none.
     pub const WHICH_CHANNEL: &str = "which-channel";
-    /// It can only be done while the session does not record, or only while it does.
+    /// The request requires that the session is stopped, or that it records.
     pub const WRONG_STATE: &str = "wrong-state";
-    /// A filter, pattern, size or rule that makes no sense.
+    /// A filter, pattern, size or rule is invalid.
     pub const BAD_VALUE: &str = "bad-value";
-    /// It would take more than the user may have.
+    /// The request exceeds the user's quota.
     pub const QUOTA: &str = "quota";
     /// The directory or a file cannot be written.
     pub const OUTPUT: &str = "output";
 }
 
 record! {
-    /// A session, as it is.
+    /// State of a session.
     pub struct SessionState {
-        /// As it was asked for, with what the daemon chose.
-        pub session: Session = Own,
-        /// Whether it records.
-        pub activity: Activity = Own,
-        /// User id of who made it.
+        /// Configuration, with the values that the agent chose.
+        pub session: Session = RecordForm,
+        /// State of recording.
+        pub activity: Activity = RecordForm,
+        /// User id of the session's creator.
         pub owner: u32 = Number,
-        /// When it was made, in nanoseconds since 1970.
+        /// Time of creation, in nanoseconds since 1970.
         pub created_ns: u64 = Number,
     }
 }
 
 choice! {
-    /// Whether a session records.
+    /// State of a session's recording.
     #[derive(Copy)]
     pub enum Activity {
-        /// It was never started.
+        /// The session has never been started.
         0 "new" New,
-        /// It does.
+        /// The session records.
         1 "active" Active,
-        /// It did.
+        /// The session has been stopped.
         2 "stopped" Stopped,
     }
 }
 
 record! {
-    /// Events that a channel records, or does not.
+    /// A rule of a channel.
     pub struct Rule {
         /// Name of the channel.
         pub channel: String = NAME,
-        /// Whether it records them.
+        /// Whether the events are recorded.
         pub enabled: bool = Flag,
-        /// Which events.
-        pub selection: Selection = Own,
+        /// The events.
+        pub selection: Selection = RecordForm,
     }
 }
 
 record! {
     /// A traced program.
     pub struct Application {
-        /// Its process, as the daemon sees it.
+        /// Process id, as the agent sees it.
         pub pid: u32 = Number,
-        /// Its process, as it says that it sees itself.
+        /// Process id in the program's own PID namespace, as the program reports it.
         pub pid_inner: u32 = Number,
-        /// Its user.
+        /// User id.
         pub uid: u32 = Number,
-        /// What it calls itself.
+        /// Name that the program reports.
         pub program: String = PROGRAM,
-        /// Path of its executable; empty if it cannot be known.
+        /// Path of the executable; empty if unknown.
         pub executable: String = EXECUTABLE,
-        /// Release of the library in it.
+        /// Release of the tracing library in the program.
         pub release: String = RELEASE,
-        /// Where it takes times from.
-        pub clock: Clock = Own,
-        /// How many event types it has told of.
+        /// Time source of its events.
+        pub clock: Clock = RecordForm,
+        /// Number of event types in the program's catalog.
         pub event_type_count: u32 = Number,
-        /// How many more it has, that it could not tell or that nobody understands: their events are not
-        /// recorded.
+        /// Number of further event types, which the catalog has no room for or the agent cannot
+        /// decode. Their events are not recorded.
         pub event_types_refused: u32 = Number,
     }
 }
 
 record! {
-    /// What a ring has seen. All counts are since it was made; for rates, ask twice.
+    /// State of a ring. All counters start at the ring's creation; rates follow from two replies.
     pub struct Ring {
         /// Name of the session.
         pub session: String = NAME,
         /// Name of the channel.
         pub channel: String = NAME,
-        /// Process that writes to it.
+        /// Process that writes to the ring.
         pub pid: u32 = Number,
-        /// Processor whose ring it is; none for threads that cannot use those.
+        /// CPU of the ring; `None` for the ring of threads without access to per-CPU rings.
         pub cpu: Option<u32> = Optional(Number),
-        /// When it was looked at: nanoseconds of `CLOCK_MONOTONIC`.
+        /// Time of the reading: nanoseconds of `CLOCK_MONOTONIC`.
         pub time_ns: u64 = Number,
-        /// Events in it so far, as the program counts them; none if nobody has.
+        /// Events recorded so far, as the program counts them; `None` without a count.
         pub events_recorded: Option<u64> = Optional(Number),
-        /// Events that found it full.
+        /// Events dropped because the ring was full.
         pub events_discarded: u64 = Number,
-        /// Packets that were taken out of it.
+        /// Packets read from the ring.
         pub packets_taken: u64 = Number,
-        /// Packets that were overwritten before.
+        /// Packets overwritten before they were read.
         pub packets_lost: u64 = Number,
-        /// Bytes written to it.
+        /// Bytes written to the ring.
         pub bytes_written: u64 = Number,
-        /// Bytes that wait in it.
+        /// Bytes not read yet.
         pub bytes_waiting: u64 = Number,
-        /// Bytes that it holds.
+        /// Capacity in bytes.
         pub size: u64 = Number,
-        /// Events with shortened strings in all rings of the process and channel. Counted at one of
-        /// them.
+        /// Number of events with shortened strings, in all rings of the process and channel
+        /// together; reported with one of them.
         pub events_cut: u64 = Number,
     }
 }
 
 record! {
-    /// What rings have seen that are no more, all of a channel together, so that no loss goes with
-    /// them.
+    /// Totals of a channel's freed rings, so that their losses stay visible.
     pub struct Ended {
         /// Name of the session.
         pub session: String = NAME,
         /// Name of the channel.
         pub channel: String = NAME,
-        /// How many rings they were.
+        /// Number of rings.
         pub rings: u32 = Number,
-        /// Events in them; none if nobody has counted them.
+        /// Events recorded; `None` without a count.
         pub events_recorded: Option<u64> = Optional(Number),
-        /// Events that found them full.
+        /// Events dropped because a ring was full.
         pub events_discarded: u64 = Number,
-        /// Packets that were taken out of them.
+        /// Packets read from the rings.
         pub packets_taken: u64 = Number,
-        /// Packets that were overwritten before.
+        /// Packets overwritten before they were read.
         pub packets_lost: u64 = Number,
-        /// Bytes written to them.
+        /// Bytes written to the rings.
         pub bytes_written: u64 = Number,
-        /// Events with shortened strings.
+        /// Number of events with shortened strings.
         pub events_cut: u64 = Number,
     }
 }
 
 record! {
-    /// What all connections, programs and sessions of one user have the daemon hold.
+    /// A limit on resources of all connections, programs and sessions of one user.
     pub struct Quota {
-        /// The user.
+        /// User id.
         pub uid: u32 = Number,
-        /// What it is: a word for scripts, such as `ring-bytes`.
+        /// Name of the resource: a code for scripts, such as `ring-bytes`.
         pub what: String = CODE,
-        /// How much there is of it.
+        /// Amount in use.
         pub used: u64 = Number,
-        /// How much there may be.
+        /// Largest permitted amount.
         pub limit: u64 = Number,
-        /// How often more was asked for.
+        /// Number of requests that were refused because of this limit.
         pub refused: u64 = Number,
     }
 }
 
 record! {
-    /// Rings whose programs or daemons have ended, which were kept for snapshots until their user's programs
-    /// needed the room.
+    /// Rings of ended programs or agents that were kept for snapshots, and evicted when their
+    /// user's programs needed the room.
     pub struct Released {
         /// Name of the session.
         pub session: String = NAME,
         /// Name of the channel.
         pub channel: String = NAME,
-        /// How many rings they were.
+        /// Number of rings.
         pub rings: u64 = Number,
-        /// Packets that no snapshot will have.
+        /// Number of packets that no snapshot will contain.
         pub packets_lost: u64 = Number,
     }
 }
 
 record! {
-    /// What a session has lost by one cause since it was made.
+    /// Losses of a session from one cause since the session's creation.
     pub struct Loss {
         /// Name of the session.
         pub session: String = NAME,
         /// Whether the session has been destroyed.
         pub is_destroyed: bool = Flag,
-        /// Why.
-        pub cause: Cause = Own,
-        /// Number of events.
+        /// Cause of the losses.
+        pub cause: Cause = RecordForm,
+        /// Number of lost events.
         pub events: u64 = Number,
-        /// Number of packets, whose events are not in `events`.
+        /// Number of lost packets, whose events are not counted in `events`.
         pub packets: u64 = Number,
-        /// Number of programs, traces, rings or event types of which an unknown number of events was lost.
+        /// Number of programs, traces, rings or event types with an unknown number of lost events.
         pub uncounted: u64 = Number,
-        /// Error of the last such loss.
+        /// Error of the most recent loss.
         pub reason: Option<String> = Optional(MESSAGE),
     }
 }
@@ -265,15 +265,15 @@ choice! {
         0 "ring-full" RingFull,
         /// The trace could not be written, such as on a full disk.
         1 "output" Output,
-        /// The session has reached its bound on disk.
+        /// The session reached its limit on disk space.
         2 "size" Size,
         /// No agent read the rings.
         3 "agent-away" AgentAway,
-        /// The user's programs hold as much as one user may have.
+        /// The user's programs reached the user's quota.
         4 "quota" Quota,
-        /// A program could not be given rings.
+        /// A program's rings could not be set up.
         5 "attach" Attach,
-        /// Event types that the agent could not keep or understand.
+        /// The agent could not store or decode an event type.
         6 "event-types" EventTypes,
         /// A program wrote invalid data into its ring.
         7 "damaged" Damaged,

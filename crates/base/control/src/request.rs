@@ -1,123 +1,125 @@
-//! What commands ask of the daemon. Each is answered as [`Reply`](crate::Reply) says.
+//! Requests of commands to the agent. [`Reply`](crate::Reply) documents the answers.
 
-use crate::application::{NAME, SAMPLING};
 use crate::channel::Channel;
-use crate::form::{Flag, Number, Optional, Own, Path};
+use crate::form::{Flag, Number, Optional, RecordForm};
 use crate::limits::BODY_SIZE_MAX;
 use crate::selection::{Processes, Selection};
+use crate::text::{NAME, Path, SAMPLING};
 use std::path::PathBuf;
 
 messages! {
-    /// From a command to the daemon. Sessions are those that the user may see.
+    /// From a command to the agent. A user sees and changes only sessions that it has access to.
     pub enum Request up to BODY_SIZE_MAX {
-        /// Makes a session, which is not started. Gives `Written`, if it writes.
-        0x0301 CreateSession(session: Session = Own),
-        /// Starts to record.
+        /// Makes a session, without starting it. Replies with `Written`, if the session writes.
+        0x0301 CreateSession(session: Session = RecordForm),
+        /// Starts recording.
         0x0302 StartSession(session: String = NAME),
-        /// Stops to record; done when all that was recorded is written.
+        /// Stops recording; replies `Done` once everything recorded has been written.
         0x0303 StopSession(session: String = NAME),
-        /// Forgets the session, once stopped; what it wrote stays.
+        /// Removes a stopped session; its traces stay.
         0x0304 DestroySession(session: String = NAME),
-        /// Drops what was recorded so far, in rings and files.
+        /// Deletes all events recorded so far, in rings and files.
         0x0305 ClearSession(session: String = NAME),
-        /// Writes what the rings hold now. Gives `Written`.
-        0x0306 Snapshot(snapshot: Snapshot = Own),
-        /// Gives `Session`, and for each its `Channel`s and `Rule`s; only the one that is named, or
-        /// all.
+        /// Writes the current content of the rings. Replies with `Written`.
+        0x0306 Snapshot(snapshot: Snapshot = RecordForm),
+        /// Lists the named session, or all. Replies with `Session`, each followed by its `Channel`s
+        /// and `Rule`s.
         0x0307 ListSessions(session: Option<String> = Optional(NAME)),
         /// Makes a channel.
-        0x0308 CreateChannel(channel: NewChannel = Own),
-        /// Records these events from now on, also those that are not known yet.
-        0x0309 EnableEvents(events: Events = Own),
-        /// Records these events no more.
-        0x030a DisableEvents(events: Events = Own),
-        /// Gives `Application`, and for each its `EventType`s if wanted.
-        0x030b ListApplications(applications: Applications = Own),
-        /// Gives `Ring` for each ring of the session that is named, or of all, and `Ended` for those
-        /// that are no more.
+        0x0308 CreateChannel(channel: NewChannel = RecordForm),
+        /// Records the selected events from now on, including event types that programs add later.
+        0x0309 EnableEvents(events: Events = RecordForm),
+        /// Stops recording the selected events.
+        0x030a DisableEvents(events: Events = RecordForm),
+        /// Lists traced programs. Replies with `Application`, each followed by its `EventType`s if
+        /// requested.
+        0x030b ListApplications(applications: Applications = RecordForm),
+        /// Reports the rings of the named session, or of all. Replies with `Ring` for each ring,
+        /// and `Ended` for rings that have been freed.
         0x030c Status(session: Option<String> = Optional(NAME)),
-        /// Gives `Sampling`.
+        /// Asks for the sampling rules. Replies with `Sampling`.
         0x030d GetSampling,
-        /// Tells the user's programs which requests to follow, those that run and those that are
-        /// started later. None: as each decides itself.
+        /// Sets the sampling rules of the user's programs, both running and started later. `None`
+        /// leaves sampling to each program.
         0x030e SetSampling(rules: Option<String> = Optional(SAMPLING)),
-        /// Bounds what a session writes.
-        0x030f LimitSession(limit: SessionLimit = Own),
+        /// Limits the size of a session's traces.
+        0x030f LimitSession(limit: SessionLimit = RecordForm),
     }
 }
 
 record! {
-    /// A session, as it was asked for.
+    /// Configuration of a session.
     pub struct Session {
         /// Its name.
         pub name: String = NAME,
-        /// What it is for.
-        pub purpose: Purpose = Own,
-        /// Directory to make, for what is recorded or, by default, for snapshots. None: the daemon
-        /// chooses.
+        /// Use of the recorded events.
+        pub purpose: Purpose = RecordForm,
+        /// Directory to create for the recorded events or, by default, for snapshots. `None`: the
+        /// agent chooses.
         pub output: Option<PathBuf> = Optional(Path),
     }
 }
 
 record! {
-    /// Bound on what a session writes.
+    /// Limit on the size of a session's traces.
     pub struct SessionLimit {
         /// Name of the session.
         pub session: String = NAME,
-        /// Bytes of all of its traces, indexes not counted.
+        /// Size of all its traces in bytes, without indexes.
         pub size_max: u64 = Number,
     }
 }
 
 choice! {
-    /// What becomes of what a session records.
+    /// Use of the events that a session records.
     #[derive(Copy)]
     pub enum Purpose {
-        /// It is written.
+        /// They are written continuously.
         0 "record" Record,
-        /// It stays in the rings, until a snapshot is asked for.
+        /// They stay in the rings until a snapshot is requested.
         1 "snapshot" Snapshot,
     }
 }
 
 record! {
-    /// A snapshot of a session.
+    /// Request for a snapshot of a session.
     pub struct Snapshot {
         /// Name of the session.
         pub session: String = NAME,
-        /// Directory to make. None: as the session says.
+        /// Directory to create. `None`: the session's output directory.
         pub output: Option<PathBuf> = Optional(Path),
     }
 }
 
 record! {
-    /// A channel of a session.
+    /// A channel to be added to a session.
     pub struct NewChannel {
         /// Name of the session.
         pub session: String = NAME,
         /// The channel.
-        pub channel: Channel = Own,
+        pub channel: Channel = RecordForm,
     }
 }
 
 record! {
-    /// Events that a channel records, or does not.
+    /// Events to enable or disable in a channel.
     pub struct Events {
         /// Name of the session.
         pub session: String = NAME,
-        /// Name of the channel. None: the session's only one, which is made if there is none.
+        /// Name of the channel. `None`: the session's only channel, which is created if there is
+        /// none.
         pub channel: Option<String> = Optional(NAME),
-        /// Which events.
-        pub selection: Selection = Own,
+        /// The events.
+        pub selection: Selection = RecordForm,
     }
 }
 
 record! {
-    /// What to tell of applications.
+    /// Query for traced programs.
     pub struct Applications {
-        /// Which of them.
-        pub processes: Processes = Own,
-        /// Whether also to tell of their event types.
+        /// Processes to list.
+        pub processes: Processes = RecordForm,
+        /// Whether to list their event types too.
         pub event_types: bool = Flag,
     }
 }

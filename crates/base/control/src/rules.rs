@@ -1,16 +1,16 @@
-//! Which events a channel records, as both sides work it out: a program for what it records, the daemon
-//! for what it has to describe.
+//! Evaluation of a channel's rules. Both sides use it: a program to select the events to record,
+//! the agent to select the event types to describe.
 
-use crate::Level;
 use crate::application::EventRule;
 use crate::selection::Levels;
 use blkkin_filter::Glob;
+use blkkin_filter::Severity as Level;
 
-/// Rules of a channel, in their order.
+/// Rules of a channel, in the order of their precedence.
 #[derive(Clone, Debug, Default)]
 pub struct Rules(Vec<Rule>);
 
-/// A rule whose patterns are ready to be held against names.
+/// A rule with compiled patterns.
 #[derive(Clone, Debug)]
 pub struct Rule {
     enabled: bool,
@@ -20,25 +20,25 @@ pub struct Rule {
     has_filter: bool,
 }
 
-/// Whether events of a type are recorded.
+/// Result of the rules for an event type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// None of them.
+    /// No event of the type is recorded.
     No,
-    /// Those for which one of the filters holds that [`Rules::in_force`] names.
+    /// Events are recorded if a filter of one of the rules in [`Rules::in_force`] holds.
     Filtered,
-    /// All of them.
+    /// All events of the type are recorded.
     Yes,
 }
 
 impl Rules {
-    /// As they were sent.
+    /// Compiles the rules of a channel.
     pub fn new(rules: &[EventRule]) -> Rules {
         Rules(rules.iter().map(Rule::new).collect())
     }
 
-    /// Whether events of that name and level are recorded. Allocates nothing, so that it may be asked in
-    /// a signal handler.
+    /// Evaluates the rules for events of that name and level. Allocates nothing, so that signal
+    /// handlers may call it.
     pub fn verdict(&self, name: &str, level: Level) -> Verdict {
         let mut verdict = Verdict::No;
         for place in self.in_force(name, level) {
@@ -50,8 +50,8 @@ impl Rules {
         verdict
     }
 
-    /// Places of the rules by which events of that name and level are recorded: those that fit, from
-    /// behind the last one by which they are not.
+    /// Indexes of the rules that record events of that name and level: the matching rules after the
+    /// last matching rule that disables them.
     pub fn in_force(&self, name: &str, level: Level) -> impl Iterator<Item = usize> {
         let fits = move |rule: &Rule| rule.fits(name, level);
         let disabled = self.0.iter().rposition(|rule| !rule.enabled && fits(rule));
@@ -59,14 +59,14 @@ impl Rules {
         (first..self.0.len()).filter(move |place| fits(&self.0[*place]))
     }
 
-    /// Whether no event is recorded at all.
+    /// Whether no rule enables any event.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|rule| !rule.enabled)
     }
 }
 
 impl Rule {
-    /// As it was sent.
+    /// Compiles a rule.
     pub fn new(rule: &EventRule) -> Rule {
         let patterns = |texts: &[String]| texts.iter().map(|text| Pattern::new(text)).collect();
         Rule {
@@ -78,18 +78,18 @@ impl Rule {
         }
     }
 
-    /// Whether events that fit are recorded, rather than not.
+    /// Whether the rule enables events.
     pub fn is_enabled(&self) -> bool {
         self.enabled
     }
 
-    /// Bytes of memory that it takes.
+    /// Memory that the rule takes, in bytes.
     pub fn size(&self) -> usize {
         let patterns = self.names.iter().chain(&self.excluded);
         size_of::<Rule>() + patterns.map(Pattern::size).sum::<usize>()
     }
 
-    /// Whether an event of that name and level fits.
+    /// Whether the rule selects events of that name and level.
     pub fn fits(&self, name: &str, level: Level) -> bool {
         let name = name.as_bytes();
         self.levels.have(level)
@@ -99,7 +99,7 @@ impl Rule {
 }
 
 impl Levels {
-    /// Whether that is one of them.
+    /// Whether the set contains that level.
     pub fn have(self, level: Level) -> bool {
         match self {
             Levels::Any => true,
@@ -109,21 +109,21 @@ impl Levels {
     }
 }
 
-/// What an allocator takes beside what was asked for, about.
+/// Approximate overhead of an allocation, in bytes.
 const ALLOCATION_SIZE: usize = 16;
 
-/// A pattern of a selection: a name, or several in which `*` stands for any characters.
+/// A pattern of a selection: a single name, or one with `*` for any characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern(Kind);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Kind {
-    One(Box<[u8]>),
+    Exact(Box<[u8]>),
     Glob(Glob),
 }
 
 impl Pattern {
-    /// What such a text means: `\*` is a star, and `\\` a backslash.
+    /// Parses a pattern: `\*` is a star, and `\\` a backslash.
     pub fn new(text: &str) -> Pattern {
         let mut pieces = vec![Vec::new()];
         let mut bytes = text.bytes();
@@ -137,17 +137,17 @@ impl Pattern {
         }
         Pattern(match Glob::new(&pieces) {
             Some(glob) => Kind::Glob(glob),
-            None => Kind::One(pieces.concat().into()),
+            None => Kind::Exact(pieces.concat().into()),
         })
     }
 
-    /// Bytes of memory that it takes, with what the allocator adds.
+    /// Memory that the pattern takes in bytes, with the allocator's overhead.
     pub fn size(&self) -> usize {
         let apart = match &self.0 {
-            Kind::One(one) => one.len() + ALLOCATION_SIZE,
+            Kind::Exact(one) => one.len() + ALLOCATION_SIZE,
             Kind::Glob(glob) => {
                 let pieces = glob.pieces().map(|piece| {
-                    // A piece that is searched for has a number for each byte.
+                    // A piece to search for has a table entry for each byte.
                     piece.len() * (1 + size_of::<usize>())
                         + 2 * (size_of::<usize>() * 2 + ALLOCATION_SIZE)
                 });
@@ -157,10 +157,10 @@ impl Pattern {
         size_of::<Pattern>() + apart
     }
 
-    /// Whether all of `text` fits.
+    /// Whether the pattern matches the whole of `text`.
     pub fn fits(&self, text: &[u8]) -> bool {
         match &self.0 {
-            Kind::One(one) => **one == *text,
+            Kind::Exact(one) => **one == *text,
             Kind::Glob(glob) => glob.matches(text),
         }
     }

@@ -1,32 +1,34 @@
-//! The rules of sampling, and their text: `1/100`, `50/s`, or both with a comma between.
+//! Sampling rules, and their text: `1/100`, `50/s`, or both with a comma between.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The environment variable in which users give rules.
+/// Environment variable for sampling rules.
 pub const VARIABLE: &str = "BLKKIN_SAMPLE";
 
-/// Which requests are followed, of those that start here: those that all rules permit.
+/// Sampling rules for requests that start in this process. A request is followed if both rules
+/// permit it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampling {
-    /// Follows one request in this many, chosen at random. 1 follows all, 0 none; no text says 0.
+    /// Follows one request in this many, chosen at random. 1 follows all, 0 none; the text `1/0` is
+    /// refused.
     pub one_of: u64,
-    /// At most so many in a time.
+    /// Rate limit, if any.
     pub limit: Option<Limit>,
 }
 
-/// A limit on how many requests are followed.
+/// Rate limit on followed requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// In the long run. 0 is none.
+    /// Long-term rate. 0 permits none.
     pub per_second: u32,
-    /// So many may come at once, after a time with fewer. Thus within any second there are at most
-    /// `per_second + burst`.
+    /// Number of requests that may be followed at once after a quieter time. Thus any second has at
+    /// most `per_second + burst` of them.
     pub burst: u32,
 }
 
 impl Limit {
-    /// With bursts of a tenth of a second's.
+    /// A limit with bursts of a tenth of the rate.
     pub const fn per_second(per_second: u32) -> Limit {
         Limit { per_second, burst: per_second.div_ceil(10) }
     }
@@ -39,7 +41,7 @@ impl Sampling {
     pub const NONE: Sampling = Sampling { one_of: 0, limit: None };
 }
 
-/// As it is read, but for a limit's burst.
+/// Writes text that [`FromStr`] reads back, except for a limit's burst.
 impl fmt::Display for Sampling {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.limit {
@@ -51,31 +53,31 @@ impl fmt::Display for Sampling {
     }
 }
 
-/// Why rules cannot be used.
+/// An error in the text of sampling rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SamplingError {
-    /// Where in the text, from 0.
+    /// Byte offset in the text, from 0.
     pub offset: usize,
-    /// What is wrong there.
+    /// Kind of the error.
     pub reason: SamplingReason,
 }
 
-/// What is wrong.
+/// Kind of an error in sampling rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SamplingReason {
-    /// There is nothing where a rule should be.
+    /// A rule is missing.
     Empty,
-    /// There is no `/`.
+    /// A rule has no `/`.
     NoSlash,
-    /// A fraction that does not start with 1.
+    /// A fraction does not start with 1.
     NotOne,
-    /// Neither digits nor the `s` of a second.
+    /// A number has other characters than digits, or a rate ends in something other than `s`.
     NotANumber,
-    /// One request of 0.
+    /// The fraction is `1/0`.
     OneOfNone,
-    /// More than fits.
+    /// A number is too large.
     TooLarge,
-    /// There is such a rule before.
+    /// A rule of the same kind precedes this one.
     Twice,
 }
 
@@ -152,7 +154,7 @@ fn read_rule(rule: &str, offset: usize) -> Result<Rule, SamplingError> {
 }
 
 fn read_number<T: FromStr>(digits: &str, offset: usize) -> Result<T, SamplingError> {
-    // A sign is no digit, though it can be parsed.
+    // A sign is refused, although `parse` accepts it.
     let reason = match digits.bytes().position(|byte| !byte.is_ascii_digit()) {
         Some(place) => {
             return Err(SamplingError {

@@ -1,57 +1,57 @@
-//! What a daemon notes of its sessions, for the one that is started after it. Frames in a file, as on a
-//! connection; nothing else reads it.
+//! State of sessions that an agent stores for its successor: frames in a file, as on a connection.
+//! Only agents read it.
 
-use crate::application::{NAME, SAMPLING};
 use crate::channel::Channel;
-use crate::form::{Flag, Number, Own, Path};
+use crate::form::{Flag, Number, RecordForm};
 use crate::limits::BODY_SIZE_MAX;
 use crate::reply::{Ended, Loss, Rule, SessionState};
+use crate::text::{NAME, Path, SAMPLING};
 use std::path::PathBuf;
 
 messages! {
-    /// What is noted.
+    /// A record of the state file.
     pub enum Saved up to BODY_SIZE_MAX {
         /// A session.
-        0x0501 Session(session: SavedSession = Own),
-        /// A channel of the session that came last.
-        0x0502 Channel(channel: Channel = Own),
-        /// Which events a channel of that session records, in their order.
-        0x0503 Rule(rule: Rule = Own),
-        /// A trace of a session that came before.
-        0x0504 Trace(trace: SavedTrace = Own),
-        /// Which requests a user's programs follow.
-        0x0505 Sampling(sampling: SavedSampling = Own),
-        /// Losses of a session by one cause, in place of those noted before.
-        0x0506 Loss(loss: SavedLoss = Own),
-        /// The trace of that UUID has been ended, and nothing of it is missing that was not counted.
-        0x0507 Closed(trace: SavedClosed = Own),
-        /// What a channel's rings of ended programs have seen, in place of what was noted before.
-        0x0508 Ended(ended: SavedEnded = Own),
-        /// Bound on what a session writes.
-        0x0509 Limit(limit: SavedLimit = Own),
+        0x0501 Session(session: SavedSession = RecordForm),
+        /// A channel of the most recently stored session.
+        0x0502 Channel(channel: Channel = RecordForm),
+        /// A rule of a channel of that session, in the order of the rules.
+        0x0503 Rule(rule: Rule = RecordForm),
+        /// A trace of an earlier session in the file.
+        0x0504 Trace(trace: SavedTrace = RecordForm),
+        /// Sampling rules of a user's programs.
+        0x0505 Sampling(sampling: SavedSampling = RecordForm),
+        /// Losses of a session from one cause; replaces earlier records of that cause.
+        0x0506 Loss(loss: SavedLoss = RecordForm),
+        /// The trace of that UUID is complete: all of its missing packets have been counted.
+        0x0507 Closed(trace: SavedClosed = RecordForm),
+        /// Totals of a channel's rings of ended programs; replaces earlier records of that channel.
+        0x0508 Ended(ended: SavedEnded = RecordForm),
+        /// Limit on the size of a session's traces.
+        0x0509 Limit(limit: SavedLimit = RecordForm),
     }
 }
 
 record! {
     /// A session.
     pub struct SavedSession {
-        /// The daemon's number for it.
+        /// The agent's number for the session.
         pub number: u64 = Number,
-        /// What users know of it.
-        pub state: SessionState = Own,
-        /// Group of who made it.
+        /// State that users see.
+        pub state: SessionState = RecordForm,
+        /// Group id of the session's creator.
         pub group: u32 = Number,
-        /// Whether it may record programs of all users.
+        /// Whether the session may record programs of all users.
         pub is_privileged: bool = Flag,
-        /// Snapshots so far.
+        /// Number of snapshots so far.
         pub snapshots: u32 = Number,
     }
 }
 
 record! {
-    /// Rules of sampling.
+    /// Sampling rules of a user.
     pub struct SavedSampling {
-        /// User id of whose programs follow them.
+        /// User id.
         pub user: u32 = Number,
         /// The rules, as text.
         pub rules: String = SAMPLING,
@@ -59,61 +59,61 @@ record! {
 }
 
 record! {
-    /// A trace that a program's rings go to.
+    /// A trace of a program's rings.
     pub struct SavedTrace {
         /// Number of the session.
         pub session: u64 = Number,
-        /// Name of the session, which has that number.
+        /// Name of the session with that number.
         pub name: String = NAME,
-        /// Process, as the daemon sees it.
+        /// Process id, as the agent sees it.
         pub pid: u32 = Number,
-        /// UUID of the trace, first and second half.
+        /// First half of the trace's UUID.
         pub uuid_first: u64 = Number,
-        /// The second half.
+        /// Second half of the trace's UUID.
         pub uuid_second: u64 = Number,
-        /// Where it is, or is to be.
+        /// Present or future directory of the trace.
         pub directory: PathBuf = Path,
     }
 }
 
 record! {
-    /// Losses of a session by one cause.
+    /// Losses of a session from one cause.
     pub struct SavedLoss {
         /// Number of the session.
         pub number: u64 = Number,
         /// The losses.
-        pub loss: Loss = Own,
+        pub loss: Loss = RecordForm,
     }
 }
 
 record! {
-    /// A trace that has been ended.
+    /// A trace that has been completed.
     #[derive(Copy)]
     pub struct SavedClosed {
-        /// UUID of the trace, first half.
+        /// First half of the trace's UUID.
         pub uuid_first: u64 = Number,
-        /// The second half.
+        /// Second half of the trace's UUID.
         pub uuid_second: u64 = Number,
     }
 }
 
 record! {
-    /// Counts of the rings of ended programs.
+    /// Totals of the rings of ended programs.
     pub struct SavedEnded {
         /// Number of the session.
         pub number: u64 = Number,
         /// The counts.
-        pub ended: Ended = Own,
+        pub ended: Ended = RecordForm,
     }
 }
 
 record! {
-    /// Bound on what a session writes.
+    /// Limit on the size of a session's traces.
     #[derive(Copy)]
     pub struct SavedLimit {
         /// Number of the session.
         pub number: u64 = Number,
-        /// Bytes of all of its traces.
+        /// Size of all its traces in bytes.
         pub size_max: u64 = Number,
     }
 }

@@ -1,32 +1,32 @@
-//! Which events of which processes are meant: the one way to say it.
+//! Selection of events and processes, as commands and rules share it.
 
-use crate::Level;
-use crate::application::FILTER;
-use crate::form::{Flag, Letters, List, Number, Optional, Own, Text};
+use crate::form::{Flag, List, Number, Optional, RecordForm};
 use crate::limits::{EVENT_NAME_SIZE_MAX, EXECUTABLES_MAX, PATH_SIZE_MAX, PATTERNS_MAX, PIDS_MAX};
+use crate::text::{FILTER, Letters, Text};
+use blkkin_filter::Severity as Level;
 
 pub(crate) const PATTERN: Text = Text::new(Letters::Name, EVENT_NAME_SIZE_MAX);
 const EXECUTABLE: Text = Text::new(Letters::Name, PATH_SIZE_MAX);
 
 record! {
-    /// Events of which the name fits, the level fits, the filter is true and the process is meant.
-    /// In patterns, `*` stands for any characters, and `\*` for a star.
+    /// Events selected by name, level, filter and process; all four conditions must hold. In
+    /// patterns, `*` matches any characters, and `\*` a star.
     pub struct Selection {
-        /// The name fits one of these patterns, …
+        /// Patterns of which at least one must match the event's name.
         pub names: Vec<String> = List { count_min: 1, count_max: PATTERNS_MAX, of: PATTERN },
-        /// … and none of these.
+        /// Patterns of which none may match the event's name.
         pub excluded: Vec<String> = List { count_min: 0, count_max: PATTERNS_MAX, of: PATTERN },
-        /// How severe they are.
-        pub levels: Levels = Own,
-        /// What holds for them.
+        /// Permitted levels.
+        pub levels: Levels = RecordForm,
+        /// Filter that must hold for the event.
         pub filter: Option<String> = Optional(FILTER),
-        /// Whose they are.
-        pub processes: Processes = Own,
+        /// Processes whose events are selected.
+        pub processes: Processes = RecordForm,
     }
 }
 
 impl Selection {
-    /// All events of which the name fits one of these patterns.
+    /// Selects all events whose name matches one of these patterns.
     pub fn of(names: impl IntoIterator<Item: Into<String>>) -> Selection {
         let names = names.into_iter().map(Into::into).collect();
         let (excluded, processes) = (Vec::new(), Processes::default());
@@ -35,35 +35,35 @@ impl Selection {
 }
 
 choice! {
-    /// Levels of severity.
+    /// A set of severity levels.
     #[derive(Copy)]
     pub enum Levels {
         /// All.
         0 "any" Any,
-        /// This one and more severe ones.
+        /// A level and all more severe ones.
         1 "at-least" AtLeast {
-            /// The least severe.
-            level: Level = Own,
+            /// The least severe level of the set.
+            level: Level = RecordForm,
         },
-        /// Only this one.
+        /// A single level.
         2 "exactly" Exactly {
-            /// This one.
-            level: Level = Own,
+            /// The level.
+            level: Level = RecordForm,
         },
     }
 }
 
 record! {
-    /// Processes that run, and those that are started later. If none are named, all.
+    /// A set of processes, running or started later. An empty set stands for all processes.
     #[derive(Default)]
     pub struct Processes {
-        /// Their numbers, as the daemon sees them.
+        /// Process ids, as the agent sees them.
         pub pids: Vec<u32> = List { count_min: 0, count_max: PIDS_MAX, of: Number },
-        /// Patterns for their executables: for the whole path if there is a `/` in it, else for
-        /// what follows the path's last.
+        /// Patterns for executables. A pattern with a `/` is matched against the whole path, any
+        /// other against the path's last component.
         pub executables: Vec<String> =
             List { count_min: 0, count_max: EXECUTABLES_MAX, of: EXECUTABLE },
-        /// Also what they start, and what that starts.
+        /// Whether to include all descendants of these processes.
         pub children: bool = Flag,
     }
 }

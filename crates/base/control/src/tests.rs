@@ -1,4 +1,5 @@
-//! Messages and streams of all kinds. `Random` makes any message out of its own description.
+//! Tests of messages and streams of all kinds. `Random` makes a random value of any message type
+//! from its definition.
 
 mod golden;
 mod hostile;
@@ -10,25 +11,25 @@ pub(crate) use blkkin_sys::testing::Random;
 use crate::message::Messages;
 use crate::{Decoder, Fault, Received, encode};
 
-/// A message's frame.
+/// Encodes a message as a frame.
 fn frame<M: Messages>(message: &M) -> Vec<u8> {
     let mut bytes = Vec::new();
     encode(message, &mut bytes).expect("a message within limits");
     bytes
 }
 
-/// So many descriptors, of which nothing but the number matters.
+/// `count` descriptors, of which only the number matters.
 fn descriptors(count: usize) -> Vec<usize> {
     (0..count).collect()
 }
 
-/// A message that came as it should.
+/// A message that was received without problems.
 fn received<M: Messages>(message: M) -> Received<M, usize> {
     let descriptors = descriptors(message.kind().descriptors());
     Received::Message { message, descriptors }
 }
 
-/// Why a message cannot be sent.
+/// The reason why a message cannot be sent.
 fn unfit<M: Messages>(message: &M) -> Fault {
     let mut bytes = b"before".to_vec();
     let fault = encode(message, &mut bytes).expect_err("a message beyond limits");
@@ -36,7 +37,7 @@ fn unfit<M: Messages>(message: &M) -> Fault {
     fault
 }
 
-/// All that comes of some bytes that come at once, and how it ends.
+/// All results of decoding bytes that arrive at once, and the final error if there is one.
 fn decode<M: Messages>(
     decoder: &mut Decoder<M, usize>,
     bytes: &[u8],

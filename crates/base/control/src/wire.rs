@@ -1,18 +1,18 @@
-//! The bytes of a body, read and written one after the other. Both know which field they are at, so
-//! that a [`Fault`] can say it.
+//! Reader and writer for the bytes of a body. Both keep the name of the current field for the
+//! [`Fault`]s that they report.
 
 use crate::fault::{Fault, Reason};
 use crate::version::Version;
 
-/// Reads a body that is there as a whole.
+/// Reads a complete body.
 pub(crate) struct Reader<'b> {
     body: &'b [u8],
     at: usize,
-    /// Where what was read last begins.
+    /// Offset of the most recently read value.
     begin: usize,
     message: &'static str,
     field: &'static str,
-    /// What the other side speaks, if it has said so.
+    /// Version of the peer, once known.
     peer: Option<Version>,
 }
 
@@ -21,12 +21,12 @@ impl<'b> Reader<'b> {
         Reader { body, at: 0, begin: 0, message, field: "", peer }
     }
 
-    /// What follows is a field of that name.
+    /// Names the field to be read next, for errors.
     pub(crate) fn field(&mut self, name: &'static str) {
         self.field = name;
     }
 
-    /// What is read now.
+    /// Name of the current field.
     pub(crate) fn field_name(&self) -> &'static str {
         self.field
     }
@@ -47,7 +47,7 @@ impl<'b> Reader<'b> {
         Ok(array)
     }
 
-    /// Whether the body ends where it should: a newer version may have added to it.
+    /// Checks that the body ends here. A newer peer may have appended fields, which are ignored.
     pub(crate) fn end(&mut self) -> Result<(), Fault> {
         let left = self.body.len() - self.at;
         if left == 0 || is_newer(self.peer) {
@@ -65,23 +65,23 @@ impl<'b> Reader<'b> {
         self.peer
     }
 
-    /// Where in the body what is wrong begins.
+    /// Offset in the body of the most recently read value, for errors.
     pub(crate) fn begin(&self) -> usize {
         self.begin
     }
 
-    /// What is wrong with what was read last.
+    /// An error in the current field.
     pub(crate) fn fault(&self, reason: Reason) -> Fault {
         Fault { message: self.message, field: self.field, reason }
     }
 }
 
-/// Whether the other side may say what this one does not know.
+/// Whether the peer may send messages that this version does not know.
 pub(crate) fn is_newer(peer: Option<Version>) -> bool {
     peer.is_some_and(|peer| peer > Version::OURS)
 }
 
-/// Writes a body.
+/// Appends a body to a buffer.
 pub(crate) struct Writer<'b> {
     bytes: &'b mut Vec<u8>,
     message: &'static str,
@@ -93,7 +93,7 @@ impl<'b> Writer<'b> {
         Writer { bytes, message, field: "" }
     }
 
-    /// What follows is a field of that name.
+    /// Names the field to be written next, for errors.
     pub(crate) fn field(&mut self, name: &'static str) {
         self.field = name;
     }
@@ -102,7 +102,7 @@ impl<'b> Writer<'b> {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// What is wrong with what is written now.
+    /// An error in the current field.
     pub(crate) fn fault(&self, reason: Reason) -> Fault {
         Fault { message: self.message, field: self.field, reason }
     }

@@ -1,8 +1,9 @@
-//! Integers that are not whole, aligned bytes: any width up to 64 bits, at any bit.
+//! Integers of any width up to 64 bits, at any bit position.
 
 use crate::schema::{Bits, ByteOrder};
 
-/// Reads `bits.size` (1 to 64) bits at bit `position`; the caller has checked that they are there.
+/// Reads `bits.size` (1 to 64) bits at bit `position`; the caller has checked that `bytes` has
+/// them.
 #[inline]
 pub(crate) fn read(bytes: &[u8], position: u64, bits: Bits) -> u64 {
     let first = (position / 8) as usize;
@@ -39,7 +40,7 @@ pub(crate) fn low(value: u64, size: u32) -> u64 {
     if size >= 64 { value } else { value & ((1 << size) - 1) }
 }
 
-/// From the usual order of bits to a field's, and back.
+/// Converts from the usual order of bits to a field's, and back.
 #[inline]
 fn in_order(value: u64, bits: Bits) -> u64 {
     match bits.bit_order == bits.byte_order.usual_bit_order() {
@@ -48,14 +49,14 @@ fn in_order(value: u64, bits: Bits) -> u64 {
     }
 }
 
-/// `value`'s low `size` bits as a two's complement number.
+/// Interprets the low `size` bits of `value` as a two's complement number.
 #[inline]
 pub(crate) fn sign_extend(value: u64, size: u32) -> i64 {
     let unused = 64 - size;
     ((value << unused) as i64) >> unused
 }
 
-/// What a usual field of `size` bits in `byte_order` looks like, for tests and the encoder.
+/// Layout of a field of `size` bits with the usual bit order of `byte_order`.
 pub(crate) fn usual(size: u32, align: u64, byte_order: ByteOrder) -> Bits {
     Bits { size, align, byte_order, bit_order: byte_order.usual_bit_order() }
 }

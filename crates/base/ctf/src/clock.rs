@@ -1,10 +1,10 @@
-//! From a clock's cycles to nanoseconds, and back.
+//! Conversion between a clock's cycles and nanoseconds.
 
 use crate::schema::Clock;
 
 const NS: i64 = 1_000_000_000;
 
-/// Converts one clock's readings.
+/// Conversion of one clock's readings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeScale {
     frequency: u64,
@@ -51,7 +51,7 @@ fn base_ns(clock: &Clock) -> i128 {
     seconds * i128::from(NS) + i128::from(scaled(rest, frequency))
 }
 
-/// Cycles as nanoseconds. In floating point, because babeltrace2 computes them so and both tools
+/// Converts cycles to nanoseconds. In floating point, because babeltrace2 does so and both tools
 /// must show the same times.
 #[inline]
 fn scaled(cycles: u64, frequency: u64) -> u64 {

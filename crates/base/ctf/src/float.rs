@@ -1,10 +1,10 @@
-//! IEEE 754 binary numbers of any legal width, as `f64`.
+//! IEEE 754 binary numbers of any permitted width, as `f64`.
 
 use crate::bits;
 use crate::schema::{Bits, ByteOrder, FloatClass};
 
-/// Reads a float at bit `position`; the caller has checked that it is there. Widths beyond 64
-/// bits lose what a `f64` cannot hold.
+/// Reads a float at bit `position`; the caller has checked that `bytes` has it. Widths beyond 64
+/// bits lose the precision that a `f64` does not have.
 pub(crate) fn read(bytes: &[u8], position: u64, class: &FloatClass) -> f64 {
     let size = class.bits.size;
     if size <= 64 {
@@ -28,8 +28,8 @@ pub(crate) fn read(bytes: &[u8], position: u64, class: &FloatClass) -> f64 {
     assemble(u128::from(high) << 64 | u128::from(low), class.exponent, size)
 }
 
-/// Writes a number at bit `position`; `bytes` is zero there and long enough. What the format
-/// cannot hold is rounded: too large becomes infinite, too small becomes zero.
+/// Writes a number at bit `position`; `bytes` is zero there and long enough. A number outside of
+/// the format's range is rounded: to infinity or to zero.
 pub(crate) fn write(bytes: &mut [u8], position: u64, class: &FloatClass, value: f64) {
     let size = class.bits.size;
     match size {
@@ -58,7 +58,7 @@ pub(crate) fn write(bytes: &mut [u8], position: u64, class: &FloatClass, value: 
     }
 }
 
-/// What [`assemble`] reads back as `value`.
+/// Bits from which [`assemble`] restores `value`.
 fn disassemble(value: f64, exponent_bits: u32, size: u32) -> u128 {
     let fraction_bits = size - 1 - exponent_bits;
     let exponent_max = (1i64 << exponent_bits) - 1;
@@ -90,7 +90,7 @@ fn disassemble(value: f64, exponent_bits: u32, size: u32) -> u128 {
     if exponent >= exponent_max {
         return special(0);
     }
-    // Below the least normal number the mantissa loses bits instead of the exponent.
+    // Below the least normal number, the mantissa loses bits in place of the exponent.
     let missing = (1 - exponent).max(0);
     let shift = i64::from(fraction_bits) - 52 - missing;
     let shifted = match shift {
@@ -100,12 +100,12 @@ fn disassemble(value: f64, exponent_bits: u32, size: u32) -> u128 {
             let kept = mantissa >> down;
             let rest = mantissa & ((1 << down) - 1);
             let half = 1 << (down - 1);
-            // To the nearest, of two the even one.
+            // Rounds to nearest, ties to even.
             kept + u128::from(rest > half || rest == half && kept & 1 == 1)
         }
         _ => 0,
     };
-    // A carry out of the fraction moves into the exponent, as it should.
+    // A carry out of the fraction increments the exponent, as it should.
     match exponent {
         1.. => sign | (((exponent as u128 - 1) << fraction_bits) + shifted),
         _ => sign | shifted,
@@ -119,7 +119,7 @@ fn assemble(raw: u128, exponent_bits: u32, size: u32) -> f64 {
     let fraction = raw & ((1 << fraction_bits) - 1);
     let bias = (1i64 << (exponent_bits - 1)) - 1;
     let scale = |mantissa: f64, power: i64| {
-        // In two steps, since one alone may overflow where the product does not.
+        // Two steps, because one alone may overflow although the product does not.
         let half = power / 2;
         mantissa * exp2(half) * exp2(power - half)
     };

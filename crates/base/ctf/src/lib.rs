@@ -1,7 +1,7 @@
 //! The Common Trace Format, 1.8 and 2, in both directions and without I/O.
 //!
-//! Metadata text becomes a [`schema::Schema`] ([`metadata`]); a schema is compiled once into a
-//! decoder that walks packets without allocating, and an encoder that fills them.
+//! Metadata text is parsed into a [`schema::Schema`] ([`metadata`]). A schema is compiled once into
+//! a decoder, which walks packets without allocating, and an encoder, which fills them.
 
 mod bits;
 pub mod clock;

@@ -1,16 +1,16 @@
-//! What a metadata stream says, in one form for CTF 1.8 and CTF 2.
+//! The contents of a metadata stream, in one form for CTF 1.8 and CTF 2.
 //!
 //! The two metadata languages ([`crate::tsdl`], [`crate::ctf2`]) are parsed into a [`Schema`] and
-//! written from one; everything behind them (decoder, encoder, filter, printers) knows only this.
-//! Start at [`Schema`], then [`FieldClass`].
+//! written from one; all users of metadata (decoder, encoder, filter, printers) know only the
+//! schema. Start at [`Schema`], then [`FieldClass`].
 //!
-//! Names are the names people see: the one leading underscore with which CTF 1.8 producers escape
-//! field names is removed on reading and put back on writing.
+//! Names are display names: the one leading underscore with which CTF 1.8 producers escape field
+//! names is removed on reading and put back on writing.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// A whole trace's description: its clocks, data streams and events.
+/// Description of a whole trace: its clocks, data streams and events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schema {
     /// The metadata language that it was read from.
@@ -32,7 +32,7 @@ pub enum Version {
     Ctf2,
 }
 
-/// What is common to all packets and streams of a trace.
+/// Properties shared by all packets and streams of a trace.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TraceClass {
     /// CTF 2 namespace.
@@ -47,7 +47,7 @@ pub struct TraceClass {
     pub byte_order: ByteOrder,
     /// The environment, in order of appearance.
     pub env: Vec<(String, EnvValue)>,
-    /// Always a [`FieldClass::Struct`].
+    /// Class of the packet header: always a [`FieldClass::Struct`].
     pub packet_header: Option<FieldClass>,
 }
 
@@ -60,22 +60,22 @@ pub enum EnvValue {
     Str(String),
 }
 
-/// Sixteen bytes in text order.
+/// A UUID: sixteen bytes in text order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Uuid(pub [u8; 16]);
 
-/// A clock: how many cycles a second, and when it read zero.
+/// A clock: its frequency, and the time of its reading 0.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Clock {
-    /// CTF 1.8 name, CTF 2 id: unique in the schema.
+    /// Name (CTF 1.8) or id (CTF 2): unique in the schema.
     pub name: String,
-    /// CTF 2 namespace, name and unique id, where they are given.
+    /// CTF 2 namespace, name and unique id, if given.
     pub identity: Option<ClockIdentity>,
     /// CTF 1.8 UUID.
     pub uuid: Option<Uuid>,
-    /// For people.
+    /// Description for users.
     pub description: Option<String>,
-    /// Cycles a second; never 0.
+    /// Cycles per second; never 0.
     pub frequency: u64,
     /// Error of one reading, in cycles.
     pub precision: Option<u64>,
@@ -85,11 +85,11 @@ pub struct Clock {
     pub offset_seconds: i64,
     /// Cycles to add to `offset_seconds`.
     pub offset_cycles: i64,
-    /// What the offset counts from.
+    /// Origin of the offset.
     pub origin: ClockOrigin,
 }
 
-/// One of nanoseconds, of which nothing else is known.
+/// A clock in nanoseconds without further properties.
 impl Default for Clock {
     fn default() -> Clock {
         Clock {
@@ -107,7 +107,7 @@ impl Default for Clock {
     }
 }
 
-/// CTF 2's way to say that clocks of two traces are the same clock.
+/// Identity by which CTF 2 declares clocks of several traces to be the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClockIdentity {
     /// Namespace.
@@ -118,10 +118,11 @@ pub struct ClockIdentity {
     pub uid: Option<String>,
 }
 
-/// What a clock's offset counts from.
+/// Origin of a clock's offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClockOrigin {
-    /// 1970-01-01T00:00:00Z. (In CTF 1.8: `absolute = true`, and what viewers assume otherwise.)
+    /// 1970-01-01T00:00:00Z. (In CTF 1.8: `absolute = true`, and the assumption of viewers
+    /// otherwise.)
     UnixEpoch,
     /// Unknown: comparable only with the same clock.
     Unknown,
@@ -129,12 +130,12 @@ pub enum ClockOrigin {
     Custom(ClockIdentity),
 }
 
-/// A kind of data stream ("channel").
+/// A class of data streams ("channel").
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StreamClass {
-    /// Unique in the schema.
+    /// Id: unique in the schema.
     pub id: u64,
-    /// CTF 2 namespace, name and unique id.
+    /// CTF 2 namespace.
     pub namespace: Option<String>,
     /// CTF 2 name.
     pub name: Option<String>,
@@ -142,38 +143,40 @@ pub struct StreamClass {
     pub uid: Option<String>,
     /// Index into [`Schema::clocks`]: the clock that orders this stream's events.
     pub clock: Option<usize>,
-    /// Always a [`FieldClass::Struct`], as the next two.
+    /// Class of the packet context: always a [`FieldClass::Struct`], as the next two.
     pub packet_context: Option<FieldClass>,
-    /// Comes first in each event.
+    /// Class of the event header, which comes first in each event.
     pub event_header: Option<FieldClass>,
-    /// "stream.event.context" in CTF 1.8: after the header, the same for all event classes.
+    /// Class of the common context ("stream.event.context" in CTF 1.8): it follows the header, and
+    /// all event classes share it.
     pub common_context: Option<FieldClass>,
     /// All event classes; ids are unique in the stream class.
     pub events: Vec<EventClass>,
 }
 
-/// A kind of event.
+/// A class of events.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EventClass {
-    /// Unique in its stream class.
+    /// Id: unique in its stream class.
     pub id: u64,
     /// CTF 2 namespace.
     pub namespace: Option<String>,
-    /// As in `provider:event`; `None` where the metadata gives none.
+    /// Name, such as `provider:event`; `None` if the metadata gives none.
     pub name: Option<String>,
     /// CTF 2 unique id.
     pub uid: Option<String>,
-    /// 0 (emergency) to 14 (debug), LTTng's scale; larger values are kept as they are.
+    /// Log level: 0 (emergency) to 14 (debug), LTTng's scale; larger values are kept as they are.
     pub log_level: Option<i64>,
-    /// Eclipse modelling URI.
+    /// URI of a model in the Eclipse Modeling Framework.
     pub emf_uri: Option<String>,
-    /// "event.context" in CTF 1.8. Always a [`FieldClass::Struct`], as the next.
+    /// Class of the specific context ("event.context" in CTF 1.8). Always a [`FieldClass::Struct`],
+    /// as the next.
     pub specific_context: Option<FieldClass>,
-    /// The event's own fields.
+    /// Class of the payload, the event's own fields.
     pub payload: Option<FieldClass>,
 }
 
-/// The description of a field's bytes and meaning.
+/// Layout and meaning of a field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FieldClass {
     /// An integer, enumeration, boolean or set of bits of fixed width.
@@ -184,34 +187,34 @@ pub enum FieldClass {
     Float(FloatClass),
     /// A NUL-terminated string.
     String(StringClass),
-    /// A string of counted length; what follows a NUL in it is filling.
+    /// A string of counted length; bytes after a NUL are padding.
     Text(TextClass),
-    /// Bytes without further meaning.
+    /// Uninterpreted bytes.
     Blob(BlobClass),
-    /// Named members, one after the other.
+    /// A structure: named members in sequence.
     Struct(StructClass),
-    /// Elements of one class.
+    /// An array of elements of one class.
     Array(Box<ArrayClass>),
-    /// CTF 2: there or not.
+    /// CTF 2: a field that may be absent.
     Optional(Box<OptionalClass>),
-    /// One of several.
+    /// A field of one of several classes.
     Variant(VariantClass),
 }
 
-/// Where the bits of a fixed-width field lie.
+/// Layout of a fixed-width field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bits {
     /// Width in bits: 1 to 64 for integers, 16, 32, 64, 80 or 128 (and so on) for floats.
     pub size: u32,
     /// Alignment in bits, a power of two, counted from the packet's start.
     pub align: u64,
-    /// Of a field's bytes; changes only on byte boundaries.
+    /// Byte order of the field; changes only on byte boundaries.
     pub byte_order: ByteOrder,
-    /// Of the bits in a byte. Differs from the byte order's usual one only in CTF 2.
+    /// Bit order within a byte. Differs from the byte order's usual one only in CTF 2.
     pub bit_order: BitOrder,
 }
 
-/// Which byte of a field comes first.
+/// Order of a field's bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ByteOrder {
     /// Least significant first.
@@ -221,12 +224,12 @@ pub enum ByteOrder {
     Big,
 }
 
-/// Which bit of a byte comes first.
+/// Order of the bits in a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BitOrder {
-    /// From the least to the most significant: what little-endian fields use.
+    /// From the least to the most significant: the usual order of little-endian fields.
     FirstToLast,
-    /// From the most to the least significant: what big-endian fields use.
+    /// From the most to the least significant: the usual order of big-endian fields.
     LastToFirst,
 }
 
@@ -243,37 +246,37 @@ impl ByteOrder {
 /// A fixed-width integer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IntClass {
-    /// Where its bits lie.
+    /// Layout.
     pub bits: Bits,
-    /// How they are to be taken.
+    /// Interpretation of the bits.
     pub kind: IntKind,
-    /// How people want to see it.
+    /// Preferred base for display.
     pub base: Base,
     /// Labels of an enumeration, or the flags of a bit map, in order of declaration.
     pub mappings: Option<Arc<[Mapping]>>,
-    /// What the reader uses it for.
+    /// Roles of the field for the reader.
     pub roles: Roles,
-    /// CTF 1.8's `map = clock.NAME.value`, index into [`Schema::clocks`]. With
-    /// [`Role::Timestamp`] it is the stream's own clock.
+    /// CTF 1.8's `map = clock.NAME.value`, index into [`Schema::clocks`]. With [`Role::Timestamp`]
+    /// it is the stream's own clock.
     pub clock: Option<usize>,
 }
 
-/// How the bits of an integer are to be taken.
+/// Interpretation of an integer's bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IntKind {
-    /// From 0 up.
+    /// An unsigned integer.
     Unsigned,
-    /// Two's complement.
+    /// A signed integer in two's complement.
     Signed,
-    /// CTF 2: 0 is false, all else true.
+    /// CTF 2: a boolean; 0 is false, all other values are true.
     Bool,
-    /// CTF 2: bits without arithmetic.
+    /// CTF 2: an array of bits without arithmetic.
     BitArray,
-    /// CTF 2: bits with names (in [`IntClass::mappings`], ranges are bit indexes).
+    /// CTF 2: an array of named bits ([`IntClass::mappings`] names them by ranges of bit indexes).
     BitMap,
 }
 
-/// Preferred base to show a number in.
+/// Preferred base for the display of a number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Base {
     /// 2
@@ -287,16 +290,16 @@ pub enum Base {
     Hexadecimal,
 }
 
-/// A label and the values that bear it; ranges of different labels may overlap.
+/// A label and its values; ranges of different labels may overlap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
     /// The label.
     pub label: String,
-    /// Inclusive on both ends.
+    /// Values of the label.
     pub ranges: Ranges,
 }
 
-/// Inclusive ranges of integers; wide enough for both `u64` and `i64`.
+/// Ranges of integers, inclusive on both ends; wide enough for both `u64` and `i64`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ranges(pub Vec<(i128, i128)>);
 
@@ -310,34 +313,35 @@ impl Ranges {
 /// A LEB128 integer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VarIntClass {
-    /// Two's complement.
+    /// Whether the integer is signed (two's complement).
     pub signed: bool,
-    /// How people want to see it.
+    /// Preferred base for display.
     pub base: Base,
     /// Labels, if any.
     pub mappings: Option<Arc<[Mapping]>>,
-    /// What the reader uses it for.
+    /// Roles of the field for the reader.
     pub roles: Roles,
 }
 
 /// A binary floating-point number; `exponent + mantissa == bits.size`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FloatClass {
-    /// Where its bits lie.
+    /// Layout.
     pub bits: Bits,
-    /// Bits of the exponent.
+    /// Number of bits of the exponent.
     pub exponent: u32,
-    /// Bits of the mantissa, the sign included (the hidden bit's place, as CTF 1.8 counts).
+    /// Number of bits of the mantissa, including the sign (in place of the hidden bit, as CTF 1.8
+    /// counts).
     pub mantissa: u32,
 }
 
-/// How characters are stored.
+/// Encoding of characters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Encoding {
     /// UTF-8.
     #[default]
     Utf8,
-    /// CTF 1.8 only.
+    /// ASCII (CTF 1.8 only).
     Ascii,
     /// UTF-16, most significant byte first.
     Utf16Be,
@@ -350,7 +354,7 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// Bytes of one code unit: the string's terminator has as many.
+    /// Size of a code unit in bytes, which is also the size of a string's terminator.
     pub fn unit_size(self) -> usize {
         match self {
             Encoding::Utf8 | Encoding::Ascii => 1,
@@ -363,7 +367,7 @@ impl Encoding {
 /// A NUL-terminated string, byte-aligned.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StringClass {
-    /// How characters are stored.
+    /// Encoding of the characters.
     pub encoding: Encoding,
 }
 
@@ -371,123 +375,124 @@ pub struct StringClass {
 /// integers with an encoding.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TextClass {
-    /// In bytes.
+    /// Length in bytes.
     pub length: Length,
-    /// How characters are stored.
+    /// Encoding of the characters.
     pub encoding: Encoding,
 }
 
-/// Bytes, byte-aligned. The reader also uses it for the packet header's UUID, and for integers
-/// wider than 64 bits.
+/// Bytes, byte-aligned. Also the class of the packet header's UUID, and of integers wider than 64
+/// bits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BlobClass {
-    /// In bytes.
+    /// Length in bytes.
     pub length: Length,
     /// IANA media type.
     pub media_type: Option<String>,
-    /// [`Role::Uuid`] or nothing.
+    /// [`Role::Uuid`] or none.
     pub roles: Roles,
 }
 
 /// Number of elements or bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Length {
-    /// Known from the metadata.
+    /// A constant of the metadata.
     Static(u64),
-    /// Read from an unsigned integer that was decoded before.
+    /// The value of an unsigned integer that was decoded before.
     Dynamic(FieldRef),
 }
 
-/// Named members.
+/// A structure of named members.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StructClass {
-    /// In order; names are unique.
+    /// Members in order; names are unique.
     pub members: Vec<Member>,
-    /// Minimum alignment in bits; the members' own come on top.
+    /// Minimum alignment in bits, in addition to the members' own.
     pub align: u64,
 }
 
 /// A named field class.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Member {
-    /// As people see it.
+    /// Display name.
     pub name: String,
-    /// What it is.
+    /// Class of the member.
     pub class: FieldClass,
 }
 
-/// Elements of one class.
+/// An array of elements of one class.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ArrayClass {
-    /// How many.
+    /// Number of elements.
     pub length: Length,
-    /// What they are.
+    /// Class of the elements.
     pub element: FieldClass,
-    /// Minimum alignment in bits; the element's own comes on top, also when there is none.
+    /// Minimum alignment in bits, in addition to the element's own; applies also to an empty array.
     pub align: u64,
 }
 
-/// There if the selector says so.
+/// A field that is present if its selector says so.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OptionalClass {
-    /// A boolean, or an integer with `ranges`.
+    /// Selector: a boolean, or an integer with `ranges`.
     pub selector: FieldRef,
-    /// Selector values for which the content is there; `None` for a boolean: when true.
+    /// Selector values for which the content is present; `None` for a boolean, whose content is
+    /// present if it is true.
     pub ranges: Option<Ranges>,
-    /// What it is, if it is there.
+    /// Class of the content.
     pub content: FieldClass,
 }
 
-/// One of several, chosen by an integer that was decoded before.
+/// A field of one of several classes, chosen by an integer that was decoded before.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VariantClass {
-    /// The integer (in CTF 1.8 an enumeration).
+    /// Selector: an integer (in CTF 1.8 an enumeration).
     pub selector: FieldRef,
-    /// The first option whose ranges hold the selector's value is taken.
+    /// Options. The first option whose ranges contain the selector's value is chosen.
     pub options: Vec<VariantOption>,
 }
 
-/// A choice of a variant.
+/// An option of a variant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VariantOption {
-    /// In CTF 1.8 the enumeration's label; may be absent in CTF 2.
+    /// Name: the enumeration's label in CTF 1.8; optional in CTF 2.
     pub name: Option<String>,
-    /// Selector values that choose it.
+    /// Selector values that choose the option.
     pub ranges: Ranges,
-    /// What it is.
+    /// Class of the option.
     pub class: FieldClass,
 }
 
-/// The place of a field that was decoded before: a scope and the names of structure members on
-/// the way. Arrays, optionals and variants on the way are passed through to their current
-/// element, so that the latest decoded value counts.
+/// Reference to a field that was decoded before: a scope, and the names of structure members on the
+/// path. A path continues through arrays, optionals and variants to their current element, so it
+/// refers to the latest decoded value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldRef {
-    /// Where the way starts.
+    /// Scope in which the path starts.
     pub scope: Scope,
-    /// At least one member name.
+    /// Names of members, at least one.
     pub path: Vec<String>,
 }
 
-/// The parts of a packet and of an event, in the order in which they are stored.
+/// A part of a packet or of an event, in the order of storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
-    /// Starts each packet.
+    /// Start of each packet.
     PacketHeader,
-    /// Follows the packet header.
+    /// Part of a packet after its header.
     PacketContext,
-    /// Starts each event.
+    /// Start of each event.
     EventHeader,
-    /// Common to the events of a stream.
+    /// Context common to the events of a stream.
     CommonContext,
-    /// Of one event class.
+    /// Context of one event class.
     SpecificContext,
-    /// The event's own fields.
+    /// An event's own fields.
     Payload,
 }
 
 impl Scope {
-    /// All of them, in that order.
+    /// All scopes in order.
     pub(crate) const ALL: [Scope; 6] = [
         Scope::PacketHeader,
         Scope::PacketContext,
@@ -522,31 +527,31 @@ impl Scope {
     }
 }
 
-/// What the reader uses a field for.
+/// A field's role for the reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Role {
-    /// Packet header: 0xC1FC1FC1.
+    /// Packet header: the magic number 0xC1FC1FC1.
     Magic = 1 << 0,
-    /// Packet header: the trace's UUID.
+    /// Packet header: UUID of the trace.
     Uuid = 1 << 1,
     /// Packet header: id of the stream class.
     StreamClassId = 1 << 2,
     /// Packet header: id of the stream within its class.
     StreamInstanceId = 1 << 3,
-    /// Packet context: bits in use, from the packet's start.
+    /// Packet context: size in use, in bits from the packet's start.
     ContentSize = 1 << 4,
-    /// Packet context: bits in all, from the packet's start.
+    /// Packet context: total size, in bits from the packet's start.
     PacketSize = 1 << 5,
-    /// Packet context: counts the packets of a stream.
+    /// Packet context: sequence number of the packet in its stream.
     PacketSeqNum = 1 << 6,
-    /// Packet context: counts the events that the tracer had to drop, since the stream's start.
+    /// Packet context: number of events that the tracer has dropped since the stream's start.
     EventsDiscarded = 1 << 7,
-    /// Packet context: time of the packet's end. (Its start bears [`Role::Timestamp`].)
+    /// Packet context: time of the packet's end. (The time of its start has [`Role::Timestamp`].)
     PacketEnd = 1 << 8,
     /// Event header: id of the event class.
     EventClassId = 1 << 9,
-    /// Sets (64 bits) or advances (fewer) the stream's clock.
+    /// Time: sets (64 bits) or advances (fewer bits) the stream's clock.
     Timestamp = 1 << 10,
 }
 
@@ -589,12 +594,12 @@ impl Roles {
         self.0 & role as u16 != 0
     }
 
-    /// One bit a role, as [`Role`] numbers them.
+    /// The set as a bitmap, in the numbering of [`Role`].
     pub(crate) fn bits(self) -> u16 {
         self.0
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -656,7 +661,7 @@ impl std::str::FromStr for Uuid {
 }
 
 impl FieldClass {
-    /// The alignment of the field's first bit, in bits.
+    /// Alignment of the field's first bit, in bits.
     pub fn align(&self) -> u64 {
         match self {
             FieldClass::Int(int) => int.bits.align,
@@ -677,12 +682,12 @@ impl FieldClass {
 }
 
 impl TraceClass {
-    /// The environment's value for `key`.
+    /// Value of the environment's entry `key`.
     pub fn env(&self, key: &str) -> Option<&EnvValue> {
         self.env.iter().find(|(name, _)| name == key).map(|(_, value)| value)
     }
 
-    /// The environment's value for `key`, if it is a string.
+    /// Value of the environment's entry `key`, if it is a string.
     pub fn env_str(&self, key: &str) -> Option<&str> {
         match self.env(key) {
             Some(EnvValue::Str(text)) => Some(text),

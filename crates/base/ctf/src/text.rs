@@ -1,10 +1,10 @@
-//! Strings in the encodings that traces use, as UTF-8.
+//! Decoding of strings in the encodings of traces.
 
 use crate::schema::Encoding;
 use std::borrow::Cow;
 
 impl Encoding {
-    /// The characters of `bytes`; what is not valid becomes U+FFFD.
+    /// Decodes `bytes`; invalid sequences become U+FFFD.
     pub fn decode(self, bytes: &[u8]) -> Cow<'_, str> {
         let utf16 = |unit: fn([u8; 2]) -> u16| {
             let units = bytes.as_chunks().0.iter().map(|&bytes| unit(bytes));

@@ -1,16 +1,16 @@
-//! Gives every node its type, refuses what can never work, and lists the distinct operands.
-//! Start at [`check`].
+//! Assigns a type to every node, rejects conditions that can never hold, and collects the distinct
+//! operands. Start at [`check`].
 
-use crate::error::Fault;
+use crate::fault::Fault;
 use crate::operand::{Operand, OperandKind, Pseudo, Step};
-use crate::parser::Parsed;
+use crate::parser::ParseTree;
 use crate::severity::Severity;
 use crate::tree::{BinaryOp, CompareOp, Expr, Node, Type};
 use std::collections::HashMap;
 
-/// The typed tree, whose operands are indexes into the list of distinct ones.
-pub(crate) fn check(parsed: Parsed) -> Result<(Node, Vec<Operand>), Fault> {
-    let Parsed { mut root, operands: mentions } = parsed;
+/// Checks a tree. In the result, operands are indexes into the list of distinct ones.
+pub(crate) fn check(parsed: ParseTree) -> Result<(Node, Vec<Operand>), Fault> {
+    let ParseTree { mut root, operands: mentions } = parsed;
     let mut checker = Checker { mentions, operands: Vec::new(), known: HashMap::new() };
     checker.visit(&mut root)?;
     check_condition(&root)?;
@@ -18,11 +18,11 @@ pub(crate) fn check(parsed: Parsed) -> Result<(Node, Vec<Operand>), Fault> {
 }
 
 struct Checker {
-    /// One for each mention; what the parser's indexes refer to.
+    /// Operands of the parser, one for each mention.
     mentions: Vec<Operand>,
-    /// The distinct ones.
+    /// Distinct operands.
     operands: Vec<Operand>,
-    /// Their indexes.
+    /// Index of each distinct operand.
     known: HashMap<(OperandKind, Vec<Step>), usize>,
 }
 
@@ -113,7 +113,7 @@ impl Checker {
         Ok(())
     }
 
-    /// The level that `side` names, if its opposite is the event's severity.
+    /// The level that `side` names, if `opposite` is the event's severity.
     fn level(&self, side: &Node, opposite: &Node) -> Option<Severity> {
         let (Expr::Operand(side), Expr::Operand(opposite)) = (&side.expr, &opposite.expr) else {
             return None;
@@ -127,7 +127,7 @@ impl Checker {
         }
     }
 
-    /// The index of the distinct operand that is mentioned.
+    /// Index of the distinct operand for a mention.
     fn intern(&mut self, mention: usize) -> usize {
         let operand = &self.mentions[mention];
         *self.known.entry((operand.kind, operand.path.clone())).or_insert_with(|| {
@@ -170,7 +170,7 @@ fn check_integer(node: &Node, symbol: &str) -> Result<(), Fault> {
     Err(Fault::new(node.span, format!("`{symbol}` needs an integer, but this is {kind}")))
 }
 
-/// What is used as true or false.
+/// Checks a node that is used as true or false.
 fn check_condition(node: &Node) -> Result<(), Fault> {
     match node.ty {
         Type::String => Err(Fault::new(node.span, "a string is neither true nor false")

@@ -1,58 +1,38 @@
-//! Why a filter cannot be used, shown to people: on one line ([`std::fmt::Display`]) or with the
-//! place underlined ([`FilterError::render`]).
+//! Errors in filters, as users see them: on one line ([`std::fmt::Display`]) or with the place
+//! underlined ([`FilterError::render`]).
 
-use crate::operand::OperandKind;
-use crate::severity::Severity;
-use crate::suggest::suggest;
+use crate::fault::Fault;
 use crate::tree::Span;
-use crate::{Filter, Pseudo};
 use std::fmt;
 
-/// Widest excerpt of a line that is shown.
+/// Width of the largest excerpt of a line, in characters.
 const WIDTH_MAX: usize = 100;
-/// How much of a long line is shown before the place of the error.
+/// Number of characters shown before the error in a long line.
 const CONTEXT_WIDTH: usize = 40;
-/// Longest message and hint; they quote names, which may be as long as the filter.
+/// Maximum length of message and hint, in characters; they quote names, which may be as long as the
+/// filter.
 const MESSAGE_CHARS_MAX: usize = 300;
 const RED: &str = "\x1b[1;31m";
 const CYAN: &str = "\x1b[1;36m";
 const RESET: &str = "\x1b[0m";
 
-/// Why a filter cannot be used, and where it goes wrong.
+/// An error in a filter, with its place in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilterError {
-    /// The place in the filter's text.
+    /// Span in the filter's text.
     pub span: Span,
-    /// A lower-case fragment.
+    /// Message: a lower-case fragment.
     pub message: String,
-    /// What to do about it.
+    /// Remedy, if one is known.
     pub hint: Option<String>,
     /// The line of the text in which the span starts.
     line: String,
     /// Number of that line, from 1.
     line_number: usize,
-    /// Whether the text has more lines.
+    /// Whether the text has several lines.
     multiline: bool,
-    /// Where the span lies in the line, in bytes.
+    /// Span within the line, in bytes.
     place: Span,
-}
-
-/// What is wrong, before it is known in which text.
-#[derive(Debug)]
-pub(crate) struct Fault {
-    pub(crate) span: Span,
-    pub(crate) message: String,
-    pub(crate) hint: Option<String>,
-}
-
-impl Fault {
-    pub(crate) fn new(span: Span, message: impl Into<String>) -> Fault {
-        Fault { span, message: message.into(), hint: None }
-    }
-
-    pub(crate) fn hint(self, hint: impl Into<String>) -> Fault {
-        Fault { hint: Some(hint.into()), ..self }
-    }
 }
 
 impl FilterError {
@@ -74,49 +54,8 @@ impl FilterError {
         }
     }
 
-    /// The error for a host that could not bind an operand: no event has such a field.
-    /// `candidates` are the names that it knows, as one would write them in a filter.
-    pub fn unknown_field<'c>(
-        filter: &Filter,
-        operand: usize,
-        candidates: impl IntoIterator<Item = &'c str>,
-    ) -> FilterError {
-        let Some(unknown) = filter.operands().get(operand) else {
-            return FilterError::new(
-                filter.text(),
-                Fault::new(Span::default(), format!("there is no operand {operand}")),
-            );
-        };
-        let what = match unknown.kind {
-            OperandKind::Payload | OperandKind::Pseudo(_) => "field",
-            OperandKind::Context | OperandKind::AppContext => "context",
-            OperandKind::Env => "environment entry",
-            OperandKind::Packet => "packet field",
-        };
-        let name = unknown.to_string();
-        let mut fault = Fault::new(unknown.span, format!("unknown {what} `{name}`"));
-        // A misspelt level looks like a field.
-        let uses_severity =
-            filter.operands().iter().any(|operand| operand.pseudo() == Some(Pseudo::Severity));
-        let levels = Severity::words().filter(|_| uses_severity).map(|word| -> &'c str { word });
-        if let Some(nearest) = suggest(&name, candidates.into_iter().chain(levels)) {
-            fault = fault.hint(format!("did you mean `{nearest}`?"));
-        }
-        FilterError::new(filter.text(), fault)
-    }
-
-    /// The error for a host that has no use for a part of a filter, though the language allows it.
-    pub fn refused(
-        filter: &Filter,
-        span: Span,
-        message: impl Into<String>,
-        hint: Option<String>,
-    ) -> FilterError {
-        FilterError::new(filter.text(), Fault { hint, ..Fault::new(span, message) })
-    }
-
-    /// Some lines for a terminal: the message, the filter with the place underlined, and the hint.
-    /// `color` adds ANSI escapes. There is no newline at the end.
+    /// Several lines for a terminal: the message, the filter with the place underlined, and the
+    /// hint. `color` adds ANSI escapes. There is no newline at the end.
     pub fn render(&self, color: bool) -> String {
         let paint = |text: &str, style: &str| match color {
             true => format!("{style}{text}{RESET}"),
@@ -134,13 +73,12 @@ impl FilterError {
         output
     }
 
-    /// The line or the part of it around the error, and from which column over how many columns to
-    /// underline it.
+    /// The line or the part of it around the error, with column and width of the underline.
     fn excerpt(&self) -> (String, usize, usize) {
         let columns = |text: &str| text.chars().count();
         let indent = columns(&self.line[..self.place.start]);
         let width = columns(&self.line[self.place.start..self.place.end]).max(1);
-        // No control character of the filter reaches the terminal.
+        // Control characters of the filter must not reach the terminal.
         let plain = |c: char| match c {
             '\t' => ' ',
             c if c.is_control() => char::REPLACEMENT_CHARACTER,
@@ -185,7 +123,7 @@ fn shorten(text: String) -> String {
     }
 }
 
-/// The last character boundary of `text` that is not after `index`.
+/// The last character boundary of `text` at or before `index`.
 fn floor_char_boundary(text: &str, index: usize) -> usize {
     let mut index = index.min(text.len());
     while !text.is_char_boundary(index) {

@@ -1,84 +1,12 @@
-//! Values of an event as filters see them, and what operators make of values. Nothing is allocated.
-//! Start at [`Values`], which a host implements.
+//! Evaluation of trees, and the operators on values. Allocates nothing. Hosts supply the values by
+//! [`Values`].
 
 use crate::glob::Glob;
 use crate::tree::{BinaryOp, CompareOp, Expr, Node};
+pub use crate::value::{Integer, Labels, Value, Values};
 use std::cmp::Ordering;
-use std::fmt;
 
-/// An event, as the host shows it to a filter.
-pub trait Values {
-    /// The value of the operand with that index in [`crate::Filter::operands`].
-    fn value(&self, operand: usize) -> Value<'_>;
-}
-
-/// Values by index; what is beyond the end is absent.
-impl Values for [Value<'_>] {
-    fn value(&self, operand: usize) -> Value<'_> {
-        self.get(operand).copied().unwrap_or(Value::Absent)
-    }
-}
-
-/// A field's value.
-#[derive(Clone, Copy, Debug)]
-pub enum Value<'a> {
-    /// The event has no such field.
-    Absent,
-    /// The event has the field, but it is a structure, an array or something else that compares
-    /// with nothing.
-    Present,
-    /// A signed integer.
-    Int(i64),
-    /// An unsigned integer, or a truth value.
-    Uint(u64),
-    /// A number.
-    Float(f64),
-    /// A string's bytes, without terminator.
-    Str(&'a [u8]),
-    /// An enumeration's value: an integer that also compares with its labels.
-    Enum(Integer, &'a dyn Labels),
-}
-
-/// An integer of 64 bits.
-#[derive(Clone, Copy, Debug)]
-pub enum Integer {
-    /// Two's complement.
-    Signed(i64),
-    /// From 0 up.
-    Unsigned(u64),
-}
-
-/// The labels of an enumeration.
-pub trait Labels: fmt::Debug {
-    /// Whether one of the labels of `value` passes the test; false if it has no label.
-    fn any(&self, value: Integer, test: &mut dyn FnMut(&[u8]) -> bool) -> bool;
-}
-
-impl Integer {
-    /// The number, whatever its sign.
-    pub fn exact(self) -> i128 {
-        match self {
-            Integer::Signed(number) => number.into(),
-            Integer::Unsigned(number) => number.into(),
-        }
-    }
-
-    /// The 64 bits.
-    pub fn bits(self) -> u64 {
-        match self {
-            Integer::Signed(number) => number.cast_unsigned(),
-            Integer::Unsigned(number) => number,
-        }
-    }
-}
-
-impl PartialEq for Integer {
-    fn eq(&self, other: &Integer) -> bool {
-        self.exact() == other.exact()
-    }
-}
-
-/// Whether a condition holds, by its tree. Takes stack for each level of the tree.
+/// Evaluates a condition by walking its tree. Takes stack for each level of the tree.
 pub(crate) fn truth<V: Values + ?Sized>(node: &Node, values: &V) -> bool {
     match &node.expr {
         Expr::Not(child) => !truth(child, values),
@@ -101,7 +29,8 @@ fn value<'v, V: Values + ?Sized>(node: &'v Node, values: &'v V) -> Value<'v> {
         Expr::Negate(child) => negate(value(child, values)),
         Expr::BitNot(child) => bit_not(value(child, values)),
         Expr::Binary(op, left, right) => binary(*op, value(left, values), value(right, values)),
-        // A pattern is no value; comparisons look at it before they come here.
+        // A pattern has no value of its own; comparisons handle it before they evaluate their
+        // sides.
         Expr::Glob(_) => Value::Absent,
         Expr::Not(_) | Expr::All(_) | Expr::Any(_) | Expr::Compare(..) | Expr::Has(_) => {
             Value::Uint(truth(node, values).into())
@@ -149,7 +78,7 @@ pub(crate) fn binary(op: BinaryOp, left: Value<'_>, right: Value<'_>) -> Value<'
     }
 }
 
-/// Whether a value is, or is not, what a pattern says.
+/// Whether a value matches a pattern or, for `!=`, does not.
 pub(crate) fn compare_glob(op: CompareOp, glob: &Glob, value: Value<'_>) -> bool {
     let matched = match value {
         Value::Str(text) => glob.matches(text),
@@ -159,7 +88,7 @@ pub(crate) fn compare_glob(op: CompareOp, glob: &Glob, value: Value<'_>) -> bool
     matched == (op == CompareOp::Equal)
 }
 
-/// What can be calculated with.
+/// A value that takes part in arithmetic.
 #[derive(Clone, Copy)]
 enum Number {
     Integer(Integer),
@@ -186,7 +115,7 @@ impl Number {
     }
 }
 
-/// `None` where the result is absent.
+/// Applies an operator; `None` if the result is absent.
 fn calculate(op: BinaryOp, left: Number, right: Number) -> Option<Value<'static>> {
     match (left, right) {
         (Number::Integer(left), Number::Integer(right)) => calculate_integers(op, left, right),
@@ -194,7 +123,7 @@ fn calculate(op: BinaryOp, left: Number, right: Number) -> Option<Value<'static>
     }
 }
 
-/// The rules are in the crate's documentation, under "Numbers".
+/// Follows the rules under "Numbers" in the crate's documentation.
 fn calculate_integers(op: BinaryOp, left: Integer, right: Integer) -> Option<Value<'static>> {
     let unsigned = matches!((left, right), (Integer::Unsigned(_), Integer::Unsigned(_)));
     let (a, b) = (left.bits(), right.bits());
@@ -253,7 +182,8 @@ pub(crate) fn compare(op: CompareOp, left: Value<'_>, right: Value<'_>) -> bool 
     }
 }
 
-/// `None` is the order of something and a NaN: they are different, and nothing else.
+/// Applies an operator to an order. An order of `None` involves a NaN: the values are different,
+/// and nothing else.
 fn test(op: CompareOp, order: Option<Ordering>) -> bool {
     match op {
         CompareOp::Equal => order == Some(Ordering::Equal),

@@ -1,7 +1,7 @@
-//! String patterns in which `*` stands for any bytes, also none.
+//! String patterns in which `*` stands for any bytes, including none.
 //!
 //! A match takes time linear in the text's length whatever the pattern: the pieces between the
-//! stars are searched for one after the other, each by the method of Knuth, Morris and Pratt.
+//! stars are searched for in sequence, each by the algorithm of Knuth, Morris and Pratt.
 
 use std::sync::Arc;
 
@@ -11,17 +11,17 @@ pub struct Glob(Arc<Parts>);
 
 #[derive(Debug, PartialEq, Eq)]
 struct Parts {
-    /// The text has to start with this.
+    /// Start of every matching text.
     first: Box<[u8]>,
-    /// Not empty, each; found in this order in between.
+    /// Pieces between the stars, none empty, in the order of their occurrence.
     middle: Vec<Piece>,
-    /// The text has to end with this.
+    /// End of every matching text.
     last: Box<[u8]>,
 }
 
 impl Glob {
-    /// The pattern whose stars separate `pieces`. `None` if there are fewer than two pieces, and
-    /// so no star.
+    /// Makes a pattern of `pieces` with a star between each two. `None` if there are fewer than two
+    /// pieces, and so no star.
     pub fn new(pieces: &[impl AsRef<[u8]>]) -> Option<Glob> {
         let [first, middle @ .., last] = pieces else { return None };
         let middle = middle.iter().map(AsRef::as_ref).filter(|piece| !piece.is_empty());
@@ -32,15 +32,15 @@ impl Glob {
         })))
     }
 
-    /// What stands before, between and after the stars: at least two pieces, of which only the
-    /// first and the last may be empty.
+    /// The pieces before, between and after the stars: at least two, of which only the first and
+    /// the last may be empty.
     pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
         std::iter::once(&*self.0.first)
             .chain(self.0.middle.iter().map(|piece| &*piece.bytes))
             .chain(std::iter::once(&*self.0.last))
     }
 
-    /// Whether all of `text` fits the pattern.
+    /// Whether the pattern matches the whole of `text`.
     pub fn matches(&self, text: &[u8]) -> bool {
         let Parts { first, middle, last } = &*self.0;
         let ends = first.len() + last.len();
@@ -58,7 +58,7 @@ impl Glob {
     }
 }
 
-// An empty box has no memory behind its address, and to compare zero bytes there by wide masked
+// An empty box has no memory behind its address, and comparing zero bytes there by wide masked
 // loads costs some processors 80 ns. Most patterns have one empty end.
 
 fn starts_with(text: &[u8], first: &[u8]) -> bool {
@@ -73,8 +73,9 @@ fn ends_with(text: &[u8], last: &[u8]) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Piece {
     bytes: Box<[u8]>,
-    /// For each number of matched bytes less one: how many are still matched if the next byte
-    /// does not fit (the length of the longest proper prefix that is also a suffix).
+    /// KMP failure function: at index n - 1, the length of the longest proper prefix of the first n
+    /// bytes that is also their suffix, which is the number of bytes that still match after a
+    /// mismatch.
     fallback: Box<[usize]>,
 }
 
@@ -92,7 +93,7 @@ impl Piece {
         Piece { bytes: bytes.into(), fallback: fallback.into() }
     }
 
-    /// Where the first occurrence in `text` ends.
+    /// End of the first occurrence in `text`.
     fn find_end(&self, text: &[u8]) -> Option<usize> {
         let mut matched = 0;
         for (position, byte) in text.iter().enumerate() {

@@ -1,32 +1,12 @@
-//! From a filter's text to tokens, one at a time. Start at [`Lexer::next`].
+//! Splits a filter's text into tokens, one at a time. Start at [`Lexer::next`].
 
-use crate::error::Fault;
+use crate::fault::Fault;
 use crate::number;
+use crate::token::{Token, TokenKind};
 use crate::tree::Span;
 
-/// A word of the language and where it stands.
-#[derive(Debug)]
-pub(crate) struct Token<'t> {
-    pub(crate) kind: TokenKind<'t>,
-    pub(crate) span: Span,
-}
-
-#[derive(Debug, PartialEq)]
-pub(crate) enum TokenKind<'t> {
-    Integer(u64),
-    Float(f64),
-    /// A string, cut at its unescaped stars: one piece if there are none.
-    Text(Vec<Vec<u8>>),
-    Name(&'t str),
-    /// `$ctx` and the like, without the `$`.
-    Scope(&'t str),
-    /// An operator, a bracket or a dot.
-    Symbol(&'static str),
-    End,
-}
-
-/// All symbols, a longer one before its beginnings. Those of the first and the last row are in no
-/// filter; they are mistakes that the parser explains.
+/// All symbols; a symbol precedes its own prefixes. No filter uses the symbols of the first and the
+/// last row; they are common mistakes that the parser explains.
 const SYMBOLS: &[&str] = &[
     "===", "!==", "=~", "=<", "=>", "<>", ":=", //
     "->", "&&", "||", "==", "!=", "<=", ">=", "<<", ">>", "!", "<", ">", "&", "|", "^", "~", "+",
@@ -45,7 +25,7 @@ impl<'t> Lexer<'t> {
         Lexer { text, position: 0 }
     }
 
-    /// The next token; [`TokenKind::End`] for ever after the last.
+    /// The next token; [`TokenKind::End`] at the end of the text, also when called again.
     pub(crate) fn next(&mut self) -> Result<Token<'t>, Fault> {
         self.skip_space()?;
         let start = self.position;
@@ -139,7 +119,7 @@ impl<'t> Lexer<'t> {
         })
     }
 
-    /// A string, after `opening` bytes of prefix and quote.
+    /// Reads a string, after `opening` bytes of prefix and quote.
     fn string(&mut self, opening: usize) -> Result<TokenKind<'t>, Fault> {
         let start = self.position;
         self.position += opening;
@@ -151,7 +131,7 @@ impl<'t> Lexer<'t> {
                 LiteralByte::Star if pieces.is_empty() || !piece.is_empty() => {
                     pieces.push(std::mem::take(&mut piece));
                 }
-                // Neighbouring stars are one.
+                // Adjacent stars count as one.
                 LiteralByte::Star => {}
             }
         }
@@ -159,7 +139,7 @@ impl<'t> Lexer<'t> {
         Ok(TokenKind::Text(pieces))
     }
 
-    /// A character constant, after `opening` bytes of prefix and quote.
+    /// Reads a character constant, after `opening` bytes of prefix and quote.
     fn character(&mut self, opening: usize) -> Result<TokenKind<'t>, Fault> {
         let start = self.position;
         self.position += opening;
@@ -177,7 +157,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// The next byte of a literal in quotes that opened at `start`; `None` at the closing quote.
+    /// Reads the next byte of a quoted literal that starts at `start`; `None` at the closing quote.
     fn literal_byte(&mut self, quote: u8, start: usize) -> Result<Option<LiteralByte>, Fault> {
         let bytes = self.text.as_bytes();
         let byte = match bytes.get(self.position) {
@@ -199,7 +179,7 @@ impl<'t> Lexer<'t> {
         })
     }
 
-    /// The byte that an escape sequence stands for, after the backslash.
+    /// Reads an escape sequence after its backslash.
     fn escape(&mut self) -> Result<u8, Fault> {
         let start = self.position - 1;
         let Some(character) = self.rest().chars().next() else {
@@ -227,7 +207,7 @@ impl<'t> Lexer<'t> {
         })
     }
 
-    /// The byte of one to `digits_max` digits.
+    /// Reads a byte of one to `digits_max` digits.
     fn escaped_digits(&mut self, start: usize, base: u32, digits_max: usize) -> Result<u8, Fault> {
         let digits = self.rest().bytes().take(digits_max);
         let length = digits.take_while(|digit| (*digit as char).is_digit(base)).count();
@@ -245,13 +225,13 @@ enum LiteralByte {
     Byte(u8),
 }
 
-/// Whether a text is a name as a whole, so that it needs no quotes.
+/// Whether the whole text is a name, which needs no quotes.
 pub(crate) fn is_name(text: &str) -> bool {
     !text.is_empty() && name_length(text) == text.len()
 }
 
-/// How many bytes a name takes at the start of a text. A name holds colons, and that of a perf counter
-/// (`perf:cpu:branch-misses`) also hyphens in front of letters.
+/// Length of the name at the start of a text, in bytes. A name may contain colons, and the name of
+/// a perf counter (`perf:cpu:branch-misses`) also hyphens in front of letters.
 fn name_length(rest: &str) -> usize {
     let perf = rest.starts_with("perf:");
     let mut chars = rest.char_indices().peekable();

@@ -1,7 +1,7 @@
-//! Number literals: C's, with C's suffixes, and durations such as `5ms`. Start at [`lex`].
+//! Number literals: those of C with C's suffixes, and durations such as `5ms`. Start at [`lex`].
 
-use crate::error::Fault;
-use crate::lexer::TokenKind;
+use crate::fault::Fault;
+use crate::token::TokenKind;
 use crate::tree::Span;
 
 /// Units of duration, in nanoseconds.
@@ -14,8 +14,8 @@ const UNITS: [(&str, u64); 6] = [
     ("h", 3_600_000_000_000),
 ];
 
-/// Reads the number with which `text` starts, and says how many bytes it takes. `offset` is where
-/// `text` stands in the filter.
+/// Reads the number at the start of `text`, and returns its length in bytes. `offset` is the
+/// position of `text` in the filter.
 pub(crate) fn lex(text: &str, offset: usize) -> Result<(TokenKind<'static>, usize), Fault> {
     let hexadecimal = text.starts_with("0x") || text.starts_with("0X");
     let binary = text.starts_with("0b") || text.starts_with("0B");
@@ -41,7 +41,7 @@ pub(crate) fn lex(text: &str, offset: usize) -> Result<(TokenKind<'static>, usiz
     Ok((kind, end))
 }
 
-/// The extent of a number's digits, dot and exponent.
+/// Extent of a number's digits, dot and exponent.
 struct Digits {
     length: usize,
     /// Whether there is a dot or an exponent.
@@ -75,7 +75,7 @@ impl Digits {
     }
 }
 
-/// A literal in its parts.
+/// A literal, split into digits and suffix.
 struct Number<'t> {
     digits: &'t str,
     suffix: &'t str,
@@ -124,10 +124,10 @@ impl Number<'_> {
         }
     }
 
-    /// A duration with a fraction, in whole nanoseconds.
+    /// Parses a duration with a fraction, and rounds it to whole nanoseconds.
     fn rounded_duration(&self, scale: u64) -> Result<TokenKind<'static>, Fault> {
         let duration = self.digits.parse::<f64>().unwrap_or(f64::INFINITY) * scale as f64;
-        // The largest u64 is not a float; the float next to it is one too large.
+        // `u64::MAX` is no float; it converts to the next one, which is one too large.
         if duration.round() < u64::MAX as f64 {
             Ok(TokenKind::Integer(duration.round() as u64))
         } else {
@@ -135,7 +135,7 @@ impl Number<'_> {
         }
     }
 
-    /// `HEX.HEXpDECIMAL`: a mantissa times a power of two.
+    /// Parses `HEX.HEXpDECIMAL`: a mantissa times a power of two.
     fn hexadecimal_float(&self) -> Result<f64, Fault> {
         self.check_suffix(&["f", "l"])?;
         let (mantissa, exponent) = match self.digits.split_once(['p', 'P']) {
@@ -149,7 +149,7 @@ impl Number<'_> {
                 .hint("16 digits are enough for any float"));
         };
         let exponent = exponent.saturating_sub(4 * fraction.len() as i32);
-        // In two steps, so that small results do not vanish half-way.
+        // Two steps keep small results from underflowing halfway.
         let half = exponent / 2;
         let number = mantissa as f64 * 2f64.powi(half) * 2f64.powi(exponent - half);
         match number.is_finite() {

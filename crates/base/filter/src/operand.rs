@@ -1,19 +1,20 @@
 //! The fields that a filter refers to. A host binds each [`Operand`] once to its own events, and
-//! afterwards knows it by its index.
+//! identifies it by its index afterwards.
 
 use crate::lexer::is_name;
-use crate::print::write_string;
+use crate::quote::write_string;
 use crate::tree::{Span, Type};
 use std::fmt;
 
-/// A reference to a field. Each distinct one is listed once in [`crate::Filter::operands`].
+/// A reference to a field. [`crate::Filter::operands`] lists each distinct operand once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operand {
-    /// Where the way starts.
+    /// Scope in which the path starts.
     pub kind: OperandKind,
-    /// The way: at least one step, of which the first is a name. Empty for a pseudo-field.
+    /// Path to the field: at least one step, the first of which is a name. Empty for a
+    /// pseudo-field.
     pub path: Vec<Step>,
-    /// Where the filter mentions it first.
+    /// First mention in the filter's text.
     pub span: Span,
 }
 
@@ -28,7 +29,7 @@ pub enum OperandKind {
     /// `$app.PROVIDER:TYPE`: a context field that an application provides. The first step's name
     /// is `PROVIDER:TYPE`.
     AppContext,
-    /// `$event.NAME`: what every event has, whatever its payload.
+    /// `$event.NAME`: a pseudo-field, which every event has.
     Pseudo(Pseudo),
     /// `$env.NAME`: a value of the trace's environment.
     Env,
@@ -36,7 +37,7 @@ pub enum OperandKind {
     Packet,
 }
 
-/// A step on the way to a field.
+/// A step on the path to a field.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
     /// `.name`: a structure's member.
@@ -45,20 +46,20 @@ pub enum Step {
     Index(u64),
 }
 
-/// What every event has, whatever its payload.
+/// A pseudo-field, which every event has, whatever its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Pseudo {
     /// The event's name, a string.
     Name,
-    /// Nanoseconds since 1970 (UTC).
+    /// Time in nanoseconds since 1970 (UTC).
     Time,
-    /// The processor on which it was recorded.
+    /// CPU on which the event was recorded.
     Cpu,
-    /// Its level: compares with numbers and with words, 0 being the most severe.
+    /// Level of severity: compares with numbers and with words, 0 being the most severe.
     Severity,
-    /// The process.
+    /// Process id.
     Pid,
-    /// The thread.
+    /// Thread id.
     Tid,
     /// The process's name, a string.
     Procname,
@@ -69,7 +70,7 @@ pub enum Pseudo {
 }
 
 impl Pseudo {
-    /// All of them.
+    /// All pseudo-fields.
     pub const ALL: [Pseudo; 9] = [
         Pseudo::Name,
         Pseudo::Time,
@@ -82,7 +83,7 @@ impl Pseudo {
         Pseudo::Trace,
     ];
 
-    /// Its name in a filter.
+    /// Name of the pseudo-field in a filter.
     pub fn name(self) -> &'static str {
         match self {
             Pseudo::Name => "name",
@@ -97,7 +98,7 @@ impl Pseudo {
         }
     }
 
-    /// True for fields that exist only once an event is in a trace.
+    /// Whether the field exists only after the event has been recorded in a trace.
     pub fn is_late(self) -> bool {
         matches!(self, Pseudo::Time | Pseudo::Stream | Pseudo::Trace)
     }
@@ -107,7 +108,7 @@ impl Pseudo {
         Pseudo::ALL.into_iter().find(|pseudo| pseudo.name() == name)
     }
 
-    /// The type of its value. A severity compares with numbers and with strings, hence unknown.
+    /// Static type of the value. A severity compares with numbers and with strings, hence unknown.
     pub fn ty(self) -> Type {
         match self {
             Pseudo::Name | Pseudo::Procname | Pseudo::Trace => Type::String,
@@ -118,8 +119,8 @@ impl Pseudo {
 }
 
 impl Operand {
-    /// The pseudo-field that it means: surely if the kind says so, and for a bare name if the
-    /// payload has no such field.
+    /// The pseudo-field that the operand refers to: for certain if its kind says so, and for a bare
+    /// name if the payload has no such field.
     pub fn pseudo(&self) -> Option<Pseudo> {
         match (self.kind, self.path.as_slice()) {
             (OperandKind::Pseudo(pseudo), _) => Some(pseudo),
@@ -128,7 +129,7 @@ impl Operand {
         }
     }
 
-    /// What is known of its value before any event is seen.
+    /// Static type of the value.
     pub fn ty(&self) -> Type {
         match self.kind {
             OperandKind::Pseudo(pseudo) => pseudo.ty(),

@@ -1,22 +1,24 @@
-//! From tokens to a tree, by precedence climbing (Pratt). Start at [`parse`].
+//! Builds a tree from tokens, by precedence climbing (Pratt). Start at [`parse`].
 //!
-//! The tree is not yet typed, and its operands are one per mention; [`crate::check`] does the rest.
+//! The tree has no types yet, and an operand for each mention of a field; [`crate::check`] does the
+//! rest.
 
-use crate::error::Fault;
+use crate::fault::Fault;
 use crate::glob::Glob;
-use crate::lexer::{Lexer, Token, TokenKind};
+use crate::lexer::Lexer;
 use crate::operand::{Operand, OperandKind, Pseudo, Step};
 use crate::suggest::suggest;
+use crate::token::{Token, TokenKind};
 use crate::tree::{BinaryOp, CompareOp, DEPTH_MAX, Expr, Node, Precedence, Span, Type};
 
-/// A tree, and the operand of each mention of a field in it.
-pub(crate) struct Parsed {
+/// A tree without types, with an operand for each mention of a field.
+pub(crate) struct ParseTree {
     pub(crate) root: Node,
     pub(crate) operands: Vec<Operand>,
 }
 
 /// Parses a whole filter.
-pub(crate) fn parse(text: &str) -> Result<Parsed, Fault> {
+pub(crate) fn parse(text: &str) -> Result<ParseTree, Fault> {
     let mut lexer = Lexer::new(text);
     let token = lexer.next()?;
     let mut parser = Parser { lexer, token, depth: 0, operands: Vec::new() };
@@ -25,7 +27,7 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, Fault> {
     }
     let root = parser.expression(None)?;
     match parser.token.kind {
-        TokenKind::End => Ok(Parsed { root: root.node, operands: parser.operands }),
+        TokenKind::End => Ok(ParseTree { root: root.node, operands: parser.operands }),
         _ => Err(parser.expected_operator()),
     }
 }
@@ -34,18 +36,18 @@ struct Parser<'t> {
     lexer: Lexer<'t>,
     /// The next token.
     token: Token<'t>,
-    /// How many parentheses and signs are open.
+    /// Number of open parentheses and signs.
     depth: usize,
     operands: Vec<Operand>,
 }
 
-/// A tree and its height: what bounds the recursion of everybody who walks it later.
-struct Tall {
+/// A subtree with its height, which bounds the recursion of all later walks.
+struct Subtree {
     node: Node,
     height: usize,
 }
 
-/// What stands between two expressions.
+/// An operator between two expressions.
 #[derive(Clone, Copy)]
 enum Infix {
     Any,
@@ -96,7 +98,7 @@ impl<'t> Parser<'t> {
         Ok(std::mem::replace(&mut self.token, next))
     }
 
-    /// Takes the next token if it is `symbol`.
+    /// Consumes the next token if it is `symbol`.
     fn accept(&mut self, symbol: &'static str) -> Result<bool, Fault> {
         let found = self.token.kind == TokenKind::Symbol(symbol);
         if found {
@@ -105,14 +107,14 @@ impl<'t> Parser<'t> {
         Ok(found)
     }
 
-    /// Takes the step to a member; C's and LTTng's `->` is the same here.
+    /// Consumes a `.` or `->`, which mean the same.
     fn accept_dot(&mut self) -> Result<bool, Fault> {
         Ok(self.accept(".")? || self.accept("->")?)
     }
 
-    /// An expression of operators that bind tighter than `outer`, the one to its left. All are
-    /// left-associative, so that one of the same precedence ends it too.
-    fn expression(&mut self, outer: Option<Precedence>) -> Result<Tall, Fault> {
+    /// Parses an expression of operators that bind tighter than `outer`, the operator to its left.
+    /// All operators are left-associative, so one of the same precedence ends the expression too.
+    fn expression(&mut self, outer: Option<Precedence>) -> Result<Subtree, Fault> {
         let mut left = self.unary()?;
         while let Some(infix) = Infix::of(&self.token.kind) {
             let precedence = Some(infix.precedence());
@@ -126,7 +128,7 @@ impl<'t> Parser<'t> {
         Ok(left)
     }
 
-    fn unary(&mut self) -> Result<Tall, Fault> {
+    fn unary(&mut self) -> Result<Subtree, Fault> {
         let span = self.token.span;
         self.depth += 1;
         if self.depth > DEPTH_MAX {
@@ -149,7 +151,7 @@ impl<'t> Parser<'t> {
         Ok(result)
     }
 
-    fn parenthesized(&mut self) -> Result<Tall, Fault> {
+    fn parenthesized(&mut self) -> Result<Subtree, Fault> {
         let open = self.advance()?.span;
         let mut inner = self.expression(None)?;
         let close = self.token.span;
@@ -163,13 +165,13 @@ impl<'t> Parser<'t> {
         Ok(inner)
     }
 
-    /// A literal or a field.
-    fn primary(&mut self) -> Result<Tall, Fault> {
+    /// Parses a literal or a field.
+    fn primary(&mut self) -> Result<Subtree, Fault> {
         if let TokenKind::Symbol(_) | TokenKind::End = self.token.kind {
             return Err(self.expected_operand());
         }
         let Token { kind, span } = self.advance()?;
-        let leaf = |expr, ty, span| Ok(Tall { node: Node { expr, ty, span }, height: 1 });
+        let leaf = |expr, ty, span| Ok(Subtree { node: Node { expr, ty, span }, height: 1 });
         match kind {
             TokenKind::Integer(number) => leaf(Expr::Uint(number), Type::Int, span),
             TokenKind::Float(number) => leaf(Expr::Float(number), Type::Float, span),
@@ -200,7 +202,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// `has(field)`, after the name.
+    /// Parses `has(field)` after the name.
     fn call(&mut self, name: &str, span: Span) -> Result<(usize, Span), Fault> {
         if name != "has" {
             let fault = Fault::new(span, format!("unknown function `{name}`"));
@@ -223,7 +225,7 @@ impl<'t> Parser<'t> {
         Ok((operand, span.to(close)))
     }
 
-    /// What follows `$ctx` and the like.
+    /// Parses the name after a scope such as `$ctx`.
     fn scoped(&mut self, scope: &str, span: Span) -> Result<(usize, Span), Fault> {
         const SCOPES: [(&str, Option<OperandKind>); 5] = [
             ("ctx", Some(OperandKind::Context)),
@@ -259,7 +261,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// `$event.NAME`, after the name.
+    /// Parses `$event.NAME` after the name.
     fn pseudo(&mut self, name: &str, span: Span) -> Result<(usize, Span), Fault> {
         let Some(pseudo) = Pseudo::from_name(name) else {
             let names = Pseudo::ALL.map(Pseudo::name);
@@ -275,7 +277,7 @@ impl<'t> Parser<'t> {
         Ok(self.mention(OperandKind::Pseudo(pseudo), Vec::new(), span))
     }
 
-    /// The steps of a field after its first name.
+    /// Parses the steps of a field after its first name.
     fn field(
         &mut self,
         kind: OperandKind,
@@ -298,7 +300,7 @@ impl<'t> Parser<'t> {
             } else if self.accept("[")? {
                 path.push(match &self.token.kind {
                     TokenKind::Integer(index) => Step::Index(*index),
-                    // Another way to write `."name"`.
+                    // `["name"]` is the same as `."name"`.
                     TokenKind::Text(pieces) => {
                         Step::Name(quoted_name(pieces).ok_or_else(|| {
                             Fault::new(self.token.span, "a quoted name is UTF-8 without `*`")
@@ -332,7 +334,7 @@ impl<'t> Parser<'t> {
         !matches!(self.token.kind, TokenKind::Symbol(_) | TokenKind::End)
     }
 
-    /// The error where an operator should stand.
+    /// Error for a missing operator.
     fn expected_operator(&self) -> Fault {
         let span = self.token.span;
         let unknown = |word: &str| Fault::new(span, format!("unknown operator `{word}`"));
@@ -348,7 +350,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// The error where a field or a literal should stand.
+    /// Error for a missing field or literal.
     fn expected_operand(&self) -> Fault {
         let span = self.token.span;
         match self.token.kind {
@@ -361,7 +363,7 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// The operator that somebody meant who knows another language better.
+/// The operator that a word of another language stands for.
 fn operator_for(word: &str) -> Option<&'static str> {
     Some(match word.to_ascii_lowercase().as_str() {
         "=" | "===" | ":=" | "=~" | "~" | "is" | "eq" | "equals" | "like" | "matches" => "==",
@@ -380,13 +382,13 @@ fn operator_for(word: &str) -> Option<&'static str> {
     })
 }
 
-/// The expression with a sign before it. Literals take the sign in.
-fn sign(symbol: &str, start: Span, child: Tall) -> Result<Tall, Fault> {
-    let Tall { node, height } = child;
+/// Applies a sign to an expression. Literals absorb it.
+fn sign(symbol: &str, start: Span, child: Subtree) -> Result<Subtree, Fault> {
+    let Subtree { node, height } = child;
     let span = start.to(node.span);
     let build = |expr, height| {
         let node = Node { expr, ty: Type::Unknown, span };
-        if height > DEPTH_MAX { Err(too_deep(span)) } else { Ok(Tall { node, height }) }
+        if height > DEPTH_MAX { Err(too_deep(span)) } else { Ok(Subtree { node, height }) }
     };
     match (symbol, node.expr) {
         ("!", expr) => build(Expr::Not(Box::new(Node { expr, ..node })), height + 1),
@@ -406,8 +408,8 @@ fn sign(symbol: &str, start: Span, child: Tall) -> Result<Tall, Fault> {
     }
 }
 
-/// Two expressions with an operator between them.
-fn join(infix: Infix, left: Tall, right: Tall) -> Result<Tall, Fault> {
+/// Joins two expressions by an operator.
+fn join(infix: Infix, left: Subtree, right: Subtree) -> Result<Subtree, Fault> {
     let span = left.node.span.to(right.node.span);
     let (expr, height) = match (infix, left.node.expr) {
         (Infix::All, Expr::All(mut children)) => {
@@ -433,7 +435,7 @@ fn join(infix: Infix, left: Tall, right: Tall) -> Result<Tall, Fault> {
     if height > DEPTH_MAX {
         return Err(too_deep(span));
     }
-    Ok(Tall { node: Node { expr, ty: Type::Unknown, span }, height })
+    Ok(Subtree { node: Node { expr, ty: Type::Unknown, span }, height })
 }
 
 fn too_deep(span: Span) -> Fault {
@@ -441,7 +443,7 @@ fn too_deep(span: Span) -> Fault {
         .hint("`&&` and `||` may be chained without parentheses as often as you like")
 }
 
-/// The name of a field that is written in quotes, since it is no identifier.
+/// Name of a field in quotes, which need not be an identifier.
 fn quoted_name(pieces: &[Vec<u8>]) -> Option<String> {
     match pieces {
         [name] => String::from_utf8(name.clone()).ok(),

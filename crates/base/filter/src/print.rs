@@ -1,10 +1,11 @@
-//! Writes a filter in canonical form: the fewest parentheses, one space around operators. It
-//! parses back to the same tree, unless spaces and escapes made it too long.
+//! Writes a filter in canonical form: the fewest parentheses, one space around operators. The
+//! result parses to the same tree, unless spaces and escapes make it too long.
 
-use crate::Filter;
+use crate::filter::Filter;
 use crate::operand::Operand;
+use crate::quote::write_string;
 use crate::tree::{Expr, Node, Precedence};
-use std::fmt::{self, Write};
+use std::fmt;
 
 impl fmt::Display for Filter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -23,7 +24,7 @@ impl Printer<'_, '_> {
         match &node.expr {
             Expr::Uint(number) => write!(self.f, "{number}"),
             Expr::Int(number) => write!(self.f, "{number}"),
-            // Debug keeps a dot or an exponent, so that it stays a float.
+            // `Debug` keeps a dot or an exponent, so that the number stays a float.
             Expr::Float(number) => write!(self.f, "{number:?}"),
             Expr::Str(bytes) => write_string(self.f, [&**bytes]),
             Expr::Glob(glob) => write_string(self.f, glob.pieces()),
@@ -49,8 +50,8 @@ impl Printer<'_, '_> {
         self.child(child, child.expr.precedence() < Precedence::Unary)
     }
 
-    /// Children of the same precedence get parentheses, since a chain has no chain of its own kind
-    /// at its head.
+    /// Children of the same precedence get parentheses: the parser would merge such a child into
+    /// the chain.
     fn chain(&mut self, children: &[Node], symbol: &str, precedence: Precedence) -> fmt::Result {
         for (position, child) in children.iter().enumerate() {
             if position > 0 {
@@ -88,39 +89,5 @@ impl Printer<'_, '_> {
             Some(operand) => write!(self.f, "{operand}"),
             None => Ok(()),
         }
-    }
-}
-
-/// Writes a string literal of pieces with stars between them.
-pub(crate) fn write_string<'b>(
-    f: &mut fmt::Formatter<'_>,
-    pieces: impl IntoIterator<Item = &'b [u8]>,
-) -> fmt::Result {
-    f.write_char('"')?;
-    for (position, piece) in pieces.into_iter().enumerate() {
-        if position > 0 {
-            f.write_char('*')?;
-        }
-        for chunk in piece.utf8_chunks() {
-            chunk.valid().chars().try_for_each(|character| write_character(f, character))?;
-            for byte in chunk.invalid() {
-                write!(f, "\\x{byte:02x}")?;
-            }
-        }
-    }
-    f.write_char('"')
-}
-
-fn write_character(f: &mut fmt::Formatter<'_>, character: char) -> fmt::Result {
-    match character {
-        '"' | '\\' | '*' => write!(f, "\\{character}"),
-        '\n' => f.write_str("\\n"),
-        '\t' => f.write_str("\\t"),
-        _ if character.is_control() => {
-            let mut bytes = [0; 4];
-            let encoded = character.encode_utf8(&mut bytes);
-            encoded.bytes().try_for_each(|byte| write!(f, "\\x{byte:02x}"))
-        }
-        _ => f.write_char(character),
     }
 }

@@ -1,19 +1,20 @@
-//! A condition as steps for a small stack of values. Signal handlers evaluate filters while they
-//! record, on stacks of 8 KiB, so evaluation must take the same little memory however deep a filter
-//! is nested.
+//! A condition compiled to steps for a small stack of values. Signal handlers evaluate filters
+//! while they record, on stacks of 8 KiB, so evaluation must take the same little memory however
+//! deep a filter is nested.
 //!
-//! Trees of a few levels are evaluated without steps ([`crate::eval::truth`]), which is faster.
+//! Trees of a few levels are evaluated directly ([`crate::eval::truth`]), which is faster.
 //!
 //! The side of an operator that needs more values is evaluated first (the numbering of Sethi and
 //! Ullman), so a chain of any length needs two values, and only a balanced tree of 2^(n-1) terms
 //! needs n.
 
-use crate::error::Fault;
-use crate::eval::{Value, Values, binary, bit_not, compare, compare_glob, is_true, negate};
+use crate::eval::{binary, bit_not, compare, compare_glob, is_true, negate};
+use crate::fault::Fault;
 use crate::glob::Glob;
 use crate::tree::{BinaryOp, CompareOp, Expr, Node};
+use crate::value::{Value, Values};
 
-/// Values of the stack: enough for a balanced tree of 128 terms.
+/// Size of the stack: enough for a balanced tree of 128 terms.
 const VALUES_MAX: usize = 8;
 const _: () = assert!(VALUES_MAX.is_power_of_two());
 
@@ -22,7 +23,7 @@ pub(crate) struct Program {
     steps: Box<[Step]>,
 }
 
-/// What is done to the values at the top of the stack.
+/// An operation on the values at the top of the stack.
 #[derive(Clone, Debug)]
 enum Step {
     Uint(u64),
@@ -34,19 +35,21 @@ enum Step {
     Not,
     Negate,
     BitNot,
-    /// The flag says that the right side was evaluated first.
+    /// The flag means that the right side was evaluated first.
     Binary(BinaryOp, bool),
     Compare(CompareOp, bool),
     CompareGlob(CompareOp, Glob),
-    /// Makes a value a truth value.
+    /// Converts the top value to a truth value.
     Truth,
-    /// Leaves a false value, and goes on at that step; else drops the value.
+    /// If the top value is false, leaves false there and jumps to that step; otherwise drops the
+    /// value.
     EndIfFalse(usize),
-    /// The same of a true value.
+    /// If the top value is true, leaves true there and jumps to that step; otherwise drops the
+    /// value.
     EndIfTrue(usize),
 }
 
-/// Values that a node needs at a time.
+/// Number of stack values that a node needs.
 fn need(node: &Node) -> usize {
     match &node.expr {
         Expr::Not(child) | Expr::Negate(child) | Expr::BitNot(child) => need(child),
@@ -73,7 +76,7 @@ impl Program {
         Ok(Program { steps: steps.into() })
     }
 
-    /// Whether the condition holds.
+    /// Evaluates the condition.
     pub(crate) fn holds(&self, values: &(impl Values + ?Sized)) -> bool {
         let mut stack = [Value::Absent; VALUES_MAX];
         let (mut top, mut depth, mut at) = (Value::Absent, 0usize, 0);
@@ -127,7 +130,7 @@ fn truth(is_true: bool) -> Value<'static> {
     Value::Uint(is_true.into())
 }
 
-/// Appends the steps that leave a node's value at the top. Recurses at most
+/// Appends the steps that leave a node's value at the top of the stack. Recurses at most
 /// [`crate::tree::DEPTH_MAX`] deep.
 fn append(node: &Node, steps: &mut Vec<Step>) {
     let mut both = |left: &Node, right: &Node, step: &dyn Fn(bool) -> Step| {
@@ -173,13 +176,13 @@ fn append(node: &Node, steps: &mut Vec<Step>) {
             Step::BitNot
         }
         Expr::All(children) | Expr::Any(children) => return append_all(node, children, steps),
-        // A pattern stands in comparisons only.
+        // Patterns appear in comparisons only, which are handled above.
         Expr::Glob(_) | Expr::Compare(..) | Expr::Binary(..) => Step::Uint(0),
     };
     steps.push(step);
 }
 
-/// Conditions one after the other, up to the one that decides.
+/// Appends conditions in sequence, with a jump to the end after each one that may decide.
 fn append_all(node: &Node, children: &[Node], steps: &mut Vec<Step>) {
     let is_all = matches!(node.expr, Expr::All(_));
     let start = steps.len();
@@ -187,7 +190,7 @@ fn append_all(node: &Node, children: &[Node], steps: &mut Vec<Step>) {
         append(child, steps);
         steps.push(match index + 1 == children.len() {
             true => Step::Truth,
-            // The end is not known yet.
+            // Placeholder for the end, which is not known yet.
             false if is_all => Step::EndIfFalse(usize::MAX),
             false => Step::EndIfTrue(usize::MAX),
         });

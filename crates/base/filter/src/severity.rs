@@ -1,10 +1,10 @@
-//! The fifteen levels of severity of LTTng, which are syslog's with finer ones for debugging.
+//! LTTng's fifteen levels of severity: syslog's levels, with finer ones for debugging.
 
-use crate::eval::{Integer, Labels, Value};
+use crate::value::{Integer, Labels, Value};
 use std::fmt;
 use std::str::FromStr;
 
-/// How severe an event is; the smaller the number, the more.
+/// Severity of an event; smaller numbers are more severe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 #[allow(missing_docs, reason = "the names say it")]
@@ -28,7 +28,7 @@ pub enum Severity {
 
 use Severity::*;
 
-/// Every word that a filter accepts; of several for one level, the first is the one to print.
+/// All words for levels in filters. The first word of a level is the one to print.
 const WORDS: [(&str, Severity); 18] = [
     ("emerg", Emergency),
     ("emergency", Emergency),
@@ -50,7 +50,7 @@ const WORDS: [(&str, Severity); 18] = [
     ("debug", Debug),
 ];
 
-/// What LTTng calls them in C, in order.
+/// LTTng's C names of the levels, in order.
 const NAMES: [&str; 15] = [
     "TRACE_EMERG",
     "TRACE_ALERT",
@@ -70,14 +70,15 @@ const NAMES: [&str; 15] = [
 ];
 
 impl Severity {
-    /// The level for a word, in lower or upper case.
+    /// The level with that word, in lower or upper case.
     pub fn from_word(word: &str) -> Option<Severity> {
         let (_, level) = WORDS.iter().find(|(known, _)| known.eq_ignore_ascii_case(word))?;
         Some(*level)
     }
 
-    /// The level for a number.
-    // In so many words it is compiled to a comparison, which is worth it to who records annotations.
+    /// The level with that number.
+    // A match with all numbers compiles to one comparison, which pays when annotations are
+    // recorded.
     #[inline]
     pub const fn from_number(number: u64) -> Option<Severity> {
         Some(match number {
@@ -105,7 +106,7 @@ impl Severity {
         WORDS.iter().find(|(_, level)| *level == self).map_or("", |(word, _)| word)
     }
 
-    /// What LTTng calls it in C: `TRACE_EMERG` to `TRACE_DEBUG`.
+    /// LTTng's C name of the level: `TRACE_EMERG` to `TRACE_DEBUG`.
     pub fn name(self) -> &'static str {
         NAMES[self as usize]
     }
@@ -115,26 +116,26 @@ impl Severity {
         WORDS.iter().map(|(word, _)| *word)
     }
 
-    /// From 0, the most severe, to 14.
+    /// Number of the level, from 0, the most severe, to 14.
     pub fn number(self) -> u64 {
         self as u64
     }
 
-    /// The value by which a host should answer for [`crate::Pseudo::Severity`]: it compares with
-    /// numbers, and with words also where they are written as strings.
+    /// Value for [`crate::Pseudo::Severity`] that a host should supply: it compares with numbers,
+    /// and with words also if they are written as strings.
     pub fn value(self) -> Value<'static> {
         Value::Enum(Integer::Unsigned(self.number()), &SeverityLabels)
     }
 }
 
-/// The shortest word.
+/// Writes the shortest word.
 impl fmt::Display for Severity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word())
     }
 }
 
-/// That a text names no level.
+/// The text names no level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownSeverity;
 
@@ -150,7 +151,7 @@ impl fmt::Display for UnknownSeverity {
 
 impl std::error::Error for UnknownSeverity {}
 
-/// Takes LTTng's name, with and without `TRACE_`, any word of the filter language, or the number.
+/// Parses LTTng's name, with and without `TRACE_`, any word of the filter language, or the number.
 impl FromStr for Severity {
     type Err = UnknownSeverity;
 
@@ -165,7 +166,7 @@ impl FromStr for Severity {
     }
 }
 
-/// The words as an enumeration's labels.
+/// The words as labels of an enumeration.
 #[derive(Debug)]
 struct SeverityLabels;
 

@@ -1,16 +1,16 @@
-//! "Did you mean": the nearest of the known names.
+//! Suggestions for misspelt names ("did you mean").
 
-/// Longer names than this are not looked at, which bounds the work on hostile ones.
+/// Maximum length of compared names, which bounds the work on hostile input.
 const LENGTH_MAX: usize = 64;
 
-/// The candidate that `name` most likely was meant to be: of those within an edit or two (more
-/// for longer names), the nearest, and of equally near ones the first. Case does not count.
+/// The candidate that was most likely meant by `name`: the nearest one within an edit or two (more
+/// for longer names), and of equally near ones the first. Case does not count.
 pub fn suggest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     let limit = (name.len() / 3).clamp(1, 4);
     let mut best = None;
     let mut best_distance = limit + 1;
     for candidate in candidates {
-        // Replacing every letter of a short name is no likeness.
+        // A distance of the candidate's whole length is no similarity.
         let Some(distance) = distance(name, candidate) else { continue };
         if distance < best_distance && distance < candidate.len() {
             best_distance = distance;
@@ -20,8 +20,8 @@ pub fn suggest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) ->
     best
 }
 
-/// How many insertions, deletions, replacements and swaps of neighbours lead from `a` to `b`.
-/// `None` if one of them is too long. (Optimal string alignment, by rows.)
+/// Number of insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`
+/// (optimal string alignment, by rows). `None` if one of them is too long.
 fn distance(a: &str, b: &str) -> Option<usize> {
     let (a, b) = (a.as_bytes(), b.as_bytes());
     if a.len() > LENGTH_MAX || b.len() > LENGTH_MAX {

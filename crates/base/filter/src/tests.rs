@@ -1,4 +1,4 @@
-//! The language as its users see it: tables of filters, and what becomes of them.
+//! Tests of the language as its users see it: tables of filters with their results.
 
 mod errors;
 mod evaluation;
@@ -15,7 +15,7 @@ fn parse(text: &str) -> Filter {
     }
 }
 
-/// An event for the tables: fields by the names by which filters mention them.
+/// An event for the tables: its fields, by the names that filters use.
 struct Event<'f> {
     filter: &'f Filter,
     fields: &'f [(&'static str, Value<'static>)],

@@ -1,40 +1,40 @@
-//! The typed tree of a filter: what hosts compile to checks in a tracer, to eBPF or to SQL.
+//! The typed tree of a filter, which hosts compile to checks in a tracer, to eBPF or to SQL.
 //!
 //! Start at [`Node`]. Fields appear as indexes into the filter's list of operands
 //! ([`crate::operand`]). Chains of `&&` and `||` are one node with many children, signs of literals
-//! are part of the literal, and unary `+` and parentheses leave no trace.
+//! are part of the literal, and unary `+` and parentheses have no nodes.
 
 use crate::glob::Glob;
 use crate::severity::Severity;
 
-/// Deepest tree, and deepest nesting of parentheses and signs, that is accepted.
+/// Maximum depth of a tree, and of nested parentheses and signs.
 pub const DEPTH_MAX: usize = 64;
 
-/// A place in a filter's text, in bytes.
+/// A range of a filter's text, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
-    /// The first byte.
+    /// Offset of the first byte.
     pub start: usize,
-    /// After the last byte.
+    /// Offset after the last byte.
     pub end: usize,
 }
 
 impl Span {
-    /// From the start of this place to the end of `last`.
+    /// The range from the start of this span to the end of `last`.
     pub fn to(self, last: Span) -> Span {
         Span { start: self.start, end: last.end }
     }
 }
 
-/// An expression, its static type and where it stands. Two nodes are equal if their expressions
-/// are; spans do not count.
+/// An expression with its static type and its span. Two nodes are equal if their expressions are
+/// equal; spans do not count.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// What it says.
+    /// The expression.
     pub expr: Expr,
-    /// What is known of its value before any event is seen.
+    /// Static type of its value.
     pub ty: Type,
-    /// Where it stands, parentheses included.
+    /// Span in the text, parentheses included.
     pub span: Span,
 }
 
@@ -51,16 +51,16 @@ pub enum Type {
     Bool,
     /// A signed or unsigned integer of 64 bits.
     Int,
-    /// An IEEE 754 number of 64 bits.
+    /// A floating-point number of 64 bits (IEEE 754).
     Float,
-    /// Bytes.
+    /// A byte string.
     String,
-    /// Depends on the event.
+    /// The type depends on the event.
     Unknown,
 }
 
 impl Node {
-    /// Nodes on the longest way down, with this one.
+    /// Number of nodes on the longest path to a leaf, this node included.
     pub(crate) fn height(&self) -> usize {
         let below = match &self.expr {
             Expr::Not(child) | Expr::Negate(child) | Expr::BitNot(child) => child.height(),
@@ -75,40 +75,40 @@ impl Node {
         below + 1
     }
 
-    /// Operands that the filter asks for with `has`.
-    pub(crate) fn asked_for(&self) -> Vec<usize> {
+    /// Operands of the tree's `has` tests.
+    pub(crate) fn tested_operands(&self) -> Vec<usize> {
         match &self.expr {
             Expr::Has(operand) => vec![*operand],
-            Expr::Not(child) | Expr::Negate(child) | Expr::BitNot(child) => child.asked_for(),
+            Expr::Not(child) | Expr::Negate(child) | Expr::BitNot(child) => child.tested_operands(),
             Expr::All(children) | Expr::Any(children) => {
-                children.iter().flat_map(Node::asked_for).collect()
+                children.iter().flat_map(Node::tested_operands).collect()
             }
             Expr::Compare(_, left, right) | Expr::Binary(_, left, right) => {
-                [left, right].into_iter().flat_map(|child| child.asked_for()).collect()
+                [left, right].into_iter().flat_map(|child| child.tested_operands()).collect()
             }
             _ => Vec::new(),
         }
     }
 }
 
-/// What a node says.
+/// An expression.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expr {
-    /// An integer literal that is not negative. It counts as unsigned.
+    /// An integer literal that is not negative. Its type is unsigned.
     Uint(u64),
     /// A negative integer literal.
     Int(i64),
-    /// A finite number.
+    /// A finite floating-point literal.
     Float(f64),
-    /// A string without a pattern.
+    /// A string literal without unescaped stars.
     Str(Box<[u8]>),
-    /// A string with unescaped stars. Stands only on one side of `==` or `!=`.
+    /// A string with unescaped stars. Appears only as one side of `==` or `!=`.
     Glob(Glob),
-    /// A level by its word, opposite to the event's severity. An integer for all else.
+    /// The word of a level, compared with the event's severity. Elsewhere its number.
     Severity(Severity),
-    /// A field's value; index into [`crate::Filter::operands`].
+    /// Value of a field; index into [`crate::Filter::operands`].
     Operand(usize),
-    /// Whether the event has a field; index into [`crate::Filter::operands`].
+    /// Test for a field; index into [`crate::Filter::operands`].
     Has(usize),
     /// True if the child is not true.
     Not(Box<Node>),
@@ -118,7 +118,7 @@ pub enum Expr {
     Any(Vec<Node>),
     /// A comparison. False if a side is absent, or if the sides are of different kinds.
     Compare(CompareOp, Box<Node>, Box<Node>),
-    /// The number's negative, always signed.
+    /// The negated number, always signed.
     Negate(Box<Node>),
     /// The 64 bits inverted, always unsigned.
     BitNot(Box<Node>),
@@ -126,7 +126,7 @@ pub enum Expr {
     Binary(BinaryOp, Box<Node>, Box<Node>),
 }
 
-/// A comparison's operator.
+/// Operator of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompareOp {
     /// `==`
@@ -143,7 +143,7 @@ pub enum CompareOp {
     GreaterOrEqual,
 }
 
-/// An operator that takes two numbers and gives one.
+/// Operator on two numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BinaryOp {
     /// `+`
@@ -169,7 +169,7 @@ pub enum BinaryOp {
 }
 
 impl CompareOp {
-    /// The operator as it is written.
+    /// Spelling of the operator.
     pub fn symbol(self) -> &'static str {
         match self {
             CompareOp::Equal => "==",
@@ -181,14 +181,14 @@ impl CompareOp {
         }
     }
 
-    /// Whether it is `==` or `!=`, the two that patterns and labels allow.
+    /// Whether it is `==` or `!=`, the two operators that patterns and labels allow.
     pub fn is_equality(self) -> bool {
         matches!(self, CompareOp::Equal | CompareOp::NotEqual)
     }
 }
 
 impl BinaryOp {
-    /// The operator as it is written.
+    /// Spelling of the operator.
     pub fn symbol(self) -> &'static str {
         match self {
             BinaryOp::Add => "+",
@@ -204,15 +204,15 @@ impl BinaryOp {
         }
     }
 
-    /// Whether it accepts floats. All others need integers.
+    /// Whether the operator accepts floats. All others need integers.
     pub fn accepts_floats(self) -> bool {
         use BinaryOp::*;
         matches!(self, Add | Subtract | Multiply | Divide)
     }
 }
 
-/// How tightly an expression holds together: a child that binds less than its parent needs
-/// parentheses. Bit operators bind tighter than comparisons, as in LTTng and unlike in C.
+/// Precedence of an expression: a child of lower precedence than its parent needs parentheses. Bit
+/// operators bind tighter than comparisons, as in LTTng and unlike in C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Precedence {
     /// `||`
@@ -242,14 +242,14 @@ pub enum Precedence {
 }
 
 impl CompareOp {
-    /// How tightly it binds.
+    /// Precedence of the operator.
     pub fn precedence(self) -> Precedence {
         if self.is_equality() { Precedence::Equality } else { Precedence::Order }
     }
 }
 
 impl BinaryOp {
-    /// How tightly it binds.
+    /// Precedence of the operator.
     pub fn precedence(self) -> Precedence {
         use BinaryOp::*;
         match self {
@@ -264,7 +264,7 @@ impl BinaryOp {
 }
 
 impl Expr {
-    /// How tightly it holds together.
+    /// Precedence of the expression.
     pub fn precedence(&self) -> Precedence {
         match self {
             Expr::Any(_) => Precedence::Any,

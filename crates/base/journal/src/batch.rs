@@ -1,26 +1,26 @@
-//! Records that are written together, as the bytes that they will be on disk.
+//! Records that are written together, encoded as on disk.
 
 use crate::layout::{
     Identity, NewRecord, RECORD_HEADER_BYTES, RecordHeader, encode_record, record_bytes,
 };
 
-/// What somebody wants to append.
+/// Contents of a record to append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Payload<'a> {
-    /// Whatever the caller wants to tell kinds of records by.
+    /// Kind of the record, with a meaning that the caller defines.
     pub kind: u8,
-    /// What is kept.
+    /// Bytes of the record.
     pub bytes: &'a [u8],
 }
 
 impl Payload<'_> {
-    /// What it takes, with all that belongs to its record.
+    /// Size of the payload's record on disk.
     pub(crate) fn record_bytes(&self) -> usize {
         record_bytes(self.bytes.len())
     }
 }
 
-/// Records with sequence numbers without gaps.
+/// Encoded records with consecutive sequence numbers.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     bytes: Vec<u8>,
@@ -29,7 +29,7 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// An empty one that begins with a sequence number, in memory that another one had.
+    /// Makes an empty batch that starts at a sequence number, in the memory of an earlier batch.
     pub(crate) fn reuse(mut bytes: Vec<u8>, first: u64) -> Batch {
         bytes.clear();
         Batch { bytes, first, count: 0 }
@@ -58,7 +58,7 @@ impl Batch {
         self.count
     }
 
-    /// The sequence number that follows its records.
+    /// Sequence number that follows the batch's records.
     pub(crate) fn next(&self) -> u64 {
         self.first + u64::from(self.count)
     }
@@ -67,23 +67,32 @@ impl Batch {
         self.bytes
     }
 
-    /// All of it, to be written piece by piece.
-    pub(crate) fn all(&self) -> Rest<'_> {
-        Rest { bytes: &self.bytes, first: self.first }
+    /// Cursor at the start of the batch.
+    pub(crate) fn cursor(&self) -> BatchCursor<'_> {
+        BatchCursor { bytes: &self.bytes, first: self.first }
     }
 }
 
-/// What remains to be written of a batch.
+/// Records of a batch that have yet to be written.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rest<'a> {
+pub(crate) struct BatchCursor<'a> {
     pub(crate) bytes: &'a [u8],
-    /// The sequence number of its first record.
+    /// Sequence number of the first of these records.
     pub(crate) first: u64,
 }
 
-impl Rest<'_> {
-    /// How many bytes the records take that fit into `room` bytes, and how many they are.
-    pub(crate) fn fitting(&self, room: u64, identity: Identity) -> (usize, u64) {
+/// Records that fit into a segment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Piece {
+    /// Size of the records on disk.
+    pub(crate) bytes: usize,
+    /// Number of records.
+    pub(crate) count: u64,
+}
+
+impl BatchCursor<'_> {
+    /// Measures the records that fit into `room` bytes.
+    pub(crate) fn fitting(&self, room: u64, identity: Identity) -> Piece {
         let (mut bytes, mut count) = (0, 0);
         while let Some(header) = self.header(bytes, identity)
             && (bytes + header.whole_bytes()) as u64 <= room
@@ -91,13 +100,13 @@ impl Rest<'_> {
             bytes += header.whole_bytes();
             count += 1;
         }
-        (bytes, count)
+        Piece { bytes, count }
     }
 
-    /// Takes off what has been written.
-    pub(crate) fn written(&mut self, (bytes, count): (usize, u64)) {
-        self.bytes = &self.bytes[bytes..];
-        self.first += count;
+    /// Moves past records that have been written.
+    pub(crate) fn advance(&mut self, piece: Piece) {
+        self.bytes = &self.bytes[piece.bytes..];
+        self.first += piece.count;
     }
 
     fn header(&self, at: usize, identity: Identity) -> Option<RecordHeader> {

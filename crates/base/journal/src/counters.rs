@@ -1,36 +1,36 @@
-//! What a journal has done, and what it has not, since it was opened.
+//! Counters of a journal's work and its failures.
 
-/// Counts since the journal was opened.
+/// Counters since the journal was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Records that were made durable.
+    /// Records made durable.
     pub durable_records: u64,
-    /// Payload bytes of them, with what each record takes besides.
+    /// Size of these records, with headers and padding.
     pub durable_bytes: u64,
-    /// Writes that were followed by making them durable.
+    /// Groups of records that were written and synced together.
     pub groups: u64,
-    /// Segments that were begun.
+    /// Segments started.
     pub segments: u64,
-    /// Segments that nothing was written to any more because a write or `fdatasync` had failed.
+    /// Segments abandoned after a failed write or `fdatasync`.
     pub segments_given_up: u64,
-    /// Payloads that were refused because too much was waiting.
+    /// Payloads refused because the buffer of pending records was full.
     pub refused_try_again: u64,
-    /// Payloads that were refused because there was no room.
+    /// Payloads refused because of a lack of space.
     pub refused_full: u64,
-    /// Payloads that were refused because the disk failed.
+    /// Payloads refused because the disk failed.
     pub refused_failing: u64,
-    /// Records that were given up, with their segments, to make room for new ones.
+    /// Records removed, with their segments, to make room for new ones.
     pub dropped_records: u64,
-    /// Places where something else was found than records.
+    /// Damaged ranges found.
     pub damages: u64,
-    /// Bytes of such places.
+    /// Size of the damaged ranges in bytes.
     pub damaged_bytes: u64,
-    /// Records that are missing there, as far as that is known.
+    /// Records missing in them, as far as known.
     pub damaged_records: u64,
-    /// Bytes that were copied to quarantine.
+    /// Bytes copied to quarantine.
     pub quarantined_bytes: u64,
-    /// Bytes that should have been, but found no room there, could not be read, or could not be written.
+    /// Damaged bytes not copied to quarantine: no room there, or an I/O error.
     pub quarantine_refused_bytes: u64,
-    /// Attempts that failed to give back what a finished segment had reserved.
+    /// Failed attempts to truncate a finished segment to its records.
     pub truncate_failures: u64,
 }

@@ -1,69 +1,65 @@
-//! What a journal asks of a disk: a directory's names and their files. [`Directory`] is a real one;
-//! tests have one that fails, tears and forgets.
-
-mod directory;
-
-pub use directory::Directory;
+//! The journal's interface to a disk: the names in a directory, and files. [`crate::Directory`] is
+//! the real one; tests have one that fails, tears writes and loses them.
 
 use std::any::Any;
 use std::io;
 use std::sync::Arc;
 
-/// A directory. Names are single components, made by the journal.
+/// A directory. Names are single components, chosen by the journal.
 pub trait Disk: Send + Sync {
-    /// Keeps others from writing, and if `is_exclusive` from reading too, until what is returned is
-    /// dropped. `None` if others keep us from it.
+    /// Locks the directory until the result is dropped: an exclusive lock excludes all others, a
+    /// shared one only exclusive ones. Returns `None` if another lock is in the way.
     fn lock(&self, is_exclusive: bool) -> io::Result<Option<Lock>>;
 
-    /// Calls `each` with the name of each file, in any order, as long as it returns true.
+    /// Calls `each` with the name of each file, in any order, while it returns true.
     fn list(&self, each: &mut dyn FnMut(&str) -> bool) -> io::Result<()>;
 
-    /// Makes a new file, and opens it for reading and writing. It is an error if there is one.
+    /// Creates a file, and opens it for reading and writing. Fails if the name exists.
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>>;
 
     /// Opens a file for reading.
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>>;
 
-    /// Cuts a file to `size_bytes`.
+    /// Truncates a file to `size_bytes`.
     fn truncate(&self, name: &str, size_bytes: u64) -> io::Result<()>;
 
-    /// Gives a file another name, at once and in place of what had it.
+    /// Renames a file atomically, and replaces an existing one.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
     /// Removes a file.
     fn remove(&self, name: &str) -> io::Result<()>;
 
-    /// Makes durable which names there are.
+    /// Makes creations, renames and removals of names durable.
     fn sync(&self) -> io::Result<()>;
 
-    /// A directory in this one, made if it is not there.
+    /// Opens a subdirectory, and creates it if it does not exist.
     fn directory(&self, name: &str) -> io::Result<Arc<dyn Disk>>;
 
-    /// A number that nobody can guess.
+    /// A random number that cannot be guessed.
     fn random(&self) -> io::Result<u64>;
 }
 
-/// A lock that is held. Dropped, it is released.
+/// A lock, released when it is dropped.
 pub type Lock = Box<dyn Any + Send + Sync>;
 
-/// A file that is open.
+/// An open file.
 pub trait File: Send + Sync {
-    /// Reads what is there at `offset`; 0 at the end.
+    /// Reads bytes at `offset`, and returns how many; 0 at the end.
     fn read_at(&self, to: &mut [u8], offset: u64) -> io::Result<usize>;
 
-    /// Writes all of it.
+    /// Writes all bytes at `offset`.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
-    /// Makes the file `size_bytes` large, with room for all of it where the file system can.
+    /// Extends the file to `size_bytes`, and allocates its blocks where the file system can.
     fn reserve(&self, size_bytes: u64) -> io::Result<()>;
 
-    /// Makes the file's bytes and its size durable.
+    /// Makes the file's bytes and size durable.
     fn sync(&self) -> io::Result<()>;
 
-    /// Forgets what memory holds of the file and the disk does not, if it was not to be written any more: after
-    /// a failed `sync` reads may otherwise show what the disk never got.
+    /// Drops cached pages that are marked clean but never reached the disk. After a failed `sync`,
+    /// reads could return them otherwise.
     fn forget(&self) -> io::Result<()>;
 
-    /// How large the file is.
+    /// Size of the file.
     fn size_bytes(&self) -> io::Result<u64>;
 }

@@ -1,33 +1,32 @@
-//! What can go wrong: an [`Error`] with the disk or with what is on it, and a [`Refusal`] of what was
-//! to be appended.
+//! Errors of the disk or its contents ([`Error`]), and reasons for refusing an append
+//! ([`Refusal`]).
 
 use rustix::io::Errno;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-/// What went wrong, and with which file.
+/// An error with one of the journal's files.
 #[derive(Debug)]
 pub struct Error {
-    /// A name in the journal's directory; empty for the directory itself.
+    /// Name in the journal's directory; empty for the directory itself.
     pub file: String,
-    /// What it was.
+    /// Kind of the error.
     pub kind: ErrorKind,
 }
 
-/// What went wrong.
+/// Kind of an error.
 #[derive(Debug)]
 pub enum ErrorKind {
-    /// Somebody has the journal open: another process that writes it, or, for who wants to write,
-    /// also one that reads it.
+    /// The journal is in use: another process writes it or, if this one wants to write, reads it.
     Locked,
-    /// The segment was written by a later release, in a form that this one must not touch.
+    /// A later release wrote the segment, in a format that this one must not touch.
     Newer {
-        /// Of the form.
+        /// Version of the format.
         version: u32,
-        /// Bits that one must know to read.
+        /// Incompat bits: a release must know them to read.
         incompat: u32,
-        /// Bits that one must know to write.
+        /// Read-only compat bits: a release must know them to write.
         read_only_compat: u32,
     },
     /// The segment belongs to another journal.
@@ -36,20 +35,20 @@ pub enum ErrorKind {
     TooManySegments,
     /// No larger number is left for segments or records.
     NumbersExhausted,
-    /// The journal would become larger than its options permit.
+    /// The journal would exceed the size that its options permit.
     Limit {
-        /// What they permit.
+        /// Permitted size in bytes.
         bytes_max: u64,
     },
-    /// The name of a position has characters that file names should not have, or too many.
+    /// The name of a position is too long, empty, or has a character not permitted in it.
     Name,
     /// The options contradict each other.
     Options(&'static str),
-    /// The operating system refused.
+    /// A system call failed.
     Io {
-        /// What was tried.
+        /// Description of the operation.
         during: &'static str,
-        /// Its answer.
+        /// Error of the system call.
         source: io::Error,
     },
 }
@@ -59,12 +58,12 @@ impl Error {
         Error { file: file.into(), kind }
     }
 
-    /// For `map_err` of what the disk says.
+    /// Converts an I/O error, for `map_err`.
     pub(crate) fn io(file: &str, during: &'static str) -> impl FnOnce(io::Error) -> Error {
         move |source| Error::new(file, ErrorKind::Io { during, source })
     }
 
-    /// Whether it would not have happened with more room: on the disk, by quota, or by the options.
+    /// Whether the cause is a lack of space: on the disk, in a quota, or by the options.
     pub fn is_full(&self) -> bool {
         match &self.kind {
             ErrorKind::Limit { .. } => true,
@@ -115,21 +114,21 @@ impl std::error::Error for Error {
     }
 }
 
-/// Why something was not appended, or not acknowledged. It may be in the journal all the same, but
-/// nobody may rely on that.
+/// Reason why records were not appended, or not acknowledged. They may be in the journal
+/// nevertheless, but no caller may rely on that.
 #[derive(Clone, Debug)]
 pub enum Refusal {
-    /// As much as memory may hold waits already. Try again soon.
+    /// The buffer of pending records is full. Try again soon.
     TryAgain,
-    /// There is no room on the disk, or no more is permitted. Goes on by itself when there is.
+    /// The disk, a quota or the journal's limit is full. Ends as soon as there is room.
     Full(Arc<Error>),
-    /// The disk fails. Goes on by itself when it does not any more.
+    /// The disk fails. Ends as soon as a write succeeds.
     Failing(Arc<Error>),
-    /// A payload is larger than the options permit, or all of them are together.
+    /// A payload exceeds its limit, or all payloads of the append together exceed the buffer.
     TooLarge {
-        /// What it or they take.
+        /// Size in bytes.
         bytes: u64,
-        /// What they may take.
+        /// Permitted size in bytes.
         bytes_max: u64,
     },
     /// The journal is being closed.

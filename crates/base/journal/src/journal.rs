@@ -1,9 +1,10 @@
-//! A journal that many threads append to: their records are gathered, written together by one thread, and then
-//! acknowledged. Start at [`Journal::append`].
+//! The journal for concurrent writers: one thread writes the records of all appends together, and
+//! then acknowledges them. Start at [`Journal::append`].
 
 use crate::batch::Payload;
 use crate::counters::Counters;
-use crate::disk::{Directory, Disk};
+use crate::directory::Directory;
+use crate::disk::Disk;
 use crate::error::{Error, Refusal};
 use crate::log::{Log, Recovery};
 use crate::options::{OnDurable, Options};
@@ -18,7 +19,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A journal that is open for writing. Dropped, it writes what waits, and closes.
+/// A journal open for writing. Dropping it writes all pending records and closes it.
 pub struct Journal {
     queue: Arc<Queue>,
     shared: Arc<Shared>,
@@ -26,13 +27,13 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens the journal in a directory, which is made if it is not there.
+    /// Opens the journal in a directory, which is created if it does not exist.
     pub fn open(directory: &Path, options: Options) -> Result<(Journal, Recovery), Error> {
         let disk = Directory::make(directory).map_err(Error::io("", "open the directory"))?;
         Journal::open_on(Arc::new(disk), options)
     }
 
-    /// The same on another kind of disk.
+    /// Opens a journal on any kind of disk.
     pub fn open_on(disk: Arc<dyn Disk>, options: Options) -> Result<(Journal, Recovery), Error> {
         let (log, recovery) = Log::open(disk, options.clone())?;
         let shared = Arc::clone(log.shared());
@@ -54,23 +55,24 @@ impl Journal {
         Ok((Journal { queue, shared, writer: Some(writer) }, recovery))
     }
 
-    /// Appends all payloads, in their order and with nothing between them, or none. They are durable when the ticket
-    /// says so, and not before. Does not wait for the disk.
+    /// Appends all payloads contiguously and in order, or none. They are durable once the ticket
+    /// says so, and not before. Never waits for the disk.
     pub fn append(&self, payloads: &[Payload<'_>]) -> Result<Ticket, Refusal> {
-        self.counted(payloads, self.queue.append(payloads, None))
+        self.count_refusal(payloads, self.queue.append(payloads, None))
     }
 
-    /// The same, and `callback` is called with the outcome, from the thread that writes, unless it is refused here.
-    /// This is for who must not block: send on a channel, wake a task. If it panics, the journal is closed.
+    /// As [`append`](Self::append), with a callback for the outcome. The writing thread calls it,
+    /// unless this call itself returns a refusal. Meant for callers that must not block: the
+    /// callback sends on a channel or wakes a task. If it panics, the journal is closed.
     pub fn append_then(
         &self,
         payloads: &[Payload<'_>],
         callback: impl FnOnce(Outcome) + Send + 'static,
     ) -> Result<Ticket, Refusal> {
-        self.counted(payloads, self.queue.append(payloads, Some(Box::new(callback))))
+        self.count_refusal(payloads, self.queue.append(payloads, Some(Box::new(callback))))
     }
 
-    fn counted(
+    fn count_refusal(
         &self,
         payloads: &[Payload<'_>],
         result: Result<Ticket, Refusal>,
@@ -87,49 +89,51 @@ impl Journal {
         result
     }
 
-    /// Why everything is refused just now; `None` if it is not.
+    /// Reason why all appends are refused at the moment; `None` if they are accepted.
     pub fn refusal(&self) -> Option<Refusal> {
         self.queue.refusal()
     }
 
-    /// Reads from the record with the sequence number `from` on, behind the writer: only what is durable.
+    /// Makes a reader that starts at sequence number `from` and follows the writer. It reads
+    /// durable records only.
     pub fn reader(&self, from: u64) -> Reader {
-        Reader::of(Arc::clone(&self.shared), from)
+        Reader::follow(Arc::clone(&self.shared), from)
     }
 
-    /// Removes segments that have only records before `sequence`.
+    /// Removes segments that only have records before `sequence`.
     pub fn trim_before(&self, sequence: u64) -> Result<Trimmed, Error> {
         let trimmed = self.shared.trim_before(sequence);
         self.queue.try_now();
         trimmed
     }
 
-    /// Up to where a consumer has come, if it has ever said so.
+    /// Stored position of a consumer, if it has one.
     pub fn position(&self, consumer: &str) -> Result<Option<u64>, Error> {
         position::read(&*self.shared.disk, consumer)
     }
 
-    /// Notes, durably, that a consumer has finished all records before `sequence`. It does not trim.
+    /// Stores a consumer's position durably: the consumer has finished all records before
+    /// `sequence`. Does not trim.
     pub fn set_position(&self, consumer: &str, sequence: u64) -> Result<(), Error> {
         position::write(&*self.shared.disk, consumer, sequence)
     }
 
-    /// Forgets a consumer that will not come back.
+    /// Removes the position of a consumer that no longer exists.
     pub fn forget_position(&self, consumer: &str) -> Result<(), Error> {
         position::forget(&*self.shared.disk, consumer)
     }
 
-    /// What has been done since the journal was opened.
+    /// Counters since the journal was opened.
     pub fn counters(&self) -> Counters {
         self.shared.counters()
     }
 
-    /// What all segments take on disk.
+    /// Disk space of all segments in bytes.
     pub fn file_bytes(&self) -> u64 {
         self.shared.table().file_bytes()
     }
 
-    /// Writes what waits, and notes that this was the end.
+    /// Writes all pending records, and marks the journal as closed in order.
     pub fn close(mut self) -> Result<(), Error> {
         self.finish()
     }
@@ -137,7 +141,7 @@ impl Journal {
     fn finish(&mut self) -> Result<(), Error> {
         self.queue.close();
         let Some(writer) = self.writer.take() else { return Ok(()) };
-        // Who waited was told.
+        // Waiting appenders have been answered already.
         let panicked = |_| Err(Error::io("", "close it")(io::Error::other("its thread panicked")));
         writer.join().unwrap_or_else(panicked)
     }
@@ -145,12 +149,12 @@ impl Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        // Who wants to know calls `close`.
+        // Callers that need the result call `close`.
         let _ = self.finish();
     }
 }
 
-/// What the writing thread has.
+/// State of the writing thread.
 struct Writer {
     queue: Arc<Queue>,
     retry_after: Duration,
@@ -162,7 +166,7 @@ impl Writer {
     fn run(self, mut log: Log) -> Result<(), Error> {
         let mut memory = Vec::new();
         loop {
-            memory = match self.queue.take(memory, self.retry_after) {
+            memory = match self.queue.next_work(memory, self.retry_after) {
                 Work::Close => return log.close(),
                 Work::Probe => {
                     self.queue.written(log.prepare().err());
@@ -173,7 +177,7 @@ impl Writer {
                     let next = waiting.batch.next();
                     let count = waiting.batch.count().into();
                     self.queue.written(outcome.as_ref().err().cloned());
-                    self.tell_of(&outcome, next, count, &log);
+                    self.report(&outcome, next, count, &log);
                     let memory = waiting.finish(&outcome);
                     if memory.capacity() > self.memory_bytes_max { Vec::new() } else { memory }
                 }
@@ -181,7 +185,7 @@ impl Writer {
         }
     }
 
-    fn tell_of(&self, outcome: &Outcome, next: u64, count: u64, log: &Log) {
+    fn report(&self, outcome: &Outcome, next: u64, count: u64, log: &Log) {
         match outcome {
             Ok(()) => {
                 if let Some(on_durable) = &self.on_durable {
@@ -194,7 +198,7 @@ impl Writer {
     }
 }
 
-/// If the writer panics, nobody may wait for it for ever.
+/// If the writer panics, all waiting appenders must be released.
 impl Drop for Writer {
     fn drop(&mut self) {
         self.queue.abandon();

@@ -1,12 +1,13 @@
-//! The bytes of a journal: what [`log`](crate::log) writes and [`scan`](crate::scan) reads. No I/O.
+//! The bytes of a journal, as [`log`](crate::log) writes and [`scan`](crate::scan) reads them. No
+//! I/O.
 //!
 //! # A directory
 //!
 //! ```text
 //! 0000000000000007.segment    a segment, by its number; numbers only grow
-//! 0000000000000008.new        a segment in the making; removed when the journal is opened
-//! NAME.position               up to where a consumer has come (position.rs)
-//! quarantine/                 copies of bytes that were no records (quarantine.rs)
+//! 0000000000000008.new        an unfinished segment; removed when the journal is opened
+//! NAME.position               position of a consumer (position.rs)
+//! quarantine/                 copies of damaged bytes (quarantine.rs)
 //! ```
 //!
 //! The directory itself is locked (`flock`): one writer, or any number of readers of a journal at
@@ -16,9 +17,9 @@
 //!
 //! ```text
 //! 0     header, 512 bytes
-//! 512   the same again, in another sector
+//! 512   copy of the header, in another sector
 //! 1024  records, without gaps, each at a multiple of 8
-//! ...   zeros, up to the size that was reserved
+//! ...   zeros, up to the reserved size
 //! ```
 //!
 //! # A header
@@ -26,33 +27,34 @@
 //! ```text
 //! 0    8 bytes  "BlkKinJ\n"
 //! 8    u32      version: 1
-//! 12   u32      compat bits: may be ignored by who does not know them
-//! 16   u32      incompat bits: who does not know one of them touches nothing
-//! 20   u32      read-only compat bits: who does not know one of them may only read
+//! 12   u32      compat bits: a release ignores those that it does not know
+//! 16   u32      incompat bits: a release that does not know one of them touches nothing
+//! 20   u32      read-only compat bits: a release that does not know one of them only reads
 //! 24   u64      identity of the journal, random; its lower half, the marker, is not 0
 //! 32   u64      number of the segment
 //! 40   u64      sequence number of the first record
-//! 48   u64      the segment before: its number, or 0 if there is none
+//! 48   u64      previous segment: its number, or 0 if there is none
 //! 56   u64      ... the offset where its records end
-//! 64   u64      ... the sequence number that follows them
-//! 72   u64      ... the sequence number from which on they may never have been acknowledged
+//! 64   u64      ... the sequence number that follows its last record
+//! 72   u64      ... the first sequence number that may never have been acknowledged
 //! 80            zeros
 //! 508  u32      CRC of bytes 0 to 508
 //! ```
 //!
-//! A header says where the records of the segment *before* end: only then that is known, as
-//! records are never added to a segment after a failed write, nor after a restart. What lies
-//! behind that end was never acknowledged, and is no part of the journal. Where `first` is larger
-//! than what follows the records before, the numbers between were refused. A segment that is
-//! passed over by the next one's `before` was never used.
+//! A header states where the records of the *previous* segment end. That end is final when the next
+//! segment starts, because records are never added to a segment after a failed write or a restart.
+//! Bytes after that end were never acknowledged, and are no part of the journal. If `first` is
+//! larger than the previous segment's next sequence number, the numbers between were refused. A
+//! segment whose number lies between a header's own and its previous one's was never used.
 //!
 //! # A record
 //!
 //! ```text
 //! 0    u32      the marker: lower half of the journal's identity
 //! 4    u32      size of the payload
-//! 8    u64      sequence number: that of the record before, and 1
-//! 16   u32      place: how many records before it may not have been durable when it was written
+//! 8    u64      sequence number: the previous record's, plus 1
+//! 16   u32      place: number of records before it that may not have been durable yet when it
+//!               was written
 //! 20   u8       kind, the caller's
 //! 21   u8       flags; bit 0: not a record, but the end of a journal that was closed in order
 //! 22   u16      zero
@@ -61,39 +63,40 @@
 //! 32            payload, and zeros up to a multiple of 8
 //! ```
 //!
-//! CRCs of records start from the CRC of the journal's identity, so that a payload that holds what
-//! looks like a record, by chance or by malice, is not taken for one: nobody who sends payloads
-//! knows the identity.
+//! The CRCs of records are seeded with the CRC of the journal's identity. A payload that contains
+//! the bytes of a record, by chance or by malice, is therefore not taken for one: senders of
+//! payloads do not know the identity.
 //!
 //! # Limits
 //!
-//! A payload is at most [`PAYLOAD_BYTES_MAX`], a directory has at most [`SEGMENTS_MAX`] segments.
+//! A payload has at most [`PAYLOAD_BYTES_MAX`] bytes, a directory at most [`SEGMENTS_MAX`]
+//! segments.
 //!
 //! # Damage
 //!
-//! A payload whose CRC is wrong costs its record: the header says where the next one is. Behind a
-//! header whose CRC is wrong, records are looked for at each multiple of 8. What lies between is
-//! counted, named and kept in quarantine, and so is a damaged copy of a segment's header. Without
-//! a readable header the identity is another segment's, and sequence numbers tell the rest.
-//! Trailing bytes of the last segment that are no record are what was being written when power
-//! failed. Records of one write may reach the disk in any order, so a gap among them may be that
-//! too; `place` tells such a gap from damage.
+//! A wrong payload CRC costs one record: its header gives the offset of the next one. After a wrong
+//! header CRC, the scan looks for a record at each multiple of 8. The bytes between are counted,
+//! reported and copied to quarantine, and so is a damaged copy of a segment's header. If no copy is
+//! readable, the identity comes from another segment, and sequence numbers give the rest. Trailing
+//! bytes of the last segment that form no record were being written when power failed. Records of
+//! one write may reach the disk in any order, so a gap among them may have the same cause; `place`
+//! tells such a gap from damage.
 
 use std::ops::Range;
 
-/// Where records begin.
+/// Offset of the first record in a segment.
 pub(crate) const HEADER_BYTES: u64 = 1024;
 
-/// A copy of the header, and what a disk writes whole or not at all.
+/// Size of one copy of the header, and the unit that a disk writes atomically.
 pub(crate) const SECTOR_BYTES: usize = 512;
 
-/// What comes before a payload.
+/// Size of a record's header.
 pub(crate) const RECORD_HEADER_BYTES: usize = 32;
 
-/// The largest payload that a journal may have.
+/// Largest payload of any journal, in bytes.
 pub const PAYLOAD_BYTES_MAX: u32 = 16 << 20;
 
-/// The most segments that a directory may hold.
+/// Maximum number of segments in a directory.
 pub const SEGMENTS_MAX: usize = 1 << 16;
 
 const MAGIC: [u8; 8] = *b"BlkKinJ\n";
@@ -101,7 +104,7 @@ const VERSION: u32 = 1;
 const SECTOR_CRC: usize = SECTOR_BYTES - 4;
 const FLAG_END: u8 = 1;
 
-/// What all segments of a journal have in common.
+/// Identity of a journal, which all of its segments share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     number: u64,
@@ -110,7 +113,7 @@ pub(crate) struct Identity {
 
 impl Identity {
     pub(crate) fn new(number: u64) -> Identity {
-        // A marker of zeros would be found in all that is empty.
+        // A marker of zeros would match the zeros of unused space.
         let number = if number as u32 == 0 { number | 1 } else { number };
         Identity { number, seed: crc32c::crc32c(&number.to_le_bytes()) }
     }
@@ -124,50 +127,50 @@ impl Identity {
     }
 }
 
-/// What a segment says of the one before it.
+/// A header's statement about the previous segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Before {
-    /// 0 if there is none.
+pub(crate) struct PreviousSegment {
+    /// Number of the previous segment; 0 if there is none.
     pub(crate) number: u64,
     pub(crate) end: u64,
     pub(crate) next: u64,
     pub(crate) certain_before: u64,
 }
 
-/// How a segment opens.
+/// Header of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
     pub(crate) identity: Identity,
     pub(crate) number: u64,
     pub(crate) first: u64,
-    pub(crate) before: Before,
+    pub(crate) previous: PreviousSegment,
 }
 
-/// What was read where a segment's header should be.
+/// Result of decoding a segment's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HeaderRead {
-    /// At least one of the copies is whole; which of them are not.
-    Known { header: SegmentHeader, damaged: [bool; 2] },
-    /// Neither is.
+pub(crate) enum DecodedHeader {
+    /// At least one copy is valid; the flags mark damaged copies.
+    Valid { header: SegmentHeader, damaged: [bool; 2] },
+    /// Both copies are damaged.
     Damaged,
-    /// Of a version or with bits that we do not know.
+    /// The version or a bit is unknown to this release.
     Newer { version: u32, incompat: u32, read_only_compat: u32 },
 }
 
-/// The first bytes of a segment.
+/// Encodes both copies of a segment's header.
 pub(crate) fn encode_segment_header(header: &SegmentHeader) -> [u8; HEADER_BYTES as usize] {
     let mut sector = [0; SECTOR_BYTES];
     sector[0..8].copy_from_slice(&MAGIC);
     sector[8..12].copy_from_slice(&VERSION.to_le_bytes());
-    let before = &header.before;
+    let previous = &header.previous;
     let numbers = [
         header.identity.number,
         header.number,
         header.first,
-        before.number,
-        before.end,
-        before.next,
-        before.certain_before,
+        previous.number,
+        previous.end,
+        previous.next,
+        previous.certain_before,
     ];
     for (place, number) in sector[24..].chunks_exact_mut(8).zip(numbers) {
         place.copy_from_slice(&number.to_le_bytes());
@@ -180,49 +183,50 @@ pub(crate) fn encode_segment_header(header: &SegmentHeader) -> [u8; HEADER_BYTES
     both
 }
 
-/// Understands the first bytes of segment `number`, of which some may be missing.
-pub(crate) fn decode_segment_header(bytes: &[u8], number: u64) -> HeaderRead {
+/// Decodes the header of segment `number`. The bytes may be cut short.
+pub(crate) fn decode_segment_header(bytes: &[u8], number: u64) -> DecodedHeader {
     let copies = [bytes.get(..SECTOR_BYTES), bytes.get(SECTOR_BYTES..2 * SECTOR_BYTES)];
     let copies = copies.map(|sector| sector.and_then(|sector| decode_sector(sector, number)));
     let damaged = copies.map(|copy| copy.is_none());
     match copies[0].or(copies[1]) {
-        Some(Ok(header)) => HeaderRead::Known { header, damaged },
+        Some(Ok(header)) => DecodedHeader::Valid { header, damaged },
         Some(Err(newer)) => newer,
-        None => HeaderRead::Damaged,
+        None => DecodedHeader::Damaged,
     }
 }
 
-/// `None` if the sector is damaged.
-fn decode_sector(sector: &[u8], number: u64) -> Option<Result<SegmentHeader, HeaderRead>> {
+/// Decodes one copy; `None` if it is damaged.
+fn decode_sector(sector: &[u8], number: u64) -> Option<Result<SegmentHeader, DecodedHeader>> {
     if sector[..8] != MAGIC || u32_at(sector, SECTOR_CRC) != crc32c::crc32c(&sector[..SECTOR_CRC]) {
         return None;
     }
     let [version, incompat, read_only_compat] = [8, 16, 20].map(|place| u32_at(sector, place));
     if version != VERSION || incompat != 0 || read_only_compat != 0 {
-        return Some(Err(HeaderRead::Newer { version, incompat, read_only_compat }));
+        return Some(Err(DecodedHeader::Newer { version, incompat, read_only_compat }));
     }
     let at = |place| u64_at(sector, place);
-    let before = Before { number: at(48), end: at(56), next: at(64), certain_before: at(72) };
+    let previous =
+        PreviousSegment { number: at(48), end: at(56), next: at(64), certain_before: at(72) };
     let header =
-        SegmentHeader { identity: Identity::new(at(24)), number: at(32), first: at(40), before };
-    // A file under another's name.
-    (header.number == number && before.number < number).then_some(Ok(header))
+        SegmentHeader { identity: Identity::new(at(24)), number: at(32), first: at(40), previous };
+    // A mismatch means that the file has been renamed.
+    (header.number == number && previous.number < number).then_some(Ok(header))
 }
 
-/// How a record opens.
+/// Header of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordHeader {
     pub(crate) size: u32,
     pub(crate) sequence: u64,
     pub(crate) place: u32,
     pub(crate) kind: u8,
-    /// No record, but the end of a journal that was closed.
+    /// Whether this is the end mark of a closed journal instead of a record.
     pub(crate) is_end: bool,
     payload_crc: u32,
 }
 
 impl RecordHeader {
-    /// Understands the header, which must be whole.
+    /// Decodes a header; `None` unless all of it is valid.
     pub(crate) fn decode(bytes: &[u8], identity: Identity) -> Option<RecordHeader> {
         let bytes = bytes.get(..RECORD_HEADER_BYTES)?;
         if bytes[..4] != identity.marker() || !crc_matches(identity.crc(&bytes[..28]), bytes, 28) {
@@ -240,37 +244,37 @@ impl RecordHeader {
         (is_known && bytes[22..24] == [0, 0] && header.size <= PAYLOAD_BYTES_MAX).then_some(header)
     }
 
-    /// With header and padding.
+    /// Size of the record, with header and padding.
     pub(crate) fn whole_bytes(&self) -> usize {
         record_bytes(self.size as usize)
     }
 
-    /// Where the payload is, in a record.
+    /// Range of the payload in the record's bytes.
     pub(crate) fn payload(&self) -> Range<usize> {
         RECORD_HEADER_BYTES..RECORD_HEADER_BYTES + self.size as usize
     }
 
-    /// Whether payload and padding are as they were written.
+    /// Whether the CRC of payload and padding matches.
     pub(crate) fn matches(&self, record: &[u8], identity: Identity) -> bool {
         #[cfg(test)]
-        if crate::plant::is(crate::plant::Plant::PayloadCrcSkipped) {
+        if crate::injection::is_active(crate::injection::Injection::PayloadCrcSkipped) {
             return true;
         }
         identity.crc(&record[RECORD_HEADER_BYTES..self.whole_bytes()]) == self.payload_crc
     }
 
-    /// The sequence number before which all was durable when this record was written.
+    /// Sequence number before which all records were durable when this record was written.
     pub(crate) fn group_first(&self) -> u64 {
         self.sequence.saturating_sub(self.place.into())
     }
 }
 
-/// What a payload takes, with header and padding.
+/// Size of a record with a payload of that size.
 pub(crate) const fn record_bytes(payload_bytes: usize) -> usize {
     (RECORD_HEADER_BYTES + payload_bytes).next_multiple_of(8)
 }
 
-/// What a record is to be.
+/// Contents of a record to encode.
 #[derive(Clone, Copy)]
 pub(crate) struct NewRecord<'a> {
     pub(crate) sequence: u64,
@@ -279,12 +283,12 @@ pub(crate) struct NewRecord<'a> {
     pub(crate) payload: &'a [u8],
 }
 
-/// Appends a record to `to`. The payload's size must have been checked.
+/// Appends a record to `to`. The caller has checked the payload's size.
 pub(crate) fn encode_record(record: &NewRecord<'_>, identity: Identity, to: &mut Vec<u8>) {
     encode(record, 0, identity, to);
 }
 
-/// Appends the end of a journal that is closed, before the sequence number `next`.
+/// Appends the end mark of a closed journal, with the sequence number `next` for its successor.
 pub(crate) fn encode_end(next: u64, identity: Identity, to: &mut Vec<u8>) {
     let record = NewRecord { sequence: next, place: 0, kind: 0, payload: &[] };
     encode(&record, FLAG_END, identity, to);
@@ -326,22 +330,22 @@ fn u64_at(bytes: &[u8], place: usize) -> u64 {
 const SEGMENT_SUFFIX: &str = ".segment";
 const NEW_SUFFIX: &str = ".new";
 
-/// The file of a segment.
+/// File name of a segment.
 pub(crate) fn segment_name(number: u64) -> String {
     format!("{number:016x}{SEGMENT_SUFFIX}")
 }
 
-/// The file of a segment in the making.
+/// File name of an unfinished segment.
 pub(crate) fn new_name(number: u64) -> String {
     format!("{number:016x}{NEW_SUFFIX}")
 }
 
-/// The segment whose file this is.
+/// Number of the segment with that file name.
 pub(crate) fn segment_number(name: &str) -> Option<u64> {
     number_before(name, SEGMENT_SUFFIX)
 }
 
-/// The segment in the making whose file this is.
+/// Number of the unfinished segment with that file name.
 pub(crate) fn new_number(name: &str) -> Option<u64> {
     number_before(name, NEW_SUFFIX)
 }
@@ -349,7 +353,7 @@ pub(crate) fn new_number(name: &str) -> Option<u64> {
 fn number_before(name: &str, suffix: &str) -> Option<u64> {
     let digits = name.strip_suffix(suffix)?;
     let number = u64::from_str_radix(digits, 16).ok()?;
-    // One name for each number, and no number 0.
+    // Each number has a single spelling, and 0 is none.
     (number != 0 && format!("{number:016x}") == digits).then_some(number)
 }
 
@@ -361,7 +365,7 @@ mod tests {
         identity: Identity { number: 0x1122_3344_5566_7788, seed: 0 },
         number: 9,
         first: 1000,
-        before: Before { number: 7, end: 4096, next: 990, certain_before: 980 },
+        previous: PreviousSegment { number: 7, end: 4096, next: 990, certain_before: 980 },
     };
 
     fn header() -> SegmentHeader {
@@ -371,11 +375,11 @@ mod tests {
     #[test]
     fn a_segments_header_survives_the_loss_of_either_sector() {
         let whole = encode_segment_header(&header());
-        let known = |damaged| HeaderRead::Known { header: header(), damaged };
+        let known = |damaged| DecodedHeader::Valid { header: header(), damaged };
         assert_eq!(decode_segment_header(&whole, 9), known([false, false]));
         assert_eq!(decode_segment_header(&whole[..700], 9), known([false, true]));
-        assert_eq!(decode_segment_header(&whole[..511], 9), HeaderRead::Damaged);
-        assert_eq!(decode_segment_header(&whole, 8), HeaderRead::Damaged, "another's name");
+        assert_eq!(decode_segment_header(&whole[..511], 9), DecodedHeader::Damaged);
+        assert_eq!(decode_segment_header(&whole, 8), DecodedHeader::Damaged, "another's name");
         for place in 0..whole.len() {
             let mut bytes = whole;
             bytes[place] ^= 0x10;
@@ -392,7 +396,7 @@ mod tests {
             let crc = crc32c::crc32c(&bytes[..SECTOR_CRC]);
             bytes[SECTOR_CRC..SECTOR_BYTES].copy_from_slice(&crc.to_le_bytes());
             let [version, incompat, read_only_compat] = newer;
-            let expected = HeaderRead::Newer { version, incompat, read_only_compat };
+            let expected = DecodedHeader::Newer { version, incompat, read_only_compat };
             assert_eq!(decode_segment_header(&bytes, 9), expected);
         }
     }

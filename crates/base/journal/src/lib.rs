@@ -1,32 +1,36 @@
-//! A journal (write-ahead log) of byte records on disk: what was acknowledged is durable, whatever ends the program
-//! or the power after that. It knows nothing of what the records mean.
+//! A journal (write-ahead log) of byte records on disk. An acknowledged record is durable, even if
+//! the program or the power ends right afterwards. The journal does not interpret its records.
 //!
-//! - [`Journal`] is written: many threads append, one gathers what they do, writes it, has the disk make it durable
-//!   by one `fdatasync`, and acknowledges all of it ([`Ticket`]).
-//! - [`Reader`] reads it in order, behind the writer or at rest. Damage costs what is damaged, and is told.
-//! - Consumers note how far they are ([`Journal::set_position`]), and whole segments go when nobody needs them
-//!   ([`Journal::trim_before`]).
-//! - A full disk and a disk that fails are states ([`Refusal`]) which end by themselves.
+//! - [`Journal`] is the writing side. Many threads append; one thread gathers their records, writes
+//!   them, makes them durable with one `fdatasync`, and acknowledges them ([`Ticket`]).
+//! - [`Reader`] reads the records in order, behind the writer or at rest. It reports damage and
+//!   continues after it.
+//! - Consumers store their positions ([`Journal::set_position`]). Segments that all consumers have
+//!   finished are removed as a whole ([`Journal::trim_before`]).
+//! - A full or failing disk is a state ([`Refusal`]), which ends as soon as writing succeeds again.
 //!
-//! Read `layout` for the bytes, then `log` (the writer, one step at a time) and `scan` (the reader of one segment);
-//! `journal` and `queue` are the threads around them. All that touches the machine is behind [`Disk`].
+//! Read `layout` for the bytes, then `log` (the writer, one step at a time) and `scan` (the reader
+//! of one segment); `journal` and `queue` are the threads around them. All access to the machine
+//! goes through [`Disk`].
 //!
 //! # What is not promised
 //!
-//! That nothing is read twice: what was refused may be in the journal all the same, and who stops before it has noted
-//! its position gets records again. Nor that the records of one append survive all or none, if it was not
-//! acknowledged.
+//! Exactly-once reading: a refused record may be in the journal nevertheless, and a consumer that
+//! stops before it stores its position reads records again. Atomic appends: if an append was not
+//! acknowledged, some of its records may survive and others not.
 
 mod batch;
 mod counters;
+mod damage;
+mod directory;
 mod disk;
 mod error;
+#[cfg(test)]
+mod injection;
 mod journal;
 mod layout;
 mod log;
 mod options;
-#[cfg(test)]
-mod plant;
 mod position;
 mod quarantine;
 mod queue;
@@ -43,12 +47,14 @@ mod window;
 
 pub use batch::Payload;
 pub use counters::Counters;
-pub use disk::{Directory, Disk, File, Lock};
+pub use damage::Damage;
+pub use directory::Directory;
+pub use disk::{Disk, File, Lock};
 pub use error::{Error, ErrorKind, Refusal};
 pub use journal::Journal;
 pub use layout::{PAYLOAD_BYTES_MAX, SEGMENTS_MAX};
 pub use log::Recovery;
 pub use options::{AtLimit, OnDurable, Options};
-pub use reader::{Damage, Item, Reader, Record};
+pub use reader::{Item, Reader, Record};
 pub use shared::Trimmed;
 pub use ticket::{Outcome, Ticket};

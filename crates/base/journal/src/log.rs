@@ -1,46 +1,50 @@
-//! The writer of a journal: one thread's, without queues or clocks, so that tests can drive it step by step.
-//! Start at [`Log::write`]; the bytes are described in [`layout`](crate::layout).
+//! The writer of a journal, for one thread and without queues or clocks, so that tests can drive it
+//! step by step. Start at [`Log::write`]; [`layout`](crate::layout) describes the bytes.
 //!
-//! # What makes a record durable
+//! # Durability
 //!
-//! A segment is made under another name: reserved, its header written and made durable, then renamed, and the
-//! directory made durable. Records are appended by one write and one `fdatasync`, after which they are known to
-//! readers and acknowledged. So the data always comes before what speaks of it: a segment's end is said by the
-//! next one's header, which is written when that end is durable.
+//! A new segment is created under a temporary name: space reserved, header written and made
+//! durable. Then it is renamed, and the directory made durable. Records are appended by one write
+//! and one `fdatasync`; only then readers see them and their appenders are acknowledged. Data thus
+//! always precedes the metadata that refers to it: a segment's end is stated by the next segment's
+//! header, which is written when that end is durable.
 //!
-//! # What is never trusted
+//! # Distrust
 //!
-//! A segment with a failed write or `fdatasync` is given up at its last durable record: the kernel may have
-//! dropped what it could not write, and report success the next time. What was not acknowledged is written once
-//! more as a whole, to a new segment, or refused. Nor is anything appended to a segment of an earlier run.
+//! After a failed write or `fdatasync` a segment is abandoned at its last durable record: the
+//! kernel may drop pages that it could not write, and report success the next time. Records that
+//! were not acknowledged are written again as a whole to a new segment, or refused. Nor is anything
+//! appended to a segment of an earlier run.
 //!
-//! # Reserved and zeroed
+//! # Reserved space and zeros
 //!
-//! A segment is reserved at once, so that there is no lack of room in the midst of it. `fdatasync` of what was
-//! only reserved has to write the file's metadata too; where zeros had been written before, it has not. So zeros
-//! are written 128 KiB ahead, which took `fdatasync` of 4 to 64 KiB from 205 to 330 µs down to 115 to 160 µs, on
-//! ext4 and a virtual disk. For larger groups it does not pay: they write none.
+//! A segment is reserved as a whole, so that it never runs out of space halfway. After a write to
+//! space that is only reserved, `fdatasync` has to write the file's metadata too; after a write
+//! over zeros it does not. So zeros are written 128 KiB ahead, which took `fdatasync` of 4 to 64
+//! KiB from 205 to 330 µs down to 115 to 160 µs, on ext4 and a virtual disk. Larger groups do not
+//! gain from it, and write no zeros.
 
-use crate::batch::{Batch, Rest};
+use crate::batch::{Batch, BatchCursor, Piece};
+use crate::damage::Damage;
 use crate::disk::{Disk, File, Lock};
 use crate::error::{Error, ErrorKind, Refusal};
 use crate::layout::{
-    Before, HEADER_BYTES, Identity, SegmentHeader, encode_end, encode_segment_header, new_name,
-    segment_name,
+    HEADER_BYTES, Identity, PreviousSegment, SegmentHeader, encode_end, encode_segment_header,
+    new_name, segment_name,
 };
 use crate::options::{AtLimit, Options};
 use crate::position;
 use crate::quarantine::Quarantine;
-use crate::reader::{Damage, lock_directory};
+use crate::reader::lock_directory;
 use crate::scan::Bounds;
 use crate::shared::Shared;
-use crate::table::{Loaded, Segment, State, load};
+use crate::table::{Access, LoadedJournal, Segment, load};
 use std::sync::Arc;
 
-/// How far ahead zeros are written.
+/// Number of zeros written ahead.
 const ZEROS_AHEAD: usize = 128 << 10;
 
-/// Groups of this size and more do not have them written.
+/// Groups of at least this size write no zeros.
 const ZEROS_GROUP_MAX: usize = 64 << 10;
 
 static ZEROS: [u8; ZEROS_AHEAD] = [0; ZEROS_AHEAD];
@@ -48,61 +52,62 @@ static ZEROS: [u8; ZEROS_AHEAD] = [0; ZEROS_AHEAD];
 pub(crate) struct Log {
     shared: Arc<Shared>,
     options: Options,
-    active: Option<Active>,
-    /// Of the next segment; `None` if no number is left.
+    active: Option<ActiveSegment>,
+    /// Number of the next segment; `None` if no number is left.
     next_number: Option<u64>,
-    /// The sequence number that follows all records that there may be.
+    /// Sequence number that follows all records that may exist.
     next_sequence: u64,
-    /// What it was when the journal was opened.
+    /// Value of `next_sequence` when the journal was opened.
     next_sequence_opened: u64,
     segments_given_up: u64,
     _lock: Lock,
 }
 
 /// The segment that is being written.
-struct Active {
+struct ActiveSegment {
     file: Arc<dyn File>,
     number: u64,
-    /// Up to where it is durable.
+    /// Offset up to which the segment is durable.
     end: u64,
-    /// The sequence number of the next record.
+    /// Sequence number of the next record.
     next: u64,
-    /// Up to where it has zeros that were written.
+    /// Offset up to which zeros have been written.
     zeroed_end: u64,
 }
 
-/// What was found when a journal was opened.
+/// Findings when a journal was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recovery {
-    /// The sequence number that the next record gets.
+    /// Sequence number of the next record.
     pub next_sequence: u64,
-    /// Whether the journal is new, or was closed in order. If not, records that were never acknowledged may be in
-    /// it.
+    /// Whether the journal is new, or was closed in order. If not, it may contain records that were
+    /// never acknowledged.
     pub was_closed: bool,
-    /// Bytes behind the last record, of one that was being written. They are in quarantine.
+    /// Bytes after the last record that belong to an unfinished write. They are in quarantine.
     pub torn_bytes: u64,
-    /// Positions of consumers that could not be read, and were forgotten.
+    /// Number of consumers' positions that were damaged, and removed.
     pub positions_forgotten: u64,
 }
 
 impl Log {
-    /// Opens a journal, and makes good what a sudden end has left.
+    /// Opens a journal, and recovers from an unclean end.
     pub(crate) fn open(disk: Arc<dyn Disk>, options: Options) -> Result<(Log, Recovery), Error> {
         options.check()?;
         let lock = lock_directory(&*disk, true)?;
-        let loaded = load(&*disk, State::AtRest)?;
+        let loaded = load(&*disk, Access::AtRest)?;
         let identity = match loaded.identity {
             Some(identity) => identity,
             None => Identity::new(disk.random().map_err(Error::io("", "get a random number"))?),
         };
         let positions = position::recover(&*disk)?;
         for name in &loaded.leftovers {
-            // If it stays, the next one who opens the journal tries again.
+            // A file that stays is removed when the journal is opened next.
             let _ = disk.remove(name);
         }
         let next_sequence = loaded.next_sequence.max(positions.furthest);
         let tail = loaded.tail.as_ref();
-        // A segment gets its name when its headers are whole: one that is shorter was cut, with all that it had.
+        // A segment is renamed once its headers are complete, so a shorter file has been cut with
+        // all its records.
         let last = loaded.table.segments.back();
         let cut_bytes = last.map_or(0, |last| HEADER_BYTES.saturating_sub(last.file_bytes));
         let recovery = Recovery {
@@ -127,11 +132,11 @@ impl Log {
         Ok((log, recovery))
     }
 
-    /// What readers see of it. What was torn is kept.
+    /// Builds the state that readers share, and copies a torn tail to quarantine.
     fn share(
         disk: Arc<dyn Disk>,
         identity: Identity,
-        loaded: Loaded,
+        loaded: LoadedJournal,
         options: &Options,
     ) -> Result<Shared, Error> {
         let quarantine = Quarantine::new(Arc::clone(&disk), options.quarantine_bytes_max);
@@ -153,33 +158,33 @@ impl Log {
         &self.shared
     }
 
-    /// Makes all records of the batch durable, or says why it could not. Their sequence numbers must be larger than
-    /// all before.
+    /// Makes all records of the batch durable. Their sequence numbers must be larger than all
+    /// earlier ones.
     pub(crate) fn write(&mut self, batch: &Batch) -> Result<(), Refusal> {
         #[cfg(test)]
-        if crate::plant::is(crate::plant::Plant::WriteSkipped) {
+        if crate::injection::is_active(crate::injection::Injection::WriteSkipped) {
             return Ok(());
         }
-        let mut rest = batch.all();
+        let mut rest = batch.cursor();
         let given_up = self.segments_given_up;
-        let mut result = self.write_rest(&mut rest);
+        let mut result = self.write_remaining(&mut rest);
         if result.is_err() && self.segments_given_up > given_up {
-            // It may have been the segment's fault. What is durable by now stays so.
-            result = self.write_rest(&mut rest);
+            // The failure may be limited to that segment. Records that are durable by now stay so.
+            result = self.write_remaining(&mut rest);
         }
         self.next_sequence = batch.next();
         result.map_err(Refusal::from)
     }
 
-    /// Makes a segment ready if there is none, to find out whether writing is possible again.
+    /// Makes sure that there is a segment to write, which shows whether writing is possible again.
     pub(crate) fn prepare(&mut self) -> Result<(), Refusal> {
         if self.active.is_none() {
-            self.begin(self.next_sequence)?;
+            self.start_segment(self.next_sequence)?;
         }
         Ok(())
     }
 
-    /// Notes that all is there. Nothing can be written afterwards.
+    /// Writes the end mark. Nothing can be written afterwards.
     pub(crate) fn close(mut self) -> Result<(), Error> {
         let Some(active) = self.active.take() else { return Ok(()) };
         let mut mark = Vec::new();
@@ -188,39 +193,40 @@ impl Log {
         let failed = |during| Error::io(&name, during);
         active.file.write_at(&mark, active.end).map_err(failed("write it"))?;
         active.file.sync().map_err(failed("make it durable"))?;
-        self.give_back(active.number, active.end + mark.len() as u64);
+        self.truncate_segment(active.number, active.end + mark.len() as u64);
         Ok(())
     }
 
-    /// Writes what remains, and takes off what is durable. After an error the segment is not used any more.
-    fn write_rest(&mut self, rest: &mut Rest<'_>) -> Result<(), Error> {
+    /// Writes the remaining records, and moves the cursor past durable ones. After an error the
+    /// segment is abandoned.
+    fn write_remaining(&mut self, rest: &mut BatchCursor<'_>) -> Result<(), Error> {
         while !rest.bytes.is_empty() {
             let written = self.write_piece(rest);
             if written.is_err() && self.active.take().is_some() {
                 self.segments_given_up += 1;
                 self.shared.count(|counters| counters.segments_given_up += 1);
             }
-            rest.written(written?);
+            rest.advance(written?);
         }
         Ok(())
     }
 
-    /// Makes durable what fits into one segment: so many bytes, and so many records.
-    fn write_piece(&mut self, rest: &Rest<'_>) -> Result<(usize, u64), Error> {
+    /// Writes the records that fit into one segment, and makes them durable.
+    fn write_piece(&mut self, rest: &BatchCursor<'_>) -> Result<Piece, Error> {
         let piece = match self.fitting(rest) {
-            (0, _) => {
-                self.begin(rest.first)?;
+            Piece { bytes: 0, .. } => {
+                self.start_segment(rest.first)?;
                 self.fitting(rest)
             }
             piece => piece,
         };
-        let Some(active) = self.active.as_mut().filter(|_| piece.0 > 0) else {
+        let Some(active) = self.active.as_mut().filter(|_| piece.bytes > 0) else {
             return Err(Error::new("", ErrorKind::Options("a payload must fit into a segment")));
         };
-        let bytes = &rest.bytes[..piece.0];
+        let bytes = &rest.bytes[..piece.bytes];
         active.write(bytes, self.options.segment_bytes)?;
         active.end += bytes.len() as u64;
-        active.next += piece.1;
+        active.next += piece.count;
         let bounds = active.bounds();
         let mut table = self.shared.table();
         if let Some(segment) = table.get_mut(active.number) {
@@ -229,45 +235,46 @@ impl Log {
         drop(table);
         self.shared.grown.notify_all();
         self.shared.count(|counters| {
-            counters.durable_records += piece.1;
-            counters.durable_bytes += piece.0 as u64;
+            counters.durable_records += piece.count;
+            counters.durable_bytes += piece.bytes as u64;
             counters.groups += 1;
         });
         Ok(piece)
     }
 
-    /// What of it fits into the segment that is being written.
-    fn fitting(&self, rest: &Rest<'_>) -> (usize, u64) {
+    /// Measures the records that fit into the active segment.
+    fn fitting(&self, rest: &BatchCursor<'_>) -> Piece {
         match &self.active {
             Some(active) if active.next == rest.first => {
                 let room = self.options.segment_bytes.saturating_sub(active.end);
                 rest.fitting(room, self.shared.identity)
             }
-            _ => (0, 0),
+            _ => Piece::default(),
         }
     }
 
-    /// Begins a new segment.
-    fn begin(&mut self, first: u64) -> Result<(), Error> {
+    /// Starts a new segment.
+    fn start_segment(&mut self, first: u64) -> Result<(), Error> {
         self.active = None;
         let exhausted = || Error::new("", ErrorKind::NumbersExhausted);
         let number = self.next_number.ok_or_else(exhausted)?;
-        // Whatever becomes of this one: if it fails half-way, its name may be taken.
+        // Advances even if the creation fails halfway, because the name may be taken then.
         self.next_number = number.checked_add(1);
         let last = self.shared.table().segments.back().copied();
         if let Some(last) = &last {
-            // Before the new one needs the room. Its end is durable, though nobody says so yet.
-            self.give_back(last.number, last.bounds.end);
+            // Truncates the last segment before the new one needs the space. Its end is durable,
+            // although no header states it yet.
+            self.truncate_segment(last.number, last.bounds.end);
         }
         self.make_room()?;
-        let before = self.before(last.as_ref(), first);
-        let header = SegmentHeader { identity: self.shared.identity, number, first, before };
-        let file = self.make(&header)?;
-        let active = Active { file, number, end: HEADER_BYTES, next: first, zeroed_end: 0 };
+        let previous = self.describe_last(last.as_ref(), first);
+        let header = SegmentHeader { identity: self.shared.identity, number, first, previous };
+        let file = self.create_segment(&header)?;
+        let active = ActiveSegment { file, number, end: HEADER_BYTES, next: first, zeroed_end: 0 };
         self.shared.table().segments.push_back(Segment {
             number,
             first: Some(first),
-            before: Some(before),
+            previous: Some(previous),
             bounds: active.bounds(),
             file_bytes: self.options.segment_bytes,
             damaged_headers: [false; 2],
@@ -277,14 +284,17 @@ impl Log {
         Ok(())
     }
 
-    /// What the next segment says of the last one.
-    fn before(&self, last: Option<&Segment>, first: u64) -> Before {
-        // If consumers have come to somewhere in a journal without segments, these were lost. What was refused
-        // since is not.
+    /// The new segment's statement about the last one.
+    fn describe_last(&self, last: Option<&Segment>, first: u64) -> PreviousSegment {
+        // If consumers have positions in a journal without segments, the segments were lost.
+        // Sequence numbers that were refused since then are not missing.
         let Some(last) = last else {
-            return Before { next: self.next_sequence_opened, ..Before::default() };
+            return PreviousSegment {
+                next: self.next_sequence_opened,
+                ..PreviousSegment::default()
+            };
         };
-        Before {
+        PreviousSegment {
             number: last.number,
             end: last.bounds.end,
             next: last.bounds.next.unwrap_or(first),
@@ -304,20 +314,20 @@ impl Log {
         }
     }
 
-    /// Makes a segment's file. If that fails, nothing of it stays, if that can be had.
-    fn make(&self, header: &SegmentHeader) -> Result<Arc<dyn File>, Error> {
+    /// Creates a segment's file. After a failure its names are removed, as far as possible.
+    fn create_segment(&self, header: &SegmentHeader) -> Result<Arc<dyn File>, Error> {
         let (new, name) = (new_name(header.number), segment_name(header.number));
-        let made = self.make_as(header, &new, &name);
+        let made = self.create_segment_as(header, &new, &name);
         if made.is_err() {
             let disk = &self.shared.disk;
-            // A rename that failed may have happened all the same.
+            // A failed rename may have taken effect nevertheless.
             let _ = disk.remove(&new);
             let _ = disk.remove(&name);
         }
         made
     }
 
-    fn make_as(
+    fn create_segment_as(
         &self,
         header: &SegmentHeader,
         new: &str,
@@ -334,8 +344,8 @@ impl Log {
         Ok(file)
     }
 
-    /// Gives back what a segment has reserved and will not use. Nothing depends on it but room.
-    fn give_back(&self, number: u64, end: u64) {
+    /// Truncates a segment to its records. Only disk space depends on it.
+    fn truncate_segment(&self, number: u64, end: u64) {
         let file_bytes = self.shared.table().get(number).map_or(0, |segment| segment.file_bytes);
         if file_bytes <= end {
             return;
@@ -348,8 +358,8 @@ impl Log {
     }
 }
 
-impl Active {
-    /// Writes records behind what is durable, and makes them durable.
+impl ActiveSegment {
+    /// Writes records after the durable ones, and makes them durable.
     fn write(&mut self, bytes: &[u8], segment_bytes: u64) -> Result<(), Error> {
         let name = segment_name(self.number);
         let failed = |during| Error::io(&name, during);

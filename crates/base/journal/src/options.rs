@@ -1,44 +1,45 @@
-//! How large a journal and its parts may become.
+//! Limits on the sizes of a journal and its parts.
 
 use crate::error::{Error, ErrorKind};
 use crate::layout::{HEADER_BYTES, PAYLOAD_BYTES_MAX, RECORD_HEADER_BYTES, record_bytes};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// As many records as there can be in so many bytes can be counted in 32 bits.
+/// Largest buffer of pending records: their number fits into 32 bits.
 const WAITING_BYTES_MAX: usize = 4 << 30;
 
-/// What to do when the journal has all the bytes that it may have.
+/// Behaviour of a journal at its size limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtLimit {
-    /// Refuse what is new, until something is trimmed.
+    /// Refuse new records until old ones are trimmed.
     Refuse,
     /// Remove the oldest segments, and count their records as dropped.
     DropOldest,
 }
 
-/// Is called with the sequence number up to which all is durable, whenever that has grown, from the thread that
-/// writes. It should not take long.
+/// Callback with the sequence number before which all records are durable, called by the writing
+/// thread after each advance. It should return quickly.
 pub type OnDurable = Arc<dyn Fn(u64) + Send + Sync>;
 
-/// How large a journal and its parts may become.
+/// Limits on the sizes of a journal and its parts.
 #[derive(Clone)]
 pub struct Options {
-    /// A segment. It is reserved whole, so this is the least that a disk must have left.
+    /// Size of a segment. A segment is reserved as a whole, so the disk needs at least this much
+    /// free space.
     pub segment_bytes: u64,
-    /// All segments together.
+    /// Total size of all segments.
     pub total_bytes_max: u64,
-    /// What to do when they would become more.
+    /// Behaviour at that limit.
     pub at_limit: AtLimit,
-    /// What is appended and not durable yet, in memory.
+    /// Size of the buffer of records that are not durable yet.
     pub waiting_bytes_max: usize,
-    /// A payload.
+    /// Size of a payload.
     pub payload_bytes_max: u32,
-    /// Copies of what is damaged; beside `total_bytes_max`.
+    /// Total size of the copies of damaged bytes, not counted in `total_bytes_max`.
     pub quarantine_bytes_max: u64,
-    /// How long to wait before trying again what failed, or what had no room.
+    /// Delay before a failed write is tried again.
     pub retry_after: Duration,
-    /// Who wants to know when something has become durable.
+    /// Callback for newly durable records.
     pub on_durable: Option<OnDurable>,
 }
 
@@ -60,7 +61,7 @@ impl Default for Options {
 impl Options {
     pub(crate) fn check(&self) -> Result<(), Error> {
         let record = record_bytes(self.payload_bytes_max as usize);
-        // A segment ends with its last record, or with the mark of a journal's end.
+        // The last record of a segment may be followed by the journal's end mark.
         let segment_bytes_min = HEADER_BYTES + (record + RECORD_HEADER_BYTES) as u64;
         let checks = [
             (self.payload_bytes_max <= PAYLOAD_BYTES_MAX, "payloads may not be so large"),

@@ -1,4 +1,4 @@
-//! Up to where consumers have come: a small file for each, written anew as a whole.
+//! Positions of consumers: a small file for each, replaced as a whole.
 //!
 //! ```text
 //! 0   8 bytes  "BlkKinP\n"
@@ -6,8 +6,9 @@
 //! 16  u32      CRC32C of bytes 0 to 16
 //! ```
 //!
-//! `NAME.position.new` becomes durable, then gets the name `NAME.position`, then the directory becomes durable. A
-//! file that is damaged is forgotten: who reads from the start again reads nothing too few.
+//! An update makes `NAME.position.new` durable, renames it to `NAME.position`, and makes the
+//! directory durable. A damaged file is removed: a consumer without a position reads from the
+//! start, and so misses nothing.
 
 use crate::disk::Disk;
 use crate::error::{Error, ErrorKind};
@@ -19,19 +20,19 @@ const SUFFIX: &str = ".position";
 const NEW_SUFFIX: &str = ".position.new";
 const NAME_BYTES_MAX: usize = 64;
 
-/// More than anybody has consumers.
+/// Maximum number of position files that are listed.
 const POSITIONS_MAX: usize = 1024;
 
-/// What was found of positions.
+/// Summary of all position files.
 #[derive(Debug, Default)]
 pub(crate) struct Positions {
-    /// The largest.
+    /// The largest sequence number.
     pub(crate) furthest: u64,
-    /// How many were damaged, and were removed.
+    /// Number of damaged files, which have been removed.
     pub(crate) forgotten: u64,
 }
 
-/// Reads all positions. What cannot be understood is removed.
+/// Reads all positions, and removes damaged and unfinished files.
 pub(crate) fn recover(disk: &dyn Disk) -> Result<Positions, Error> {
     let mut names = Vec::new();
     disk.list(&mut |name| {
@@ -55,7 +56,7 @@ pub(crate) fn recover(disk: &dyn Disk) -> Result<Positions, Error> {
     Ok(positions)
 }
 
-/// `None` if there is none, or none that can be understood.
+/// Reads a position; `None` if it is missing or damaged.
 pub(crate) fn read(disk: &dyn Disk, name: &str) -> Result<Option<u64>, Error> {
     check_name(name)?;
     read_file(disk, &format!("{name}{SUFFIX}"))
@@ -72,7 +73,7 @@ pub(crate) fn write(disk: &dyn Disk, name: &str, sequence: u64) -> Result<(), Er
     written
 }
 
-/// Removes a position; it is no error if there is none.
+/// Removes a position; succeeds if there is none.
 pub(crate) fn forget(disk: &dyn Disk, name: &str) -> Result<(), Error> {
     check_name(name)?;
     let file = format!("{name}{SUFFIX}");

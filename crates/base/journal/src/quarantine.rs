@@ -1,6 +1,6 @@
-//! Copies of what was found damaged, for people to look at: `quarantine/SEGMENT-OFFSET.bytes`, both in
-//! hexadecimal. The directory has a limit; what does not fit is not copied, and counted. Nothing here may keep
-//! the journal from going on, so no error leaves this module.
+//! Copies of damaged bytes, for inspection: `quarantine/SEGMENT-OFFSET.bytes`, both numbers in
+//! hexadecimal. The directory has a size limit; bytes beyond it are counted but not copied. Errors
+//! stay inside this module, because a failing quarantine must not stop the journal.
 
 use crate::disk::{Disk, File};
 use crate::error::{Error, ErrorKind};
@@ -11,29 +11,29 @@ use std::sync::Arc;
 const DIRECTORY: &str = "quarantine";
 const SUFFIX: &str = ".bytes";
 
-/// What a file takes, be it ever so small.
+/// Minimum disk space that a file counts for.
 const FILE_BYTES_MIN: u64 = 4096;
 
-/// So many names are kept in memory at most, and so many files on disk.
+/// Maximum number of files on disk, and of names in memory.
 const FILES_MAX: usize = 4096;
 
 const PIECE_BYTES: usize = 64 << 10;
 
 pub(crate) struct Quarantine {
     disk: Arc<dyn Disk>,
-    /// Made when it is needed.
+    /// Created on first use.
     directory: Option<Arc<dyn Disk>>,
     bytes_left: u64,
     names: BTreeSet<String>,
 }
 
-/// What became of some bytes.
+/// Result of copying a damaged range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kept {
-    /// So many of them have been copied.
+pub(crate) enum CopyResult {
+    /// Number of bytes copied.
     Copied(u64),
-    /// They had been met before.
-    Known,
+    /// The range has been copied before.
+    Duplicate,
 }
 
 impl Quarantine {
@@ -41,29 +41,35 @@ impl Quarantine {
         Quarantine { disk, directory: None, bytes_left: bytes_max, names: BTreeSet::new() }
     }
 
-    /// Copies `bytes` bytes of a segment.
-    pub(crate) fn keep(&mut self, file: &dyn File, segment: u64, offset: u64, bytes: u64) -> Kept {
+    /// Copies a range of a segment's bytes.
+    pub(crate) fn copy(
+        &mut self,
+        file: &dyn File,
+        segment: u64,
+        offset: u64,
+        bytes: u64,
+    ) -> CopyResult {
         if self.directory.is_none() && self.open().is_err() {
             self.bytes_left = 0;
         }
         let name = format!("{segment:016x}-{offset:016x}{SUFFIX}");
         if self.names.contains(&name) {
-            return Kept::Known;
+            return CopyResult::Duplicate;
         }
         if self.names.len() >= FILES_MAX {
-            return Kept::Copied(0);
+            return CopyResult::Copied(0);
         }
         self.names.insert(name.clone());
         let bytes = bytes.min(self.bytes_left);
         if bytes == 0 {
-            return Kept::Copied(0);
+            return CopyResult::Copied(0);
         }
-        let copied = self.copy(file, offset, bytes, &name).unwrap_or(0);
+        let copied = self.copy_bytes(file, offset, bytes, &name).unwrap_or(0);
         self.bytes_left = self.bytes_left.saturating_sub(copied.max(FILE_BYTES_MIN));
-        Kept::Copied(copied)
+        CopyResult::Copied(copied)
     }
 
-    /// Finds out what is there from before.
+    /// Opens the directory, and counts the files that it holds.
     fn open(&mut self) -> Result<(), Error> {
         let failed = |during| Error::io(DIRECTORY, during);
         let directory = self.disk.directory(DIRECTORY).map_err(failed("open it"))?;
@@ -88,7 +94,7 @@ impl Quarantine {
         Ok(())
     }
 
-    fn copy(&self, file: &dyn File, offset: u64, bytes: u64, name: &str) -> io::Result<u64> {
+    fn copy_bytes(&self, file: &dyn File, offset: u64, bytes: u64, name: &str) -> io::Result<u64> {
         let Some(directory) = &self.directory else { return Ok(0) };
         let to = directory.create(name)?;
         let mut piece = vec![0; PIECE_BYTES];

@@ -1,5 +1,5 @@
-//! What waits to be written: a group that is being filled, while the writer is busy with the one before. Memory is
-//! bounded: who finds too much waiting is told to try again.
+//! The buffer of pending records: one group is filled while the writer is busy with the previous
+//! one. Memory is bounded; an append that does not fit is refused with [`Refusal::TryAgain`].
 
 use crate::batch::{Batch, Payload};
 use crate::error::{Error, ErrorKind, Refusal};
@@ -10,8 +10,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 pub(crate) struct Queue {
-    inside: Mutex<Inside>,
-    /// Notified when the writer has something to do.
+    state: Mutex<QueueState>,
+    /// Notified when there is work for the writer.
     work: Condvar,
     limits: Limits,
 }
@@ -23,29 +23,29 @@ pub(crate) struct Limits {
     pub(crate) payload_bytes_max: u32,
 }
 
-struct Inside {
+struct QueueState {
     batch: Batch,
     group: Arc<Group>,
     callbacks: Vec<Callback>,
-    /// Of the batch that is being written.
+    /// Size of the batch that is being written.
     writing_bytes: usize,
-    /// Why nothing can be written just now.
+    /// Reason why nothing can be written at the moment.
     refusal: Option<Refusal>,
-    /// Whether it may be possible again, so that trying makes sense.
+    /// Whether a new attempt at writing makes sense.
     is_changed: bool,
     is_closed: bool,
 }
 
-/// What the writer is to do.
+/// Work for the writer.
 pub(crate) enum Work {
-    Write(Waiting),
+    Write(PendingBatch),
     /// Find out whether writing is possible again.
     Probe,
     Close,
 }
 
-/// A batch, and who waits for it. Who waits is told in any case, also if the writer dies.
-pub(crate) struct Waiting {
+/// A batch with its appenders. They receive an outcome in any case, even if the writer dies.
+pub(crate) struct PendingBatch {
     pub(crate) batch: Batch,
     group: Arc<Group>,
     callbacks: Vec<Callback>,
@@ -53,7 +53,7 @@ pub(crate) struct Waiting {
 
 impl Queue {
     pub(crate) fn new(limits: Limits, next_sequence: u64) -> Queue {
-        let inside = Inside {
+        let state = QueueState {
             batch: Batch::reuse(Vec::new(), next_sequence),
             group: Arc::default(),
             callbacks: Vec::new(),
@@ -62,7 +62,7 @@ impl Queue {
             is_changed: false,
             is_closed: false,
         };
-        Queue { inside: Mutex::new(inside), work: Condvar::new(), limits }
+        Queue { state: Mutex::new(state), work: Condvar::new(), limits }
     }
 
     /// Adds all payloads, or none.
@@ -73,46 +73,46 @@ impl Queue {
     ) -> Result<Ticket, Refusal> {
         let bytes = self.check(payloads)?;
         if payloads.is_empty() {
-            return Ok(self.nothing(callback));
+            return Ok(self.empty_ticket(callback));
         }
-        let mut inside = self.inside();
-        if inside.is_closed {
+        let mut state = self.state();
+        if state.is_closed {
             return Err(Refusal::Closed);
         }
-        if let Some(refusal) = &inside.refusal {
+        if let Some(refusal) = &state.refusal {
             return Err(refusal.clone());
         }
-        if inside.writing_bytes + inside.batch.bytes() + bytes > self.limits.waiting_bytes_max {
+        if state.writing_bytes + state.batch.bytes() + bytes > self.limits.waiting_bytes_max {
             return Err(Refusal::TryAgain);
         }
-        let first = inside.batch.next();
+        let first = state.batch.next();
         if first.checked_add(payloads.len() as u64).is_none() {
             return Err(Error::new("", ErrorKind::NumbersExhausted).into());
         }
-        let was_empty = inside.batch.is_empty();
-        payloads.iter().for_each(|payload| inside.batch.push(payload, self.limits.identity));
-        inside.callbacks.extend(callback);
-        let sequences = first..inside.batch.next();
-        let ticket = Ticket { group: Arc::clone(&inside.group), sequences };
-        drop(inside);
+        let was_empty = state.batch.is_empty();
+        payloads.iter().for_each(|payload| state.batch.push(payload, self.limits.identity));
+        state.callbacks.extend(callback);
+        let sequences = first..state.batch.next();
+        let ticket = Ticket { group: Arc::clone(&state.group), sequences };
+        drop(state);
         if was_empty {
             self.work.notify_one();
         }
         Ok(ticket)
     }
 
-    /// No payload is durable at once.
-    fn nothing(&self, callback: Option<Callback>) -> Ticket {
+    /// Ticket of an append without payloads, which is durable at once.
+    fn empty_ticket(&self, callback: Option<Callback>) -> Ticket {
         let group = Arc::<Group>::default();
         group.finish(&Ok(()));
         if let Some(callback) = callback {
             callback(Ok(()));
         }
-        let next = self.inside().batch.next();
+        let next = self.state().batch.next();
         Ticket { group, sequences: next..next }
     }
 
-    /// What the payloads take, if they may be appended at all.
+    /// Total size of the payloads' records, if they are within the limits.
     fn check(&self, payloads: &[Payload<'_>]) -> Result<usize, Refusal> {
         let payload_bytes_max = self.limits.payload_bytes_max.into();
         let sizes = payloads.iter().map(|payload| payload.bytes.len() as u64);
@@ -127,95 +127,95 @@ impl Queue {
         }
     }
 
-    /// Waits for something to do. Memory of the batch before can be used again.
-    pub(crate) fn take(&self, memory: Vec<u8>, retry_after: Duration) -> Work {
-        let mut inside = self.inside();
+    /// Waits for work. `memory` is the buffer of the previous batch, for reuse.
+    pub(crate) fn next_work(&self, memory: Vec<u8>, retry_after: Duration) -> Work {
+        let mut state = self.state();
         loop {
-            if !inside.batch.is_empty() {
-                return Work::Write(inside.take(memory));
+            if !state.batch.is_empty() {
+                return Work::Write(state.take_batch(memory));
             }
-            if inside.is_closed {
+            if state.is_closed {
                 return Work::Close;
             }
-            let is_changed = std::mem::take(&mut inside.is_changed);
-            if inside.refusal.is_none() {
-                inside = self.work.wait(inside).unwrap_or_else(PoisonError::into_inner);
+            let is_changed = std::mem::take(&mut state.is_changed);
+            if state.refusal.is_none() {
+                state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
             if is_changed {
                 return Work::Probe;
             }
-            let waited = self.work.wait_timeout(inside, retry_after);
+            let waited = self.work.wait_timeout(state, retry_after);
             let (again, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-            inside = again;
-            inside.is_changed |= timeout.timed_out();
+            state = again;
+            state.is_changed |= timeout.timed_out();
         }
     }
 
-    /// Nothing is being written any more. Says whether from now on all is refused, and why.
+    /// Ends a write. A refusal makes all appends fail until the next write.
     pub(crate) fn written(&self, refusal: Option<Refusal>) {
-        let mut inside = self.inside();
-        inside.writing_bytes = 0;
-        inside.refusal = refusal;
+        let mut state = self.state();
+        state.writing_bytes = 0;
+        state.refusal = refusal;
     }
 
     pub(crate) fn refusal(&self) -> Option<Refusal> {
-        self.inside().refusal.clone()
+        self.state().refusal.clone()
     }
 
-    /// Says that there may be room again.
+    /// Makes the writer try again, as there may be room now.
     pub(crate) fn try_now(&self) {
-        self.inside().is_changed = true;
+        self.state().is_changed = true;
         self.work.notify_one();
     }
 
-    /// Takes nothing more.
+    /// Refuses all further appends.
     pub(crate) fn close(&self) {
-        self.inside().is_closed = true;
+        self.state().is_closed = true;
         self.work.notify_one();
     }
 
-    /// Takes nothing more, and refuses what waits.
+    /// Refuses all further appends, and those that are pending.
     pub(crate) fn abandon(&self) {
-        let mut inside = self.inside();
-        inside.is_closed = true;
-        let waiting = inside.take(Vec::new());
-        drop(inside);
+        let mut state = self.state();
+        state.is_closed = true;
+        let waiting = state.take_batch(Vec::new());
+        drop(state);
         drop(waiting);
     }
 
-    fn inside(&self) -> MutexGuard<'_, Inside> {
-        lock(&self.inside)
+    fn state(&self) -> MutexGuard<'_, QueueState> {
+        lock(&self.state)
     }
 }
 
-impl Inside {
-    fn take(&mut self, memory: Vec<u8>) -> Waiting {
+impl QueueState {
+    fn take_batch(&mut self, memory: Vec<u8>) -> PendingBatch {
         let empty = Batch::reuse(memory, self.batch.next());
         let batch = std::mem::replace(&mut self.batch, empty);
         self.writing_bytes = batch.bytes();
         let (group, callbacks) =
             (std::mem::take(&mut self.group), std::mem::take(&mut self.callbacks));
-        Waiting { batch, group, callbacks }
+        PendingBatch { batch, group, callbacks }
     }
 }
 
-impl Waiting {
-    /// Tells all who wait. Returns memory that can be used again.
+impl PendingBatch {
+    /// Sends the outcome to all appenders. Returns the batch's memory for reuse.
     pub(crate) fn finish(mut self, outcome: &Outcome) -> Vec<u8> {
-        self.tell(outcome);
+        self.complete(outcome);
         std::mem::take(&mut self.batch).into_bytes()
     }
 
-    fn tell(&mut self, outcome: &Outcome) {
+    fn complete(&mut self, outcome: &Outcome) {
         self.group.finish(outcome);
         self.callbacks.drain(..).for_each(|callback| callback(outcome.clone()));
     }
 }
 
-impl Drop for Waiting {
+impl Drop for PendingBatch {
     fn drop(&mut self) {
-        // Those who were told already do not hear of it.
-        self.tell(&Err(Refusal::Closed));
+        // Appenders that have received an outcome ignore this one.
+        self.complete(&Err(Refusal::Closed));
     }
 }

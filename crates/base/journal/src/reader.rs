@@ -1,12 +1,14 @@
-//! Reads a journal in order, at rest or behind its writer: records, and what is missing between them. Start at
-//! [`Reader::next`].
+//! Sequential reading of a journal, at rest or behind its writer: records, and the gaps between
+//! them. Start at [`Reader::next`].
 
-use crate::disk::{Directory, Disk, File, Lock};
+use crate::damage::Damage;
+use crate::directory::Directory;
+use crate::disk::{Disk, File, Lock};
 use crate::error::{Error, ErrorKind};
 use crate::layout::{Identity, RecordHeader, SECTOR_BYTES, segment_name};
 use crate::scan::{Bounds, Gap, Scan, Step};
 use crate::shared::Shared;
-use crate::table::{Beyond, Segment, State, load};
+use crate::table::{Access, Continuation, Segment, load};
 use crate::window::Window;
 use std::io;
 use std::ops::Range;
@@ -14,144 +16,125 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What comes next in a journal.
+/// An item of a journal, in the order of sequence numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item<'a> {
     /// A record.
     Record(Record<'a>),
-    /// Something that is no record, where one should be.
+    /// A damaged range in place of records.
     Damage(Damage),
-    /// Records with these sequence numbers are not there any more: they were trimmed, dropped to make room for
-    /// others, or their segment is missing.
+    /// Records with these sequence numbers no longer exist: they were trimmed, dropped to make room
+    /// for others, or their segment is missing.
     Gone(Range<u64>),
 }
 
 /// A record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// Its place in the journal.
+    /// Sequence number of the record.
     pub sequence: u64,
-    /// What its writer said of it.
+    /// Kind that its writer gave it.
     pub kind: u8,
-    /// Its bytes.
+    /// Bytes of the record.
     pub payload: &'a [u8],
 }
 
-/// A place in a segment where something else was than records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Damage {
-    /// The segment's number.
-    pub segment: u64,
-    /// From where in its file.
-    pub offset: u64,
-    /// How many bytes.
-    pub bytes: u64,
-    /// How many records are missing, if that is known.
-    pub records: Option<u64>,
-    /// Whether they were being written when the journal's writer stopped, so that perhaps none of them was ever
-    /// acknowledged.
-    pub may_be_torn: bool,
-}
-
-impl Damage {
-    /// The segment's file.
-    pub fn file(&self) -> String {
-        segment_name(self.segment)
-    }
-}
-
-/// Where somebody reads.
+/// A sequential reader of a journal.
 pub struct Reader {
     shared: Arc<Shared>,
-    /// Of a journal at rest.
+    /// Lock of a journal at rest.
     _lock: Option<Lock>,
     next: u64,
-    place: Option<Place>,
-    /// The last segment that was read, or is being read.
+    open: Option<OpenSegment>,
+    /// Number of the segment that was read last, or is being read.
     number: u64,
-    /// Damaged headers of the segment that is being read.
+    /// Damaged headers of the current segment, yet to be reported.
     headers: Vec<Damage>,
 }
 
 /// A segment that is being read.
-struct Place {
+struct OpenSegment {
     scan: Scan,
     window: Window,
     bounds: Bounds,
     name: String,
 }
 
-/// What was found, without its bytes.
-enum Found {
+/// An item before its bytes are borrowed from the window.
+enum NextItem {
     Record(u64, RecordHeader),
     Damage(Damage),
     Gone(Range<u64>),
 }
 
 impl Reader {
-    /// Reads a journal that nobody writes, from the record with the sequence number `from` on.
+    /// Opens a journal at rest, and starts at sequence number `from`.
     pub fn open(directory: &Path, from: u64) -> Result<Reader, Error> {
         let disk = Directory::open(directory).map_err(Error::io("", "open the directory"))?;
         Reader::open_on(Arc::new(disk), from)
     }
 
-    /// The same on another kind of disk.
+    /// Opens a journal at rest on any kind of disk.
     pub fn open_on(disk: Arc<dyn Disk>, from: u64) -> Result<Reader, Error> {
         let lock = lock_directory(&*disk, false)?;
-        Ok(Reader { _lock: Some(lock), ..Reader::look(disk, from, State::AtRest)? })
+        Ok(Reader { _lock: Some(lock), ..Reader::load_from(disk, from, Access::AtRest)? })
     }
 
-    /// Reads what is in a journal at this moment, while another process may write it: the end may not be durable yet.
-    /// What is trimmed meanwhile is gone, or fails to be opened.
+    /// Reads the present records of a journal that another process may be writing; the last ones
+    /// may not be durable yet. Segments that are trimmed meanwhile are reported as gone, or fail to
+    /// be opened.
     pub fn beside_writer(disk: Arc<dyn Disk>, from: u64) -> Result<Reader, Error> {
-        Reader::look(disk, from, State::Written)
+        Reader::load_from(disk, from, Access::Live)
     }
 
-    fn look(disk: Arc<dyn Disk>, from: u64, state: State) -> Result<Reader, Error> {
-        let loaded = load(&*disk, state)?;
-        // Without an identity nothing is found, whatever this one is.
+    fn load_from(disk: Arc<dyn Disk>, from: u64, access: Access) -> Result<Reader, Error> {
+        let loaded = load(&*disk, access)?;
+        // Without a readable header no record matches, whatever the identity.
         let identity = loaded.identity.unwrap_or(Identity::new(0));
         let shared = Shared::new(disk, identity, loaded.table, None);
-        Ok(Reader::of(Arc::new(shared), from))
+        Ok(Reader::follow(Arc::new(shared), from))
     }
 
-    /// Reads a journal behind its writer.
-    pub(crate) fn of(shared: Arc<Shared>, from: u64) -> Reader {
+    /// Makes a reader that follows the writer.
+    pub(crate) fn follow(shared: Arc<Shared>, from: u64) -> Reader {
         let headers = Vec::new();
-        Reader { shared, _lock: None, next: from, place: None, number: 0, headers }
+        Reader { shared, _lock: None, next: from, open: None, number: 0, headers }
     }
 
-    /// The sequence number up to which all has been read.
+    /// Sequence number before which everything has been read.
     pub fn position(&self) -> u64 {
         self.next
     }
 
-    /// What comes next; `None` if there is no more that is durable. More may come, if the journal is being written.
+    /// Reads the next item; `None` if there are no more durable records. Later calls return records
+    /// that have been written since.
     ///
-    /// After an error the same is tried again. Damage is no error.
+    /// After an error the next call tries the same again. Damage is no error.
     #[expect(clippy::should_implement_trait, reason = "what it returns borrows from the reader")]
     pub fn next(&mut self) -> Result<Option<Item<'_>>, Error> {
-        let Some(found) = self.find()? else { return Ok(None) };
-        Ok(match (found, &self.place) {
-            (Found::Record(offset, header), Some(place)) => {
-                let bytes = place.window.get(offset, header.whole_bytes());
+        let Some(found) = self.next_item()? else { return Ok(None) };
+        Ok(match (found, &self.open) {
+            (NextItem::Record(offset, header), Some(open)) => {
+                let bytes = open.window.get(offset, header.whole_bytes());
                 let payload = bytes.get(header.payload()).unwrap_or_default();
                 let RecordHeader { sequence, kind, .. } = header;
                 Some(Item::Record(Record { sequence, kind, payload }))
             }
-            (Found::Record(..), None) => None,
-            (Found::Damage(damage), _) => Some(Item::Damage(damage)),
-            (Found::Gone(range), _) => Some(Item::Gone(range)),
+            (NextItem::Record(..), None) => None,
+            (NextItem::Damage(damage), _) => Some(Item::Damage(damage)),
+            (NextItem::Gone(range), _) => Some(Item::Gone(range)),
         })
     }
 
-    /// Waits until there may be more to read, at most for `timeout`; false if there is not.
+    /// Waits for more records, at most for `timeout`. Returns whether there may be any.
     pub fn wait(&self, timeout: Duration) -> bool {
         let deadline = Instant::now() + timeout;
         let mut table = self.shared.table();
         loop {
-            let is_more = match &self.place {
-                Some(place) => !matches!(table.beyond(self.number, &place.bounds), Beyond::Nothing),
+            let is_more = match &self.open {
+                Some(open) => {
+                    !matches!(table.continuation(self.number, &open.bounds), Continuation::End)
+                }
                 None => table.find(self.number, self.next).is_some(),
             };
             let left = deadline.saturating_duration_since(Instant::now());
@@ -163,32 +146,32 @@ impl Reader {
         }
     }
 
-    fn find(&mut self) -> Result<Option<Found>, Error> {
+    fn next_item(&mut self) -> Result<Option<NextItem>, Error> {
         loop {
             if let Some(damage) = self.headers.pop() {
-                return Ok(Some(Found::Damage(damage)));
+                return Ok(Some(NextItem::Damage(damage)));
             }
-            let Some(place) = &mut self.place else {
-                match self.enter()? {
-                    Entered::Segment => continue,
-                    Entered::Gone(range) => return Ok(Some(Found::Gone(range))),
-                    Entered::Nothing => return Ok(None),
+            let Some(open) = &mut self.open else {
+                match self.open_next_segment()? {
+                    Transition::Segment => continue,
+                    Transition::Gone(range) => return Ok(Some(NextItem::Gone(range))),
+                    Transition::Nothing => return Ok(None),
                 }
             };
-            let step = place.scan.step(&mut place.window, &place.bounds);
-            match step.map_err(Error::io(&place.name, "read it"))? {
+            let step = open.scan.step(&mut open.window, &open.bounds);
+            match step.map_err(Error::io(&open.name, "read it"))? {
                 Step::Record { header, .. } if header.sequence < self.next => {}
                 Step::Record { offset, header } => {
                     self.next = header.sequence + 1;
-                    return Ok(Some(Found::Record(offset, header)));
+                    return Ok(Some(NextItem::Record(offset, header)));
                 }
                 Step::Gap(gap) => {
                     if let Some(damage) = self.damage(&gap) {
-                        return Ok(Some(Found::Damage(damage)));
+                        return Ok(Some(NextItem::Damage(damage)));
                     }
                 }
                 Step::End => {
-                    if let Some(found) = self.go_beyond() {
+                    if let Some(found) = self.continue_after_end() {
                         return Ok(found);
                     }
                 }
@@ -196,75 +179,75 @@ impl Reader {
         }
     }
 
-    /// What a gap means to this reader; `None` if it is before what is wanted.
+    /// Converts a gap to a damage report; `None` if all of the gap is before the reader's position.
     fn damage(&mut self, gap: &Gap) -> Option<Damage> {
-        let place = self.place.as_ref()?;
+        let open = self.open.as_ref()?;
         let mut records = None;
         let mut may_be_torn = false;
         if let Some((from, to)) = gap.missing {
             if to < self.next || (to == self.next && from < to) {
                 return None;
             }
-            may_be_torn = from >= place.bounds.certain_before;
+            may_be_torn = from >= open.bounds.certain_before;
             records = Some(to - from.max(self.next).min(to));
             self.next = to;
         }
         let (offset, bytes) = (gap.offset, gap.bytes);
         let damage = Damage { segment: self.number, offset, bytes, records, may_be_torn };
-        self.shared.note(&damage, &**place.window.file());
+        self.shared.note(&damage, &**open.window.file());
         Some(damage)
     }
 
-    /// At the end of what was known of a segment: goes on to what has come since, or to the next segment. Otherwise
-    /// returns what there is to say.
-    fn go_beyond(&mut self) -> Option<Option<Found>> {
-        let place = self.place.as_mut()?;
-        match self.shared.table().beyond(self.number, &place.bounds) {
-            Beyond::More(bounds) => {
-                place.bounds = bounds;
+    /// Continues after the known end of the segment: with records written since, or with the next
+    /// segment. Otherwise returns the result for the caller.
+    fn continue_after_end(&mut self) -> Option<Option<NextItem>> {
+        let open = self.open.as_mut()?;
+        match self.shared.table().continuation(self.number, &open.bounds) {
+            Continuation::Grown(bounds) => {
+                open.bounds = bounds;
                 return None;
             }
-            Beyond::Nothing => return Some(None),
-            Beyond::Later => {}
+            Continuation::End => return Some(None),
+            Continuation::NextSegment => {}
         }
-        let rest = match place.bounds.next {
+        let rest = match open.bounds.next {
             Some(_) => None,
-            None => self.rest_of_unknown(),
+            None => self.torn_tail(),
         };
-        self.place = None;
-        rest.map(|damage| Some(Found::Damage(damage)))
+        self.open = None;
+        rest.map(|damage| Some(NextItem::Damage(damage)))
     }
 
-    /// What is behind the last record of a segment of which nobody says where it ends.
-    fn rest_of_unknown(&self) -> Option<Damage> {
-        let place = self.place.as_ref()?;
-        let torn = place.scan.tail().torn;
+    /// Bytes after the last record of a segment whose end is unknown.
+    fn torn_tail(&self) -> Option<Damage> {
+        let open = self.open.as_ref()?;
+        let torn = open.scan.tail().torn;
         let (offset, bytes) = (torn.start, torn.end - torn.start);
         let damage =
             Damage { segment: self.number, offset, bytes, records: None, may_be_torn: false };
         (bytes > 0).then(|| {
-            self.shared.note(&damage, &**place.window.file());
+            self.shared.note(&damage, &**open.window.file());
             damage
         })
     }
 
     /// Opens the next segment.
-    fn enter(&mut self) -> Result<Entered, Error> {
+    fn open_next_segment(&mut self) -> Result<Transition, Error> {
         loop {
             let Some(segment) = self.shared.table().find(self.number, self.next) else {
-                return Ok(Entered::Nothing);
+                return Ok(Transition::Nothing);
             };
             if let Some(gone) = self.gone_before(&segment) {
                 self.next = gone.end;
-                return Ok(Entered::Gone(gone));
+                return Ok(Transition::Gone(gone));
             }
             let name = segment_name(segment.number);
             match self.shared.disk.open(&name) {
                 Ok(file) => {
-                    self.begin(&segment, name, file);
-                    return Ok(Entered::Segment);
+                    self.start_segment(&segment, name, file);
+                    return Ok(Transition::Segment);
                 }
-                // Trimmed just now.
+                // The segment has been trimmed in the meantime.
                 Err(error)
                     if error.kind() == io::ErrorKind::NotFound
                         && self.shared.table().get(segment.number).is_none() => {}
@@ -273,14 +256,14 @@ impl Reader {
         }
     }
 
-    /// What is missing before a segment. Numbers that were refused are not.
+    /// Sequence numbers missing before a segment, without those that were refused.
     fn gone_before(&self, segment: &Segment) -> Option<Range<u64>> {
         let first = segment.first?;
-        let written = segment.before.map_or(first, |before| before.next.min(first));
+        let written = segment.previous.map_or(first, |previous| previous.next.min(first));
         (self.next < written).then_some(self.next..written)
     }
 
-    fn begin(&mut self, segment: &Segment, name: String, file: Arc<dyn File>) {
+    fn start_segment(&mut self, segment: &Segment, name: String, file: Arc<dyn File>) {
         let expected = segment.first.or((self.number != 0).then_some(self.next));
         if let Some(first) = segment.first {
             self.next = self.next.max(first);
@@ -298,11 +281,11 @@ impl Reader {
             self.headers.push(damage);
         }
         let (scan, window) = (Scan::new(self.shared.identity, expected), Window::new(file));
-        self.place = Some(Place { scan, window, bounds: segment.bounds, name });
+        self.open = Some(OpenSegment { scan, window, bounds: segment.bounds, name });
     }
 }
 
-enum Entered {
+enum Transition {
     Segment,
     Gone(Range<u64>),
     Nothing,

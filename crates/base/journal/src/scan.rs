@@ -1,23 +1,24 @@
-//! Finds the records of one segment, also behind damage. [`Scan`] is where it has come; it is the only one that
-//! reads records, at recovery and for consumers.
+//! Search for the records of one segment, also after damage. All reading of records goes through a
+//! [`Scan`]: for recovery and for consumers.
 
 use crate::layout::{HEADER_BYTES, Identity, RECORD_HEADER_BYTES, RecordHeader};
 use crate::window::Window;
 use std::io;
 use std::ops::Range;
 
-/// What is known of where a segment's records end.
+/// Known end of a segment's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
-    /// Nothing is read from here on.
+    /// Offset at which reading stops.
     pub(crate) end: u64,
-    /// The sequence number that follows the records; if it is known, all up to `end` is records.
+    /// Sequence number that follows the last record. If it is known, all bytes up to `end` are
+    /// records.
     pub(crate) next: Option<u64>,
-    /// Records from this one on may have been in writing when power failed.
+    /// First sequence number whose record may have been in flight when power failed.
     pub(crate) certain_before: u64,
 }
 
-/// What comes next in a segment.
+/// Next element of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Record {
@@ -25,24 +26,24 @@ pub(crate) enum Step {
         header: RecordHeader,
     },
     Gap(Gap),
-    /// No more within the bounds.
+    /// No more records within the bounds.
     End,
 }
 
-/// Where something else was than records.
+/// A range of bytes without valid records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Gap {
     pub(crate) offset: u64,
     pub(crate) bytes: u64,
-    /// The records that are missing, if it is known which.
+    /// First missing sequence number and its end, if known.
     pub(crate) missing: Option<(u64, u64)>,
 }
 
-/// How a segment ended of which it was not known where.
+/// End of a segment, as found by scanning it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tail {
     pub(crate) bounds: Bounds,
-    /// What is behind the last record, up to the last eight bytes that are not zero.
+    /// Bytes after the last record, up to the last group of eight that are not all zero.
     pub(crate) torn: Range<u64>,
     pub(crate) was_closed: bool,
 }
@@ -50,24 +51,24 @@ pub(crate) struct Tail {
 pub(crate) struct Scan {
     identity: Identity,
     offset: u64,
-    /// The sequence number of the next record.
+    /// Sequence number of the next record.
     expected: Option<u64>,
-    /// Where those bytes began of which none has yet been followed by a record.
+    /// Start of the current range without valid records.
     bad: Option<u64>,
-    /// Behind the last byte among them that is not zero.
+    /// End of the last bytes in that range that are not zero.
     dirty_end: u64,
     records_end: u64,
     group_first: u64,
     was_closed: bool,
 }
 
-/// What is at an offset.
-enum Found {
+/// Contents at an offset.
+enum Candidate {
     Record(RecordHeader),
-    /// A header whose payload is damaged.
+    /// A valid header with a damaged payload.
     Header(RecordHeader),
     Nothing,
-    /// Not even room for a record.
+    /// Too few bytes for a record's header.
     Short,
 }
 
@@ -85,27 +86,27 @@ impl Scan {
         }
     }
 
-    /// The next record or gap. The record's bytes can be got from the window until the next call.
+    /// Finds the next record or gap. The window holds the record's bytes until the next call.
     pub(crate) fn step(&mut self, window: &mut Window, bounds: &Bounds) -> io::Result<Step> {
         loop {
             match self.find(window, bounds)? {
-                Found::Record(header) => {
+                Candidate::Record(header) => {
                     if let Some(gap) = self.gap_before(self.offset, header.sequence) {
                         return Ok(Step::Gap(gap));
                     }
                     let offset = self.offset;
-                    if self.take(&header) {
+                    if self.accept(&header) {
                         return Ok(Step::Record { offset, header });
                     }
                 }
-                Found::Header(header) => self.pass_over(header.whole_bytes() as u64),
-                Found::Nothing => self.look_further(window, bounds)?,
-                Found::Short => return self.finish(window, bounds),
+                Candidate::Header(header) => self.skip(header.whole_bytes() as u64),
+                Candidate::Nothing => self.skip_to_candidate(window, bounds)?,
+                Candidate::Short => return self.finish(window, bounds),
             }
         }
     }
 
-    /// After [`Step::End`], if the bounds did not say what comes next: how it ended.
+    /// End of the segment, after [`Step::End`] without a known next sequence number.
     pub(crate) fn tail(&self) -> Tail {
         let next = self.expected;
         let certain_before = if self.was_closed { u64::MAX } else { self.group_first };
@@ -117,13 +118,13 @@ impl Scan {
         }
     }
 
-    fn find(&self, window: &mut Window, bounds: &Bounds) -> io::Result<Found> {
+    fn find(&self, window: &mut Window, bounds: &Bounds) -> io::Result<Candidate> {
         if window.fill(self.offset, RECORD_HEADER_BYTES, bounds.end)? < RECORD_HEADER_BYTES {
-            return Ok(Found::Short);
+            return Ok(Candidate::Short);
         }
         let bytes = window.get(self.offset, RECORD_HEADER_BYTES);
         let Some(header) = RecordHeader::decode(bytes, self.identity) else {
-            return Ok(Found::Nothing);
+            return Ok(Candidate::Nothing);
         };
         let whole = header.whole_bytes();
         let comes_too_early = self.expected.is_some_and(|expected| header.sequence < expected);
@@ -132,13 +133,13 @@ impl Scan {
             None => header.sequence == u64::MAX,
         };
         if comes_too_early || is_beyond || window.fill(self.offset, whole, bounds.end)? < whole {
-            return Ok(Found::Nothing);
+            return Ok(Candidate::Nothing);
         }
         let is_whole = header.matches(window.get(self.offset, whole), self.identity);
-        Ok(if is_whole { Found::Record(header) } else { Found::Header(header) })
+        Ok(if is_whole { Candidate::Record(header) } else { Candidate::Header(header) })
     }
 
-    /// What is missing if at `offset` there is what has that sequence number.
+    /// The gap before a record, or before the end, with that sequence number at `offset`.
     fn gap_before(&mut self, offset: u64, sequence: u64) -> Option<Gap> {
         let missing = self.expected.map(|expected| (expected, sequence));
         let is_missing = missing.is_some_and(|(from, to)| from < to);
@@ -150,12 +151,12 @@ impl Scan {
         Some(Gap { offset: from, bytes: offset.saturating_sub(from), missing })
     }
 
-    /// Goes behind a record; false if it was the mark of the end.
-    fn take(&mut self, header: &RecordHeader) -> bool {
+    /// Moves past a record; returns false for the end mark.
+    fn accept(&mut self, header: &RecordHeader) -> bool {
         let offset = self.offset;
         self.offset += header.whole_bytes() as u64;
         if header.is_end {
-            // What is damaged before it was once whole.
+            // A damaged range before the end mark held valid records once.
             self.records_end = offset;
             self.was_closed = true;
             self.expected = Some(header.sequence);
@@ -167,14 +168,14 @@ impl Scan {
         true
     }
 
-    fn pass_over(&mut self, size: u64) {
+    fn skip(&mut self, size: u64) {
         self.bad.get_or_insert(self.offset);
         self.offset += size;
         self.dirty_end = self.offset;
     }
 
-    /// Goes to the next place where a record may begin, or to the end of what has been read.
-    fn look_further(&mut self, window: &mut Window, bounds: &Bounds) -> io::Result<()> {
+    /// Moves to the next possible start of a record, or to the end of the window.
+    fn skip_to_candidate(&mut self, window: &mut Window, bounds: &Bounds) -> io::Result<()> {
         self.bad.get_or_insert(self.offset);
         let available = window.fill(self.offset, RECORD_HEADER_BYTES, bounds.end)?;
         let marker = self.identity.marker();
@@ -192,7 +193,7 @@ impl Scan {
         Ok(())
     }
 
-    /// What remains is too small for a record.
+    /// Handles a remainder too small for a record.
     fn finish(&mut self, window: &mut Window, bounds: &Bounds) -> io::Result<Step> {
         if let Some(next) = bounds.next {
             let end = bounds.end.max(self.offset);

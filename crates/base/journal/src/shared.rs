@@ -1,12 +1,12 @@
-//! What the writer of a journal and its readers have in common: the table of segments, how far it is durable, what
-//! was counted; and giving up segments that are not needed any more.
+//! State that the writer of a journal shares with its readers: the table of segments with their
+//! durable ends, the counters, and the removal of old segments.
 
 use crate::counters::Counters;
+use crate::damage::Damage;
 use crate::disk::{Disk, File};
 use crate::error::Error;
 use crate::layout::{Identity, segment_name};
-use crate::quarantine::{Kept, Quarantine};
-use crate::reader::Damage;
+use crate::quarantine::{CopyResult, Quarantine};
 use crate::table::{Segment, Table, records};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -14,20 +14,20 @@ pub(crate) struct Shared {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) identity: Identity,
     table: Mutex<Table>,
-    /// Notified when there are more durable records; goes with `table`.
+    /// Notified after new records are durable; paired with `table`.
     pub(crate) grown: Condvar,
     counters: Mutex<Counters>,
     quarantine: Mutex<Option<Quarantine>>,
-    /// Held by who removes files.
+    /// Serialises the removal of files.
     removing: Mutex<()>,
 }
 
-/// What has been removed.
+/// Result of trimming a journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trimmed {
-    /// So many segments.
+    /// Number of removed segments.
     pub segments: u64,
-    /// With so many bytes.
+    /// Size of their files.
     pub bytes: u64,
 }
 
@@ -61,11 +61,11 @@ impl Shared {
         *lock(&self.counters)
     }
 
-    /// Counts damage that has not been met before, and copies what is there.
+    /// Counts new damage, and copies its bytes to quarantine. Known damage is ignored.
     pub(crate) fn note(&self, damage: &Damage, file: &dyn File) {
         let Some(quarantine) = &mut *lock(&self.quarantine) else { return };
-        let kept = quarantine.keep(file, damage.segment, damage.offset, damage.bytes);
-        if let Kept::Copied(copied) = kept {
+        let result = quarantine.copy(file, damage.segment, damage.offset, damage.bytes);
+        if let CopyResult::Copied(copied) = result {
             self.count(|counters| {
                 counters.damages += 1;
                 counters.damaged_bytes += damage.bytes;
@@ -76,21 +76,21 @@ impl Shared {
         }
     }
 
-    /// Removes whole segments as long as they have only records before `sequence`. The last one stays.
+    /// Removes segments that only have records before `sequence`. The last segment stays.
     pub(crate) fn trim_before(&self, sequence: u64) -> Result<Trimmed, Error> {
         let _removing = lock(&self.removing);
         {
             let mut table = self.table();
-            while table.oldest_is_before(sequence) && table.give_up_oldest().is_some() {}
+            while table.oldest_is_before(sequence) && table.remove_oldest().is_some() {}
         }
         self.remove_files()
     }
 
-    /// Removes the oldest segments until all files take at most `bytes_max` bytes, or only one is left.
+    /// Removes the oldest segments until all files take at most `bytes_max` bytes, or one is left.
     pub(crate) fn drop_oldest(&self, bytes_max: u64) -> Result<(), Error> {
         let _removing = lock(&self.removing);
         while self.table().file_bytes() > bytes_max {
-            let oldest = self.table().give_up_oldest();
+            let oldest = self.table().remove_oldest();
             if let Some(oldest) = oldest {
                 let records = records(&oldest);
                 self.count(|counters| counters.dropped_records += records.end - records.start);
@@ -102,8 +102,9 @@ impl Shared {
         Ok(())
     }
 
-    /// Removes the files of segments that were given up, the oldest first, one after the other, so that what is left
-    /// is all that is newer, whenever this is interrupted: disks may lose the first of two changes and keep the other.
+    /// Removes the files of abandoned segments one by one, oldest first. Each removal is made
+    /// durable before the next: a disk may lose the earlier of two changes and keep the later one,
+    /// and the remaining segments must be contiguous whenever this is interrupted.
     fn remove_files(&self) -> Result<Trimmed, Error> {
         let mut trimmed = Trimmed::default();
         loop {
@@ -126,7 +127,7 @@ impl Shared {
     }
 }
 
-/// What a mutex guards here stays right when somebody panics.
+/// Locks a mutex, also after a panic: the guarded values are valid at every step.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,11 +1,11 @@
-//! Which segments there are and what is known of each. [`load`] finds it out from a directory; after that the
-//! log keeps the [`Table`] as it writes, and readers look into it.
+//! The table of segments. [`load`] builds it from a directory; afterwards the log updates the
+//! [`Table`] as it writes, and readers consult it.
 
 use crate::disk::{Disk, File};
 use crate::error::{Error, ErrorKind};
 use crate::layout::{
-    Before, HEADER_BYTES, HeaderRead, Identity, SEGMENTS_MAX, SegmentHeader, decode_segment_header,
-    new_number, segment_name, segment_number,
+    DecodedHeader, HEADER_BYTES, Identity, PreviousSegment, SEGMENTS_MAX, SegmentHeader,
+    decode_segment_header, new_number, segment_name, segment_number,
 };
 use crate::scan::{Bounds, Scan, Step, Tail};
 use crate::window::Window;
@@ -14,41 +14,41 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A segment.
+/// A segment of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
     pub(crate) number: u64,
-    /// The sequence number of its first record. `None` if its header could not be read.
+    /// Sequence number of its first record; `None` if its header is damaged.
     pub(crate) first: Option<u64>,
-    /// What its header says of the segment before.
-    pub(crate) before: Option<Before>,
+    /// Statement of its header about the previous segment.
+    pub(crate) previous: Option<PreviousSegment>,
     pub(crate) bounds: Bounds,
-    /// What its file takes.
+    /// Disk space of its file.
     pub(crate) file_bytes: u64,
-    /// Which copies of its header are damaged.
+    /// Flags of the damaged copies of its header.
     pub(crate) damaged_headers: [bool; 2],
 }
 
-/// All segments, the oldest first.
+/// All segments, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     pub(crate) segments: VecDeque<Segment>,
-    /// Segments that are not needed any more, and whose files could not be removed yet.
+    /// Segments that have left the journal, but whose files still exist.
     pub(crate) to_remove: VecDeque<Segment>,
 }
 
-/// What a reader does at the end of what it knew of a segment.
-pub(crate) enum Beyond {
-    /// There is more in it.
-    More(Bounds),
-    /// There is a segment behind it.
-    Later,
-    /// Nothing yet.
-    Nothing,
+/// Way to continue after the end that a reader knows of a segment.
+pub(crate) enum Continuation {
+    /// The segment has grown.
+    Grown(Bounds),
+    /// A later segment exists.
+    NextSegment,
+    /// There are no newer records yet.
+    End,
 }
 
 impl Table {
-    /// The first segment behind number `number` that has, or will have, records from `sequence` on.
+    /// The first segment after `number` that has, or will have, records from `sequence` on.
     pub(crate) fn find(&self, number: u64, sequence: u64) -> Option<Segment> {
         let mut later = self.segments.iter().filter(|segment| segment.number > number);
         later.find(|segment| segment.bounds.next.is_none_or(|next| next > sequence)).copied()
@@ -64,61 +64,64 @@ impl Table {
         self.segments.get_mut(index)
     }
 
-    /// What there is beyond what was known of segment `number`.
-    pub(crate) fn beyond(&self, number: u64, known: &Bounds) -> Beyond {
+    /// Compares the reader's knowledge of segment `number` with the present state.
+    pub(crate) fn continuation(&self, number: u64, known: &Bounds) -> Continuation {
         match self.get(number) {
-            Some(segment) if segment.bounds.end > known.end => Beyond::More(segment.bounds),
-            _ if self.segments.back().is_some_and(|last| last.number > number) => Beyond::Later,
-            _ => Beyond::Nothing,
+            Some(segment) if segment.bounds.end > known.end => Continuation::Grown(segment.bounds),
+            _ if self.segments.back().is_some_and(|last| last.number > number) => {
+                Continuation::NextSegment
+            }
+            _ => Continuation::End,
         }
     }
 
-    /// What all files take.
+    /// Disk space of all files in bytes.
     pub(crate) fn file_bytes(&self) -> u64 {
         let all = self.segments.iter().chain(&self.to_remove);
         all.fold(0, |sum, segment| sum.saturating_add(segment.file_bytes))
     }
 
-    /// Takes away the oldest segment; never the last one, which says how far sequence numbers have come.
-    pub(crate) fn give_up_oldest(&mut self) -> Option<Segment> {
+    /// Removes the oldest segment from the table; never the last one, which holds the next sequence
+    /// number.
+    pub(crate) fn remove_oldest(&mut self) -> Option<Segment> {
         let oldest = (self.segments.len() > 1).then(|| self.segments.pop_front()).flatten()?;
         self.to_remove.push_back(oldest);
         Some(oldest)
     }
 
-    /// Whether the oldest segment has only records before `sequence`.
+    /// Whether the oldest segment only has records before `sequence`.
     pub(crate) fn oldest_is_before(&self, sequence: u64) -> bool {
         let own = self.segments.front().and_then(|segment| segment.bounds.next);
-        // Headers may be damaged.
+        // If its end is unknown, the next readable header gives the bound.
         let following = self.segments.iter().skip(1).find_map(|segment| segment.first);
         own.or(following).is_some_and(|next| next <= sequence)
     }
 }
 
-/// What a directory holds.
+/// Contents of a journal's directory.
 #[derive(Debug)]
-pub(crate) struct Loaded {
+pub(crate) struct LoadedJournal {
     pub(crate) table: Table,
-    /// `None` if there is no segment whose header can be read.
+    /// `None` if no segment has a readable header.
     pub(crate) identity: Option<Identity>,
-    /// Larger than all numbers of segments that there are.
+    /// Number after that of all existing segments; `None` if no number is left.
     pub(crate) next_number: Option<u64>,
     pub(crate) next_sequence: u64,
-    /// The last segment's, if there is one.
+    /// End of the last segment, if there is one.
     pub(crate) tail: Option<Tail>,
-    /// Files that are of no use: segments in the making, and such as were never used.
+    /// Files to remove: unfinished segments, and those that were never used.
     pub(crate) leftovers: Vec<String>,
 }
 
-/// Whether somebody may be writing what is looked at.
+/// Whether the journal may have a writer at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum Access {
     AtRest,
-    Written,
+    Live,
 }
 
-/// Looks through the directory, and through all of its last segment.
-pub(crate) fn load(disk: &dyn Disk, state: State) -> Result<Loaded, Error> {
+/// Reads the directory, all headers, and the whole of the last segment.
+pub(crate) fn load(disk: &dyn Disk, access: Access) -> Result<LoadedJournal, Error> {
     let (numbers, new) = list(disk)?;
     let next_number = numbers.iter().chain(&new).max().map_or(Some(1), |last| last.checked_add(1));
     let mut leftovers: Vec<String> = new.into_iter().map(crate::layout::new_name).collect();
@@ -132,13 +135,13 @@ pub(crate) fn load(disk: &dyn Disk, state: State) -> Result<Loaded, Error> {
         {
             return Err(Error::new(segment_name(number), ErrorKind::Foreign));
         }
-        match following.map(|following| following.before) {
-            Some(before) if before.number < number => {
+        match following.map(|following| following.previous) {
+            Some(previous) if previous.number < number => {
                 leftovers.push(segment_name(number));
                 continue;
             }
-            Some(before) if before.number == number => {
-                segment.bounds = bounds_of(&before, &segment)
+            Some(previous) if previous.number == number => {
+                segment.bounds = bounds_of(&previous, &segment)
             }
             _ => {}
         }
@@ -147,23 +150,24 @@ pub(crate) fn load(disk: &dyn Disk, state: State) -> Result<Loaded, Error> {
     }
     let mut table = Table { segments, to_remove: VecDeque::new() };
     let tail = match (table.segments.back_mut(), identity) {
-        (Some(last), Some(identity)) => Some(read_tail(disk, last, identity, state)?),
+        (Some(last), Some(identity)) => Some(read_tail(disk, last, identity, access)?),
         _ => None,
     };
     let next_sequence = next_sequence(disk, &table, identity)?;
-    Ok(Loaded { table, identity, next_number, next_sequence, tail, leftovers })
+    Ok(LoadedJournal { table, identity, next_number, next_sequence, tail, leftovers })
 }
 
-/// Within the file: what was cut off is missing, but no bytes that anybody could look at.
-fn bounds_of(before: &Before, segment: &Segment) -> Bounds {
+/// Bounds by the next segment's header, limited to the file: the missing part of a cut file has no
+/// bytes to report.
+fn bounds_of(previous: &PreviousSegment, segment: &Segment) -> Bounds {
     Bounds {
-        end: before.end.min(segment.file_bytes).max(HEADER_BYTES),
-        next: Some(before.next),
-        certain_before: before.certain_before,
+        end: previous.end.min(segment.file_bytes).max(HEADER_BYTES),
+        next: Some(previous.next),
+        certain_before: previous.certain_before,
     }
 }
 
-/// The numbers of segments and of those in the making, sorted.
+/// Sorted numbers of segments and of unfinished segments.
 fn list(disk: &dyn Disk) -> Result<(Vec<u64>, Vec<u64>), Error> {
     let (mut numbers, mut new) = (Vec::new(), Vec::new());
     disk.list(&mut |name| {
@@ -187,9 +191,9 @@ fn read_segment(disk: &dyn Disk, number: u64) -> Result<(Segment, Option<Segment
     let size = HEADER_BYTES as usize;
     window.fill(0, size, HEADER_BYTES).map_err(Error::io(&name, "read it"))?;
     let (header, damaged_headers) = match decode_segment_header(window.get(0, size), number) {
-        HeaderRead::Known { header, damaged } => (Some(header), damaged),
-        HeaderRead::Damaged => (None, [true; 2]),
-        HeaderRead::Newer { version, incompat, read_only_compat } => {
+        DecodedHeader::Valid { header, damaged } => (Some(header), damaged),
+        DecodedHeader::Damaged => (None, [true; 2]),
+        DecodedHeader::Newer { version, incompat, read_only_compat } => {
             let kind = ErrorKind::Newer { version, incompat, read_only_compat };
             return Err(Error::new(name, kind));
         }
@@ -197,7 +201,7 @@ fn read_segment(disk: &dyn Disk, number: u64) -> Result<(Segment, Option<Segment
     let segment = Segment {
         number,
         first: header.map(|header| header.first),
-        before: header.map(|header| header.before),
+        previous: header.map(|header| header.previous),
         bounds: Bounds { end: file_bytes, next: None, certain_before: u64::MAX },
         file_bytes,
         damaged_headers,
@@ -205,19 +209,20 @@ fn read_segment(disk: &dyn Disk, number: u64) -> Result<(Segment, Option<Segment
     Ok((segment, header))
 }
 
-/// Finds out where the last segment ends.
+/// Finds the end of the last segment.
 fn read_tail(
     disk: &dyn Disk,
     last: &mut Segment,
     identity: Identity,
-    state: State,
+    access: Access,
 ) -> Result<Tail, Error> {
     let name = segment_name(last.number);
     let file = disk.open(&name).map_err(Error::io(&name, "open it"))?;
-    // Who wrote it may have been killed before it was durable, and what is read now will be believed. If they were
-    // killed after an attempt that failed, memory may hold what the disk does not, hence `forget`. Its name was
-    // durable before there were records in it.
-    if state == State::AtRest {
+    // The last writer may have been killed before its records were durable, and readers will rely
+    // on them, hence `sync`. If it was killed after a failed `sync`, the page cache may hold what
+    // the disk does not, hence `forget`. The file's name is durable: it was before the first
+    // record.
+    if access == Access::AtRest {
         file.sync().map_err(Error::io(&name, "make it durable"))?;
         file.forget().map_err(Error::io(&name, "read it from the disk"))?;
     }
@@ -233,13 +238,13 @@ fn scan(file: Arc<dyn File>, segment: &Segment, identity: Identity) -> io::Resul
     Ok(scan.tail())
 }
 
-/// What follows all that there is.
+/// Sequence number that follows all existing records.
 fn next_sequence(disk: &dyn Disk, table: &Table, identity: Option<Identity>) -> Result<u64, Error> {
     let mut next_sequence = 0;
     for segment in &table.segments {
-        let before = segment.before.map(|before| before.next);
+        let previous = segment.previous.map(|previous| previous.next);
         let mut next = segment.bounds.next;
-        // The header that should say it is damaged.
+        // The next segment's header, which states the end, is damaged.
         if let (None, Some(identity)) = (next, identity) {
             let name = segment_name(segment.number);
             let file = disk.open(&name).map_err(Error::io(&name, "open it"))?;
@@ -247,12 +252,12 @@ fn next_sequence(disk: &dyn Disk, table: &Table, identity: Option<Identity>) -> 
             next = tail.bounds.next;
         }
         next_sequence =
-            [segment.first, before, next].into_iter().flatten().fold(next_sequence, u64::max);
+            [segment.first, previous, next].into_iter().flatten().fold(next_sequence, u64::max);
     }
     Ok(next_sequence)
 }
 
-/// The records of a segment, as far as they are known.
+/// Sequence numbers of a segment's records, as far as known.
 pub(crate) fn records(segment: &Segment) -> Range<u64> {
     let first = segment.first.unwrap_or(0);
     first..segment.bounds.next.map_or(first, |next| next.max(first))

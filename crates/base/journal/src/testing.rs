@@ -1,5 +1,5 @@
-//! For tests only: a disk in memory that fails when told to, runs full, and forgets what was not made durable when
-//! its power is cut ([`SimulatedDisk`]); and reproducible random numbers ([`Random`]).
+//! Test support: a simulated disk in memory that fails on request, runs full, and loses what was
+//! not durable at a power cut ([`SimulatedDisk`]); and reproducible random numbers ([`Random`]).
 
 mod disk;
 mod inode;

@@ -1,5 +1,5 @@
-//! Tests of all parts together, on the simulated disk. What must hold is in [`oracle`]; each test that relies on it
-//! also plants a fault, to see that it is found.
+//! Tests of all parts together, on the simulated disk. [`oracle`] states what must hold. Each test
+//! that relies on it also injects a fault, to check that the fault is found.
 
 mod damage;
 mod faults;

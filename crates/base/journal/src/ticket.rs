@@ -1,5 +1,5 @@
-//! What who appends gets: a [`Ticket`] for what it appended, with which it can wait or ask. All that is written
-//! together shares a [`Group`].
+//! Handles of appended records: a [`Ticket`] waits or polls for the outcome. All appends that are
+//! written together share a [`Group`].
 
 use crate::error::Refusal;
 use crate::shared::lock;
@@ -7,13 +7,14 @@ use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What becomes of an append: durable, or refused. If refused, it may be in the journal all the same.
+/// Outcome of an append: durable, or refused. Refused records may be in the journal nevertheless.
 pub type Outcome = Result<(), Refusal>;
 
-/// Is called once with what has become of an append, from the thread that writes. It should not take long.
+/// Callback for the outcome of an append, called once by the writing thread. It should return
+/// quickly.
 pub(crate) type Callback = Box<dyn FnOnce(Outcome) + Send>;
 
-/// Stands for records that were appended and may not be durable yet.
+/// Handle of appended records that may not be durable yet.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is known to be durable before the ticket says so"]
 pub struct Ticket {
@@ -22,17 +23,17 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// The sequence numbers that the records have.
+    /// Sequence numbers of the records.
     pub fn sequences(&self) -> Range<u64> {
         self.sequences.clone()
     }
 
-    /// What has become of them; `None` if that is not known yet. Never waits.
+    /// Outcome of the append; `None` if it is not known yet. Never waits.
     pub fn outcome(&self) -> Option<Outcome> {
         lock(&self.group.outcome).clone()
     }
 
-    /// Waits until they are durable, or refused.
+    /// Waits until the records are durable or refused.
     pub fn wait(&self) -> Outcome {
         let mut outcome = lock(&self.group.outcome);
         loop {
@@ -43,7 +44,7 @@ impl Ticket {
         }
     }
 
-    /// Waits at most for `timeout`.
+    /// Waits for the outcome, at most for `timeout`.
     pub fn wait_timeout(&self, timeout: Duration) -> Option<Outcome> {
         let deadline = Instant::now() + timeout;
         let mut outcome = lock(&self.group.outcome);
@@ -58,7 +59,7 @@ impl Ticket {
     }
 }
 
-/// What is written together, and so has one outcome.
+/// Appends that are written together, with one outcome.
 #[derive(Debug, Default)]
 pub(crate) struct Group {
     outcome: Mutex<Option<Outcome>>,
@@ -66,7 +67,7 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// The first outcome is the one that counts.
+    /// Sets the outcome, unless it is set already.
     pub(crate) fn finish(&self, outcome: &Outcome) {
         lock(&self.outcome).get_or_insert_with(|| outcome.clone());
         self.done.notify_all();

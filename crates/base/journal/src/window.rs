@@ -1,4 +1,4 @@
-//! What has been read of a file: a bounded piece that moves forward. Memory is that of a chunk and the largest
+//! A bounded window on a file that moves forward. It takes the memory of a chunk and the largest
 //! record.
 
 use crate::disk::File;
@@ -6,13 +6,13 @@ use rustix::io::Errno;
 use std::io;
 use std::sync::Arc;
 
-/// What is read at once.
+/// Size of one read.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// What a disk that cannot read one byte loses with it.
+/// Size of the block that a disk fails to read as a whole.
 const BLOCK_BYTES: u64 = 4096;
 
-/// Stands for bytes that cannot be read: nothing that is valid looks so.
+/// Replacement for unreadable bytes; no valid record consists of it.
 const UNREADABLE: u8 = 0xff;
 
 pub(crate) struct Window {
@@ -30,8 +30,9 @@ impl Window {
         &self.file
     }
 
-    /// Reads so much that `get` finds `size` bytes from `offset` on, but nothing from `end` on. Returns how many
-    /// there are from `offset` on: more or less than that. Neither offsets nor ends may become smaller.
+    /// Reads until `get` can return `size` bytes at `offset`, but nothing from `end` on. Returns
+    /// the number of available bytes at `offset`, which may be smaller or larger. Neither offsets
+    /// nor ends may decrease between calls.
     pub(crate) fn fill(&mut self, offset: u64, size: usize, end: u64) -> io::Result<usize> {
         let mut available = self.available(offset);
         if available < size {
@@ -43,7 +44,7 @@ impl Window {
         Ok(available)
     }
 
-    /// What was read from `offset` on; at most `size` bytes.
+    /// Bytes at `offset`, at most `size` of them.
     pub(crate) fn get(&self, offset: u64, size: usize) -> &[u8] {
         let from = usize::try_from(offset.saturating_sub(self.start)).unwrap_or(usize::MAX);
         let rest = self.bytes.get(from..).unwrap_or_default();
@@ -65,12 +66,12 @@ impl Window {
             }
             _ => self.bytes.clear(),
         }
-        // A record may have been large; the next one is not.
+        // Frees the memory of an unusually large record.
         self.bytes.shrink_to(CHUNK_BYTES.max(self.bytes.len()));
         self.start = offset;
     }
 
-    /// Reads behind what there is; false at the end.
+    /// Reads more bytes after the window's end; false at the end of the file or bounds.
     fn read_more(&mut self, size: usize, end: u64) -> io::Result<bool> {
         let from = self.bytes.len();
         let offset = self.start + from as u64;
@@ -85,7 +86,7 @@ impl Window {
         Ok(read? > 0)
     }
 
-    /// Reads to `bytes[from..]`. What the disk cannot read is passed over.
+    /// Reads into `bytes[from..]`, and replaces unreadable bytes.
     fn read(&mut self, offset: u64, from: usize) -> io::Result<usize> {
         let is_unreadable = |error: &io::Error| Errno::from_io_error(error) == Some(Errno::IO);
         let to = &mut self.bytes[from..];
@@ -93,7 +94,7 @@ impl Window {
             Err(error) if is_unreadable(&error) => {}
             read => return read,
         }
-        // The rest of a block, as the one behind it may be readable.
+        // Only the rest of the block is lost, as the next block may be readable.
         let block = (BLOCK_BYTES - offset % BLOCK_BYTES) as usize;
         let size = block.min(to.len());
         match self.file.read_at(&mut to[..size], offset) {

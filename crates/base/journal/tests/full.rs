@@ -1,10 +1,11 @@
-//! A file system of limited size fills up, and gets room again: the journal says so, and goes on by itself.
+//! A file system of limited size fills up and gets room again: the journal reports it, and resumes
+//! by itself.
 
 use blkkin_journal::{Item, Journal, Options, Payload, Reader, Refusal};
 use blkkin_sys::testing::{Mounted, figure, skip};
 use std::time::{Duration, Instant};
 
-/// How soon it goes on when there is room.
+/// Maximum time until it resumes when there is room.
 const RESUMES: Duration = Duration::from_secs(5);
 
 const SEGMENT_BYTES: u64 = 256 << 10;
@@ -16,7 +17,7 @@ fn append(journal: &Journal, number: u64) -> Result<u64, Refusal> {
     Ok(ticket.sequences().start)
 }
 
-/// Fills it up, gives it room, and checks what is there in the end.
+/// Fills the file system, makes room, and checks the contents at the end.
 fn fill_and_resume(mounted: &Mounted, kib: u64) {
     let directory = mounted.path().join("journal");
     let options = Options {

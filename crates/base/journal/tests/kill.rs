@@ -1,5 +1,6 @@
-//! A program that writes a journal, and says what was acknowledged, is killed: at random moments, and in each of its
-//! system calls that change something. All that it has said is there, and the next one goes on.
+//! A program that writes a journal and prints what was acknowledged is killed: at random moments,
+//! and in each of its modifying system calls. Everything that it printed is there afterwards, and
+//! the next program continues.
 
 use blkkin_journal::{Item, Journal, Options, Payload, Reader};
 use blkkin_sys::testing::{figure, is_installed, own_test, skip, traced};
@@ -8,16 +9,16 @@ use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Before what the program says, as the test harness speaks too.
+/// Prefix of the program's lines, because the test harness prints too.
 const MARK: &str = "says: ";
 
-/// How many groups the program writes. Enough for several segments.
+/// Number of groups that the program writes: enough for several segments.
 const GROUPS: u64 = 52;
 
-/// It keeps so many records, and trims what is older.
+/// Number of records that the program keeps; it trims older ones.
 const KEPT: u64 = 40;
 
-/// How long a journal may take to open after its writer was killed.
+/// Maximum time to open a journal after its writer was killed.
 const OPENS: Duration = Duration::from_secs(2);
 
 const CONSUMER: &str = "consumer";
@@ -26,14 +27,15 @@ fn options() -> Options {
     Options { segment_bytes: 8192, payload_bytes_max: 1024, ..Options::default() }
 }
 
-/// What the record with that number holds.
+/// Payload of the record with that number.
 fn payload(sequence: u64) -> Vec<u8> {
     let text = sequence.to_string().into_bytes();
     let size = (sequence * 37 % 500) as usize;
     text.into_iter().chain(std::iter::repeat(b' ')).take(size.max(20)).collect()
 }
 
-/// The program. `acked N`: all before N; `trimming N`: what is before N may go.
+/// The program. It prints `acked N` (all before N) and `trimming N` (records before N may be
+/// removed).
 #[test]
 #[ignore = "a program of other tests"]
 fn appends() {
@@ -46,7 +48,7 @@ fn appends() {
         let ticket = journal.append(&payloads).unwrap();
         assert_eq!(ticket.sequences().start, next);
         next = ticket.sequences().end;
-        // What the test is to find.
+        // The fault that the test has to find.
         if std::env::var_os("TEST_EARLY").is_some() {
             say(&format!("acked {next}"));
         }
@@ -67,26 +69,26 @@ fn directory() -> std::path::PathBuf {
 }
 
 fn say(what: &str) {
-    // One write, so that nothing is said by halves.
+    // One write, so that lines are never printed in part.
     let line = format!("{MARK}{what}\n");
     std::io::stdout().lock().write_all(line.as_bytes()).unwrap();
 }
 
-/// What the program has said.
+/// What the program has printed.
 #[derive(Clone, Copy, Debug, Default)]
 struct Said {
     acked: u64,
     trimming: u64,
 }
 
-/// The program, started with these words before it.
+/// Command of the program, started through `starter`.
 fn program(starter: &[String], directory: &Path) -> Command {
     let mut command = own_test(starter, "appends");
     command.env("TEST_JOURNAL", directory).stdin(Stdio::null()).stderr(Stdio::null());
     command
 }
 
-/// Runs it to its end, or kills it when it has said so many things.
+/// Runs the program to its end, or kills it after a number of printed lines.
 fn run(command: &mut Command, said: &mut Said, kill_after: Option<u64>) -> ExitStatus {
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut count = 0;
@@ -109,7 +111,7 @@ fn run(command: &mut Command, said: &mut Said, kill_after: Option<u64>) -> ExitS
     child.wait().unwrap()
 }
 
-/// Whether all that was said is so.
+/// Checks everything that the program printed.
 fn check(directory: &Path, said: Said) -> Result<(), String> {
     let start = Instant::now();
     let (journal, _) = Journal::open(directory, options()).map_err(|error| error.to_string())?;
@@ -134,7 +136,7 @@ fn check(directory: &Path, said: Said) -> Result<(), String> {
                 }
                 next = Some(record.sequence + 1);
             }
-            // Trimming is said before it is done, but a position before that.
+            // Trimming is announced before it is done, but a position before that.
             Item::Gone(range) if next.is_none() && range.end <= position => {}
             other => return Err(format!("{other:?}")),
         }
@@ -160,15 +162,16 @@ fn nothing_acknowledged_is_lost_when_killed_at_random() {
     figure("D1", &format!("{killed} writers of a journal killed at random"));
 }
 
-/// All by which the writer changes something, and `write`, by which it says so.
+/// All calls by which the writer modifies something, and `write`, by which it prints.
 const CALLS: [&str; 8] =
     ["pwrite64", "fdatasync", "fsync", "renameat", "fallocate", "ftruncate", "unlinkat", "write"];
 
-/// Kills it in the `number`-th call. `None` if it makes fewer. A thread counts its own calls.
+/// Kills the program in the `number`-th call. `None` if it makes fewer. Each thread counts its own
+/// calls.
 fn kill_in(call: &str, number: u32, early: bool) -> Option<Result<(), String>> {
     let directory = tempfile::tempdir().unwrap();
     let mut said = Said::default();
-    // Half of them meet a journal that has been written before.
+    // Every second one opens a journal that has been written before.
     if number.is_multiple_of(2) {
         assert!(run(&mut program(&[], directory.path()), &mut said, None).success());
     }
@@ -189,7 +192,7 @@ fn kill_in(call: &str, number: u32, early: bool) -> Option<Result<(), String>> {
     Some(all.map_err(|why| format!("killed in {call} number {number}: {why}")))
 }
 
-/// How many of these calls there were to be killed in.
+/// Kills the program in each of these calls, and returns their number.
 fn kill_in_each(call: &str) -> u32 {
     let mut number = 0;
     while let Some(outcome) = kill_in(call, number + 1, false) {

@@ -1,34 +1,34 @@
-//! What a span is to its request, and how it ended.
+//! Role and result of a span.
 
-/// What a span is to the one that caused it.
+/// Role of a span relative to its parent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// Nobody said.
+    /// No kind was recorded.
     #[default]
     Unspecified,
     /// Work within a service.
     Internal,
-    /// A call, where it is made.
+    /// Client side of a call.
     Client,
-    /// A call, where it is answered.
+    /// Server side of a call.
     Server,
-    /// A message, where it is sent.
+    /// Sending side of a message.
     Producer,
-    /// A message, where it is taken.
+    /// Receiving side of a message.
     Consumer,
 }
 
-/// How a span ended, if its program said so in as many words. [`SpanRef::is_error`] also counts
-/// those that were only tagged.
+/// Result of a span, as its program set it. [`SpanRef::is_error`] also counts spans with only an
+/// `error` tag.
 ///
 /// [`SpanRef::is_error`]: crate::SpanRef::is_error
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Status {
-    /// Nobody said.
+    /// No status was recorded.
     #[default]
     Unset,
-    /// Well, whatever else the span looks like.
+    /// Success, whatever the tags say.
     Ok,
-    /// With an error; what error is the tag `error`.
+    /// Failure; the tag `error` describes it.
     Error,
 }

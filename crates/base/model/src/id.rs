@@ -1,19 +1,19 @@
-//! The numbers of requests and of their spans, which are never zero.
+//! Ids of requests and spans, which are never zero.
 
 use std::fmt;
 use std::num::{NonZeroU64, NonZeroU128};
 
-/// The number that all spans of a request share. It has 64 or 128 bits: one whose upper half is 0
-/// counts as one of 64.
+/// Id of a request, which all of its spans share. It has 64 or 128 bits: an id whose upper half is
+/// 0 counts as one of 64 bits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TraceId(NonZeroU128);
 
-/// The number of a span.
+/// Id of a span.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SpanId(NonZeroU64);
 
 impl TraceId {
-    /// The id with this number; 0 is none.
+    /// Makes an id of a number; `None` for 0.
     #[inline]
     pub const fn from_number(number: u128) -> Option<TraceId> {
         match NonZeroU128::new(number) {
@@ -22,26 +22,26 @@ impl TraceId {
         }
     }
 
-    /// Its number.
+    /// The id as a number.
     #[inline]
     pub const fn number(self) -> u128 {
         self.0.get()
     }
 
-    /// The lower half of its number, which is what systems with ids of 64 bits know of it. Can be 0
-    /// if the id has 128 bits.
+    /// Lower half of the id, as systems with ids of 64 bits know it. May be 0 if the id has 128
+    /// bits.
     #[inline]
     pub const fn low(self) -> u64 {
         self.0.get() as u64
     }
 
-    /// The upper half of its number.
+    /// Upper half of the id.
     #[inline]
     pub const fn high(self) -> u64 {
         (self.0.get() >> 64) as u64
     }
 
-    /// Whether it has more than 64 bits.
+    /// Whether the id has 128 bits.
     #[inline]
     pub const fn is_wide(self) -> bool {
         self.high() != 0
@@ -49,7 +49,7 @@ impl TraceId {
 }
 
 impl SpanId {
-    /// The id with this number; 0 is none.
+    /// Makes an id of a number; `None` for 0.
     #[inline]
     pub const fn from_number(number: u64) -> Option<SpanId> {
         match NonZeroU64::new(number) {
@@ -58,7 +58,7 @@ impl SpanId {
         }
     }
 
-    /// Its number.
+    /// The id as a number.
     #[inline]
     pub const fn number(self) -> u64 {
         self.0.get()
@@ -72,7 +72,7 @@ impl From<NonZeroU64> for SpanId {
     }
 }
 
-/// The id of the trace that a root span opens has the root's number, by custom.
+/// By convention, the trace of a root span has the root's number as its id.
 impl From<SpanId> for TraceId {
     #[inline]
     fn from(root: SpanId) -> TraceId {
@@ -80,7 +80,7 @@ impl From<SpanId> for TraceId {
     }
 }
 
-/// 16 hexadecimal digits, or 32.
+/// Writes 16 hexadecimal digits, or 32 for an id of 128 bits.
 impl fmt::Display for TraceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = if self.is_wide() { 32 } else { 16 };
@@ -88,7 +88,7 @@ impl fmt::Display for TraceId {
     }
 }
 
-/// 16 hexadecimal digits.
+/// Writes 16 hexadecimal digits.
 impl fmt::Display for SpanId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", self.0)

@@ -1,22 +1,22 @@
-//! The span: one step of one request, in the one form that collecting, keeping and finding share.
-//! Formats of other systems live at the edges (`export/wire`); nothing here does I/O.
+//! The span: one step of one request, in the form that collecting, storing and querying share.
+//! Formats of other systems are the business of `export/wire`; this crate does no I/O.
 //!
-//! [`SpanRef`] borrows what it says from the bytes it came in, so that whoever decodes a million of
-//! them a second allocates nothing; it is handed to a [`SpanSink`]. [`Span`] owns its text.
+//! [`SpanRef`] borrows its text from the bytes that it was decoded from, so that decoding a million
+//! spans a second allocates nothing; a decoder passes it to a [`SpanSink`]. [`Span`] owns its text.
 //!
-//! # What always holds of a span that a decoder gives
+//! # Invariants of a decoded span
 //!
-//! - Annotations are in order of time, then of text, and no two are the same.
-//! - Tags are in order of key, then of [`Origin`], and no two have both in common.
+//! - Annotations are sorted by time, then by text, without duplicates.
+//! - Tags are sorted by key, then by [`Origin`], without duplicates of both.
 //! - No span is its own parent.
 //!
-//! # What is not here, and why
+//! # Omissions, and their reasons
 //!
-//! Annotations have no endpoint: where one had (Zipkin's first format), decoding makes a span of
-//! each host's. Names keep their case: Zipkin's are lower-cased when they are written in a format of
-//! Zipkin's, as nothing else could bring the case back. Times are nanoseconds for the same reason.
-//! Numbers, flags and bytes of tags keep their type ([`Value`]), which costs a discriminant in the
-//! reference and nothing else; lists and maps are text, JSON, as in all that shows spans.
+//! Annotations have no endpoint: where one had (Zipkin's first format), decoding makes a span for
+//! each host. Names keep their case; it is dropped only when a span is written in one of Zipkin's
+//! formats, because nothing could restore it. Times are nanoseconds for the same reason. Numbers,
+//! flags and bytes of tags keep their type ([`Value`]), which costs no more than a discriminant in
+//! the reference. Lists and maps are JSON text, as in all viewers of spans.
 
 mod endpoint;
 mod flags;

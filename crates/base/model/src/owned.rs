@@ -1,43 +1,45 @@
-//! A span that owns all that it says. Start at [`Span`].
+//! The span with text of its own. Start at [`Span`].
 
-use crate::{
-    Annotation, AnnotationRef, Endpoint, Kind, SpanId, SpanRef, Status, Tag, TagRef, TraceId,
-};
+use crate::endpoint::Endpoint;
+use crate::flags::{Kind, Status};
+use crate::id::{SpanId, TraceId};
+use crate::span::{Annotation, AnnotationRef, SpanRef};
+use crate::tag::{Tag, TagRef};
 
 /// One step of one request. The fields are those of [`SpanRef`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
-    /// The request.
+    /// Id of the request.
     pub trace_id: TraceId,
-    /// The span.
+    /// Id of the span.
     pub id: SpanId,
-    /// The span that caused it.
+    /// Id of the span that caused this one.
     pub parent_id: Option<SpanId>,
-    /// What it is to its parent.
+    /// Role relative to the parent.
     pub kind: Kind,
-    /// How it ended.
+    /// Result of the step.
     pub status: Status,
-    /// It is to be kept, whatever sampling says.
+    /// Whether the span is kept whatever sampling decides.
     pub debug: bool,
-    /// Its id is one that another service has made, and has a span for too.
+    /// Whether another service made the id, and has a span with the same id.
     pub shared: bool,
-    /// What was done; empty is unknown.
+    /// Name of the step; empty if unknown.
     pub name: String,
-    /// When it started, in nanoseconds since 1970.
+    /// Start time, in nanoseconds since 1970.
     pub start_ns: Option<u64>,
-    /// How long it took.
+    /// Duration in nanoseconds.
     pub duration_ns: Option<u64>,
-    /// Who recorded it.
+    /// Host that recorded the span.
     pub local: Endpoint,
-    /// Who is at the other end.
+    /// Host at the other end of the call or message.
     pub remote: Endpoint,
-    /// What happened meanwhile, in order of time.
+    /// Annotations, sorted by time.
     pub annotations: Vec<Annotation>,
-    /// What is known of it, in order of key.
+    /// Tags, sorted by key.
     pub tags: Vec<Tag>,
 }
 
-/// A [`Span`] with the lists of references that a [`SpanRef`] of it needs.
+/// A [`Span`] with the arrays of references that its [`SpanRef`] borrows.
 #[derive(Clone, Debug)]
 pub struct Held<'a> {
     span: &'a Span,
@@ -46,7 +48,7 @@ pub struct Held<'a> {
 }
 
 impl Span {
-    /// What can be borrowed as a [`SpanRef`].
+    /// Builds the arrays of references for [`Held::as_ref`].
     pub fn hold(&self) -> Held<'_> {
         Held {
             span: self,
@@ -57,7 +59,7 @@ impl Span {
 }
 
 impl Held<'_> {
-    /// The span, borrowed.
+    /// Borrows the span.
     pub fn as_ref(&self) -> SpanRef<'_> {
         let span = self.span;
         SpanRef {
@@ -75,6 +77,28 @@ impl Held<'_> {
             remote: span.remote.as_ref(),
             annotations: &self.annotations,
             tags: &self.tags,
+        }
+    }
+}
+
+impl SpanRef<'_> {
+    /// Copies the span with its text.
+    pub fn to_owned(&self) -> Span {
+        Span {
+            trace_id: self.trace_id,
+            id: self.id,
+            parent_id: self.parent_id,
+            kind: self.kind,
+            status: self.status,
+            debug: self.debug,
+            shared: self.shared,
+            name: self.name.to_owned(),
+            start_ns: self.start_ns,
+            duration_ns: self.duration_ns,
+            local: self.local.to_owned(),
+            remote: self.remote.to_owned(),
+            annotations: self.annotations.iter().map(AnnotationRef::to_owned).collect(),
+            tags: self.tags.iter().map(TagRef::to_owned).collect(),
         }
     }
 }

@@ -1,16 +1,17 @@
-//! Who takes spans, one after the other.
+//! Consumers of decoded spans.
 
-use crate::{Span, SpanRef};
+use crate::owned::Span;
+use crate::span::SpanRef;
 use std::ops::ControlFlow;
 
-/// Takes spans as they are decoded.
+/// A consumer of spans.
 pub trait SpanSink {
-    /// Takes a span, which is gone when this returns. Who breaks has not taken it, and wants no
-    /// more.
+    /// Consumes a span, which is valid only during the call. A sink that returns `Break` has not
+    /// consumed the span and wants no more.
     fn span(&mut self, span: &SpanRef<'_>) -> ControlFlow<()>;
 }
 
-/// Keeps them.
+/// Stores a copy of each span.
 impl SpanSink for Vec<Span> {
     fn span(&mut self, span: &SpanRef<'_>) -> ControlFlow<()> {
         self.push(span.to_owned());
@@ -18,17 +19,17 @@ impl SpanSink for Vec<Span> {
     }
 }
 
-/// Hands them on.
+/// Forwards to the borrowed sink.
 impl<S: SpanSink + ?Sized> SpanSink for &mut S {
     fn span(&mut self, span: &SpanRef<'_>) -> ControlFlow<()> {
         (**self).span(span)
     }
 }
 
-/// Counts them, and keeps none.
+/// A sink that only counts the spans.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count(
-    /// How many there were.
+    /// Number of spans.
     pub u64,
 );
 

@@ -1,61 +1,64 @@
-//! A span that borrows all that it says. Start at [`SpanRef`].
+//! The span with borrowed text. Start at [`SpanRef`].
 
-use crate::{EndpointRef, Kind, Origin, Span, SpanId, Status, TagRef, TraceId, ValueRef};
+use crate::endpoint::EndpointRef;
+use crate::flags::{Kind, Status};
+use crate::id::{SpanId, TraceId};
+use crate::tag::{Origin, TagRef, ValueRef};
 
 /// One step of one request, borrowed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SpanRef<'a> {
-    /// The request.
+    /// Id of the request.
     pub trace_id: TraceId,
-    /// The span. One id may be two spans: a call's at the client, and at the server
+    /// Id of the span. Two spans may share an id: the client's and the server's of one call
     /// ([`SpanRef::shared`]).
     pub id: SpanId,
-    /// The span that caused it.
+    /// Id of the span that caused this one.
     pub parent_id: Option<SpanId>,
-    /// What it is to its parent.
+    /// Role relative to the parent.
     pub kind: Kind,
-    /// How it ended.
+    /// Result of the step.
     pub status: Status,
-    /// It is to be kept, whatever sampling says.
+    /// Whether the span is kept whatever sampling decides.
     pub debug: bool,
-    /// Its id is one that another service has made, and has a span for too.
+    /// Whether another service made the id, and has a span with the same id.
     pub shared: bool,
-    /// What was done; empty is unknown.
+    /// Name of the step; empty if unknown.
     pub name: &'a str,
-    /// When it started, in nanoseconds since 1970.
+    /// Start time, in nanoseconds since 1970.
     pub start_ns: Option<u64>,
-    /// How long it took.
+    /// Duration in nanoseconds.
     pub duration_ns: Option<u64>,
-    /// Who recorded it.
+    /// Host that recorded the span.
     pub local: EndpointRef<'a>,
-    /// Who is at the other end.
+    /// Host at the other end of the call or message.
     pub remote: EndpointRef<'a>,
-    /// What happened meanwhile, in order of time.
+    /// Annotations, sorted by time.
     pub annotations: &'a [AnnotationRef<'a>],
-    /// What is known of it, in order of key.
+    /// Tags, sorted by key.
     pub tags: &'a [TagRef<'a>],
 }
 
-/// What happened at a moment, borrowed. They are ordered by time, then text.
+/// An event within a span, borrowed. Annotations are ordered by time, then by text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AnnotationRef<'a> {
-    /// When, in nanoseconds since 1970.
+    /// Time in nanoseconds since 1970.
     pub time_ns: u64,
-    /// What.
+    /// Text of the annotation.
     pub value: &'a str,
 }
 
-/// What happened at a moment.
+/// An event within a span.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Annotation {
-    /// When, in nanoseconds since 1970.
+    /// Time in nanoseconds since 1970.
     pub time_ns: u64,
-    /// What.
+    /// Text of the annotation.
     pub value: String,
 }
 
 impl<'a> SpanRef<'a> {
-    /// A span of which only the ids are known.
+    /// A span with ids and nothing else.
     pub const fn new(trace_id: TraceId, id: SpanId) -> SpanRef<'a> {
         SpanRef {
             trace_id,
@@ -75,14 +78,15 @@ impl<'a> SpanRef<'a> {
         }
     }
 
-    /// The value of a name; that of the span itself, if others have the name too.
+    /// Looks up a tag. The span's own tag takes precedence over those of its scope and resource.
     pub fn tag(&self, key: &str) -> Option<ValueRef<'a>> {
         let behind = self.tags.partition_point(|tag| tag.key <= key);
         let last = self.tags.get(behind.checked_sub(1)?)?;
         (last.key == key).then_some(last.value)
     }
 
-    /// Whether it failed: by its status, or else by a tag `error` of the span that is not false.
+    /// Whether the span failed: by its status or, if that is unset, by a tag `error` of the span
+    /// other than `false`.
     pub fn is_error(&self) -> bool {
         match self.status {
             Status::Ok => false,
@@ -94,7 +98,7 @@ impl<'a> SpanRef<'a> {
         }
     }
 
-    /// Bytes of all its texts and byte strings, those that other spans have too included.
+    /// Size of all texts and byte strings, including those that several spans share.
     pub fn text_bytes(&self) -> usize {
         let value = |value: &ValueRef<'_>| match value {
             ValueRef::Str(text) => text.len(),
@@ -106,42 +110,22 @@ impl<'a> SpanRef<'a> {
         let ends = self.local.service.len() + self.remote.service.len();
         self.name.len() + ends + tags + annotations
     }
-
-    /// With text of its own.
-    pub fn to_owned(&self) -> Span {
-        Span {
-            trace_id: self.trace_id,
-            id: self.id,
-            parent_id: self.parent_id,
-            kind: self.kind,
-            status: self.status,
-            debug: self.debug,
-            shared: self.shared,
-            name: self.name.to_owned(),
-            start_ns: self.start_ns,
-            duration_ns: self.duration_ns,
-            local: self.local.to_owned(),
-            remote: self.remote.to_owned(),
-            annotations: self.annotations.iter().map(AnnotationRef::to_owned).collect(),
-            tags: self.tags.iter().map(TagRef::to_owned).collect(),
-        }
-    }
 }
 
-/// Zipkin asks whether there is an `error` at all; only a flag can say that there is none.
+/// Zipkin takes any `error` tag for a failure; only a boolean can deny it.
 fn means_yes(error: &TagRef<'_>) -> bool {
     error.value != ValueRef::Bool(false)
 }
 
 impl AnnotationRef<'_> {
-    /// With text of its own.
+    /// Copies the text.
     pub fn to_owned(&self) -> Annotation {
         Annotation { time_ns: self.time_ns, value: self.value.to_owned() }
     }
 }
 
 impl Annotation {
-    /// Borrowed.
+    /// Borrows the text.
     pub fn as_ref(&self) -> AnnotationRef<'_> {
         AnnotationRef { time_ns: self.time_ns, value: &self.value }
     }

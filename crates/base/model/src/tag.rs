@@ -1,76 +1,77 @@
-//! What is known of a span, by name.
+//! Tags: named values that describe a span.
 
-/// A name and its value, borrowed.
+/// A key and its value, borrowed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TagRef<'a> {
-    /// The name; may be empty.
+    /// Key; may be empty.
     pub key: &'a str,
-    /// What it is.
+    /// Value of the tag.
     pub value: ValueRef<'a>,
-    /// Of what it is said.
+    /// Subject that the tag describes.
     pub origin: Origin,
 }
 
-/// A name and its value.
+/// A key and its value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tag {
-    /// The name; may be empty.
+    /// Key; may be empty.
     pub key: String,
-    /// What it is.
+    /// Value of the tag.
     pub value: Value,
-    /// Of what it is said.
+    /// Subject that the tag describes.
     pub origin: Origin,
 }
 
-/// Of what something is said. Where one name is said of several, the span's own counts.
+/// Subject that a tag describes. If several subjects have a tag of one key, the span's own takes
+/// precedence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Origin {
-    /// Of the process, machine or service that the span was recorded in.
+    /// The process, machine or service that recorded the span.
     Resource,
-    /// Of the library that recorded it.
+    /// The library that recorded the span.
     Scope,
-    /// Of the span itself.
+    /// The span itself.
     #[default]
     Span,
 }
 
-/// The value of a tag, borrowed. Lists and maps are text, JSON.
+/// Value of a tag, borrowed. Lists and maps are JSON text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ValueRef<'a> {
     /// Text.
     Str(&'a str),
-    /// A whole number.
+    /// An integer.
     Int(i64),
-    /// Yes or no.
+    /// A boolean.
     Bool(bool),
-    /// A number.
+    /// A floating-point number.
     Double(f64),
-    /// Anything.
+    /// A byte string.
     Bytes(&'a [u8]),
 }
 
-/// The value of a tag. Lists and maps are text, JSON.
+/// Value of a tag. Lists and maps are JSON text.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// Text.
     Str(String),
-    /// A whole number.
+    /// An integer.
     Int(i64),
-    /// Yes or no.
+    /// A boolean.
     Bool(bool),
-    /// A number.
+    /// A floating-point number.
     Double(f64),
-    /// Anything.
+    /// A byte string.
     Bytes(Vec<u8>),
 }
 
 impl<'a> TagRef<'a> {
-    /// Text that is said of the span itself.
+    /// A text tag of the span itself.
     pub const fn text(key: &'a str, value: &'a str) -> TagRef<'a> {
         TagRef { key, value: ValueRef::Str(value), origin: Origin::Span }
     }
 
-    /// With text of its own.
+    /// Copies the text.
     pub fn to_owned(&self) -> Tag {
         let TagRef { key, value, origin } = *self;
         Tag { key: key.to_owned(), value: value.to_owned(), origin }
@@ -78,7 +79,7 @@ impl<'a> TagRef<'a> {
 }
 
 impl Tag {
-    /// Borrowed.
+    /// Borrows the text.
     pub fn as_ref(&self) -> TagRef<'_> {
         let Tag { key, value, origin } = self;
         TagRef { key, value: value.as_ref(), origin: *origin }
@@ -86,7 +87,7 @@ impl Tag {
 }
 
 impl ValueRef<'_> {
-    /// With text of its own.
+    /// Copies the text.
     pub fn to_owned(self) -> Value {
         match self {
             ValueRef::Str(text) => Value::Str(text.to_owned()),
@@ -99,7 +100,7 @@ impl ValueRef<'_> {
 }
 
 impl Value {
-    /// Borrowed.
+    /// Borrows the text.
     pub fn as_ref(&self) -> ValueRef<'_> {
         match self {
             Value::Str(text) => ValueRef::Str(text),

@@ -1,4 +1,5 @@
-//! That nothing is lost between the two forms of a span, and what is asked of one.
+//! Tests that conversion between the two forms of a span loses nothing, and tests of the queries
+//! about a span.
 
 use crate::*;
 use std::net::{Ipv4Addr, Ipv6Addr};

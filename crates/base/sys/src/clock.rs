@@ -1,4 +1,4 @@
-//! Clocks that can be read often.
+//! Clocks that are cheap to read.
 
 #[cfg(target_arch = "x86_64")]
 use crate::errno;
@@ -15,7 +15,7 @@ pub fn monotonic_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Nanoseconds of `CLOCK_BOOTTIME`, which goes on while the machine is suspended.
+/// Nanoseconds of `CLOCK_BOOTTIME`, which also counts the time of suspension.
 pub fn boottime_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: writes the `timespec` that it is given.
@@ -26,13 +26,13 @@ pub fn boottime_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// The processor's time stamp counter; 0 where there is none.
+/// The processor's time-stamp counter; 0 on processors without one.
 #[inline(always)]
 pub fn tsc() -> u64 {
     #[cfg(target_arch = "x86_64")]
     {
-        // SAFETY: every x86-64 processor has it. (A process may forbid it to itself, by
-        // `PR_SET_TSC`; whoever asks for the time like this has checked `tsc_is_steady`.)
+        // SAFETY: every x86-64 processor has the instruction. (A process may disable it for itself,
+        // by `PR_SET_TSC`; callers have checked `tsc_is_steady`.)
         #[expect(unsafe_code)]
         unsafe {
             std::arch::x86_64::_rdtsc()
@@ -42,11 +42,11 @@ pub fn tsc() -> u64 {
     0
 }
 
-/// As [`tsc`], but not before all loads up to here are done: between processors, the time can else
-/// be from before something that was seen to have happened.
+/// As [`tsc`], but waits until all earlier loads are done. Otherwise the time may be from before an
+/// event of another processor that this thread has seen already.
 #[inline]
 pub fn tsc_after_loads() -> u64 {
-    // SAFETY: every x86-64 processor has it.
+    // SAFETY: every x86-64 processor has the instruction.
     #[cfg(target_arch = "x86_64")]
     #[expect(unsafe_code)]
     unsafe {
@@ -55,15 +55,15 @@ pub fn tsc_after_loads() -> u64 {
     tsc()
 }
 
-/// Whether the time stamp counter runs at one speed, whatever the processor does, and this
-/// process may read it.
+/// Whether the time-stamp counter runs at a constant rate in all power states, and this process may
+/// read it.
 pub fn tsc_is_steady() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
         let mut mode: i32 = 0;
         // SAFETY: writes the integer that it is given.
         #[expect(unsafe_code)]
-        let result = errno::kept(|| unsafe { libc::prctl(libc::PR_GET_TSC, &mut mode) });
+        let result = errno::preserve(|| unsafe { libc::prctl(libc::PR_GET_TSC, &mut mode) });
         let may_read = result != 0 || mode == libc::PR_TSC_ENABLE;
         let leaf = 0x8000_0007;
         let is_steady = std::arch::x86_64::__cpuid(0x8000_0000).eax >= leaf

@@ -1,10 +1,11 @@
-//! Descriptors of a library in somebody else's program, which may close all that it does not know,
-//! and then get the same numbers for its own files. So each use asks whether the number still stands for
-//! the same file; and a number that does not is left alone, also at the end. Between asking and use the
-//! program may still do that, but such moments are short, and programs close everything only once.
+//! Descriptors of a library in a foreign program. The program may close all descriptors that it
+//! does not know, and then get the same numbers for its own files. So each use checks first that
+//! the number still refers to the same file, and a number that does not is left alone, also on
+//! drop. The program may still close it between check and use, but that window is short, and
+//! programs close everything only once.
 //!
-//! What is held is also noted in a table, for a child process that has to close it although the thread
-//! whose it was is not there, and for the end of the process.
+//! A table lists all such descriptors, for code without access to their owners: a child process
+//! closes those of threads that do not exist there, and the end of the process finds its sockets.
 
 use rustix::fs::{FileType, fstat};
 use rustix::io::fcntl_dupfd_cloexec;
@@ -12,42 +13,46 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
-/// Numbers that programs rarely come to, and do not expect to get.
+/// Lowest number for raised descriptors: programs rarely reach it, and do not expect to get it.
 const HIGH: i32 = 512;
 
-/// Which file a descriptor stands for.
+/// Identity of the file that a descriptor refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     device: u64,
     inode: u64,
-    /// Of files that have no inode of their own: the kernel's number for an eventfd, or [`KIND`] and what
-    /// kind of file it is. 0 for others.
+    /// For files without an inode of their own: the kernel's number of an eventfd, or [`KIND`] with
+    /// a hash of the file's type. 0 for others.
     number: u64,
 }
 
-/// Says that it is not a number but a kind, of which the program has other files, too; but hardly under
-/// these numbers. Alone: the kind is not known either, as there is no `/proc`.
+/// Flag for a hash of a type in place of a number. The program may have other files of the same
+/// type, but hardly under these descriptor numbers. The flag alone: the type is unknown too,
+/// because there is no `/proc`.
 const KIND: u64 = 1 << 63;
 
 impl Identity {
-    /// Of this one; `None` if it is not open, or cannot be told from others.
+    /// Identity of a descriptor's file; `None` if the descriptor is closed, or its file cannot be
+    /// told from others.
     pub fn of(descriptor: BorrowedFd<'_>) -> Option<Identity> {
         let status = fstat(descriptor).ok()?;
         let has_own_inode = FileType::from_raw_mode(status.st_mode) != FileType::Unknown;
         let number = match has_own_inode {
             true => 0,
-            false => eventfd_of(descriptor).or_else(|| kind_of(descriptor)).or_else(of_no_kind)?,
+            false => {
+                eventfd_of(descriptor).or_else(|| kind_of(descriptor)).or_else(unknown_kind)?
+            }
         };
         Some(Identity { device: status.st_dev, inode: status.st_ino, number })
     }
 
-    /// True for an eventfd, and without `/proc` for any file that may be one.
+    /// Whether the file is an eventfd; without `/proc`, whether it may be one.
     pub fn is_eventfd(self) -> bool {
         self.number != 0 && (self.number & KIND == 0 || self.number == KIND)
     }
 }
 
-/// The kernel's number for an eventfd, from 1.
+/// The kernel's number of an eventfd, plus 1.
 fn eventfd_of(descriptor: BorrowedFd<'_>) -> Option<u64> {
     let path = format!("/proc/self/fdinfo/{}", descriptor.as_raw_fd());
     let text = std::fs::read_to_string(path).ok()?;
@@ -55,12 +60,12 @@ fn eventfd_of(descriptor: BorrowedFd<'_>) -> Option<u64> {
     number.trim().parse::<u64>().ok()?.checked_add(1)
 }
 
-/// The kind of a file without an inode of its own, where there is no `/proc`, as in a bare `chroot`.
-fn of_no_kind() -> Option<u64> {
+/// Replacement for the type where there is no `/proc`, as in a bare `chroot`.
+fn unknown_kind() -> Option<u64> {
     (!std::path::Path::new("/proc/self").exists()).then_some(KIND)
 }
 
-/// The kind of a file without an inode of its own.
+/// Hash of the type of a file without an inode of its own.
 fn kind_of(descriptor: BorrowedFd<'_>) -> Option<u64> {
     let path = format!("/proc/self/fd/{}", descriptor.as_raw_fd());
     let kind = std::fs::read_link(path).ok()?;
@@ -69,7 +74,7 @@ fn kind_of(descriptor: BorrowedFd<'_>) -> Option<u64> {
     Some(hasher.finish() | KIND)
 }
 
-/// The same file under a number that a program hardly uses, if there can be one.
+/// Duplicates the descriptor to a number that programs hardly use, if there is a free one.
 pub fn raise(descriptor: OwnedFd) -> OwnedFd {
     match descriptor.as_raw_fd() < HIGH {
         true => fcntl_dupfd_cloexec(&descriptor, HIGH).unwrap_or(descriptor),
@@ -77,57 +82,57 @@ pub fn raise(descriptor: OwnedFd) -> OwnedFd {
     }
 }
 
-/// Whether the three descriptors are open that programs take to be there. If not, the program may be about
-/// to open files that are to get their numbers, which somebody else's would get then.
+/// Whether descriptors 0 to 2 are open. If one is closed, the program may be about to open a file
+/// for it, and a library's file must not take the number.
 pub fn has_standard_streams() -> bool {
     (0..3).all(|number| {
-        // SAFETY: one that is not open makes the call fail, and no more.
+        // SAFETY: a number that is not open makes the call fail, and has no other effect.
         #[expect(unsafe_code)]
         let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
         rustix::io::fcntl_getfd(descriptor).is_ok()
     })
 }
 
-/// A descriptor that the program may close behind our back.
+/// A descriptor that the program may close without the library's knowledge.
 #[derive(Debug)]
 pub struct Held<T: AsFd> {
-    /// Always there, but while it is dropped.
+    /// `None` only during drop.
     value: Option<T>,
     identity: Identity,
-    place: Option<usize>,
+    slot: Option<usize>,
 }
 
 impl<T: AsFd> Held<T> {
-    /// Notes what it stands for, and that it has to do with `purpose`. `None` if that cannot be known.
+    /// Registers a descriptor for `purpose`. `None` if its identity cannot be determined.
     pub fn new(value: T, purpose: u32) -> Option<Held<T>> {
         let identity = Identity::of(value.as_fd())?;
-        let place = note(value.as_fd(), identity, purpose);
-        Some(Held { value: Some(value), identity, place })
+        let slot = register(value.as_fd(), identity, purpose);
+        Some(Held { value: Some(value), identity, slot })
     }
 
-    /// It, if it still is what it was.
+    /// The descriptor, if it still refers to the same file.
     pub fn get(&self) -> Option<&T> {
         let value = self.value.as_ref()?;
         (Identity::of(value.as_fd()) == Some(self.identity)).then_some(value)
     }
 
-    /// What it is.
+    /// Identity of the file at registration.
     pub fn identity(&self) -> Identity {
         self.identity
     }
 
-    /// Notes what it has to do with from now on.
+    /// Changes the purpose in the table.
     pub fn set_purpose(&self, purpose: u32) {
-        if let Some(place) = self.place {
-            TABLE[place].purpose.store(purpose, Ordering::Relaxed);
+        if let Some(slot) = self.slot {
+            TABLE[slot].purpose.store(purpose, Ordering::Relaxed);
         }
     }
 }
 
 impl<T: AsFd> Drop for Held<T> {
     fn drop(&mut self) {
-        if let Some(place) = self.place {
-            TABLE[place].number.store(NONE, Ordering::Release);
+        if let Some(slot) = self.slot {
+            TABLE[slot].number.store(NONE, Ordering::Release);
         }
         let is_ours = self.get().is_some();
         if let Some(value) = self.value.take()
@@ -138,17 +143,17 @@ impl<T: AsFd> Drop for Held<T> {
     }
 }
 
-/// What is held, by whatever thread.
+/// An entry of the table of descriptors, which all threads share.
 struct Entry {
-    /// Stored last, and taken back first.
+    /// Descriptor number, stored last and cleared first.
     number: AtomicI32,
     purpose: AtomicU32,
     identity: [AtomicU64; 3],
 }
 
 const NONE: i32 = -1;
-/// A place that somebody fills.
-const FILLED: i32 = -2;
+/// Marks an entry that is being filled.
+const CLAIMED: i32 = -2;
 const ENTRIES: usize = 128;
 
 static TABLE: [Entry; ENTRIES] = [const {
@@ -159,23 +164,23 @@ static TABLE: [Entry; ENTRIES] = [const {
     }
 }; ENTRIES];
 
-/// Where it is noted; nowhere if there is no room.
-fn note(descriptor: BorrowedFd<'_>, identity: Identity, purpose: u32) -> Option<usize> {
+/// Adds a descriptor to the table; `None` if the table is full.
+fn register(descriptor: BorrowedFd<'_>, identity: Identity, purpose: u32) -> Option<usize> {
     let (claim, relaxed) = (Ordering::Acquire, Ordering::Relaxed);
-    let place = TABLE
+    let slot = TABLE
         .iter()
-        .position(|entry| entry.number.compare_exchange(NONE, FILLED, claim, relaxed).is_ok())?;
-    let entry = &TABLE[place];
+        .position(|entry| entry.number.compare_exchange(NONE, CLAIMED, claim, relaxed).is_ok())?;
+    let entry = &TABLE[slot];
     entry.purpose.store(purpose, relaxed);
     let words = [identity.device, identity.inode, identity.number];
     for (word, value) in entry.identity.iter().zip(words) {
         word.store(value, relaxed);
     }
     entry.number.store(descriptor.as_raw_fd(), Ordering::Release);
-    Some(place)
+    Some(slot)
 }
 
-/// Shows `each` what this process holds for a purpose, if it still is what it was.
+/// Calls `each` for this process's descriptors of a purpose that still refer to the same files.
 pub fn each_held(purpose: u32, mut each: impl FnMut(BorrowedFd<'_>)) {
     for entry in &TABLE {
         if let Some(descriptor) = entry.open()
@@ -186,12 +191,14 @@ pub fn each_held(purpose: u32, mut each: impl FnMut(BorrowedFd<'_>)) {
     }
 }
 
-/// Closes what is held. Only for a child process, where the threads that hold something are not.
+/// Closes all descriptors of the table. Only for a child process, in which the owning threads do
+/// not exist.
 pub fn close_inherited() {
     for entry in &TABLE {
         if let Some(descriptor) = entry.open() {
             let number = descriptor.as_raw_fd();
-            // SAFETY: it was noted by who owned it, on a thread that this process has not.
+            // SAFETY: the owner registered the number, and its thread does not exist in this
+            // process.
             #[expect(unsafe_code)]
             drop(unsafe { OwnedFd::from_raw_fd(number) });
         }
@@ -200,14 +207,14 @@ pub fn close_inherited() {
 }
 
 impl Entry {
-    /// What is noted here, if it still is what it was.
+    /// The descriptor of this entry, if it still refers to the same file.
     fn open(&self) -> Option<BorrowedFd<'static>> {
         let number = self.number.load(Ordering::Acquire);
         if number < 0 {
             return None;
         }
-        // SAFETY: not -1. It may be closed at any time, by the program, after which its use fails, or
-        // is that of what the program has there: see the module's comment.
+        // SAFETY: the number is not -1. The program may close it at any time. Its use then fails,
+        // or affects the program's own file of that number: see the module's comment.
         #[expect(unsafe_code)]
         let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
         let [device, inode, number] = [0, 1, 2].map(|word: usize| {

@@ -1,28 +1,27 @@
-//! Randomness from the kernel without waiting for it, and what else tells one moment of one thread
-//! from all others.
+//! Randomness from the kernel without waiting, and values that identify a moment of a thread.
 
 use crate::errno;
 
-/// Random words from the kernel; `None` if it has none yet, or does not know the call, or must not
-/// be asked. Never waits.
+/// Random words from the kernel. `None` if its pool is not initialised, or the call is unknown or
+/// forbidden. Never waits.
 pub fn random_words<const WORDS: usize>() -> Option<[u64; WORDS]> {
     let mut words = [0u64; WORDS];
     let size = size_of_val(&words);
-    // SAFETY: the kernel writes at most `size` bytes, which are there and may have any value.
+    // SAFETY: the kernel writes at most `size` bytes to `words`, for which any value is valid.
     #[expect(unsafe_code, reason = "a system call")]
-    let filled = errno::kept(|| unsafe {
+    let filled = errno::preserve(|| unsafe {
         libc::syscall(libc::SYS_getrandom, words.as_mut_ptr(), size, libc::GRND_NONBLOCK)
     });
     (usize::try_from(filled) == Ok(size)).then_some(words)
 }
 
-/// The process, the thread, the time since 1970 and the time since the machine started, both in
-/// nanoseconds. A number that cannot be had is 0.
+/// Process id, thread id, nanoseconds since 1970 and nanoseconds since boot: together unlike those
+/// of any other moment and thread. An unavailable value is 0.
 pub fn whereabouts() -> [u64; 4] {
     // SAFETY: these calls take no pointers.
     #[expect(unsafe_code, reason = "system calls")]
     let (process, thread) =
-        errno::kept(|| unsafe { (libc::getpid(), libc::syscall(libc::SYS_gettid)) });
+        errno::preserve(|| unsafe { (libc::getpid(), libc::syscall(libc::SYS_gettid)) });
     [
         u64::from(process.unsigned_abs()),
         thread.unsigned_abs(),
@@ -33,9 +32,9 @@ pub fn whereabouts() -> [u64; 4] {
 
 fn clock(which: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is that of a live structure of the right type.
+    // SAFETY: the pointer refers to a live structure of the right type.
     #[expect(unsafe_code, reason = "a system call")]
-    errno::kept(|| unsafe { libc::clock_gettime(which, &raw mut time) });
+    errno::preserve(|| unsafe { libc::clock_gettime(which, &raw mut time) });
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
 }
 

@@ -1,9 +1,9 @@
-//! System calls that leave the host's `errno` alone, because they may come between its own system
-//! call and its look at the result, and always do so in a signal handler.
+//! Preservation of `errno` across system calls. The calls may run between a system call of the host
+//! program and its check of `errno`, as they do in signal handlers.
 
-/// Does `calls`, and puts `errno` back to what it was.
-pub(crate) fn kept<T>(calls: impl FnOnce() -> T) -> T {
-    // SAFETY: the C library gives a pointer that is valid for this thread's life.
+/// Runs `calls`, and restores `errno`.
+pub(crate) fn preserve<T>(calls: impl FnOnce() -> T) -> T {
+    // SAFETY: the C library returns a pointer that is valid for this thread's life.
     #[expect(unsafe_code, reason = "the C library's thread-local variable")]
     let (errno, before) = unsafe {
         let errno = libc::__errno_location();

@@ -1,5 +1,5 @@
-//! Tells the service manager that started a daemon how the daemon is, by systemd's protocol: a datagram to the socket
-//! that `NOTIFY_SOCKET` names. Nobody waits for it, and nothing depends on it.
+//! Notification of the service manager about a daemon's state, by systemd's protocol: a datagram to
+//! the socket that `NOTIFY_SOCKET` names. Nothing waits for it or depends on it.
 
 use std::ffi::OsStr;
 use std::io;
@@ -7,9 +7,9 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// The daemon can be used.
+/// The daemon is ready for clients.
 pub const READY: &str = "READY=1";
-/// The daemon ends what it has begun.
+/// The daemon is shutting down.
 pub const STOPPING: &str = "STOPPING=1";
 
 /// Sends a state to the socket `to`, a path or (with `@` in front) an abstract name.

@@ -1,9 +1,9 @@
-//! What a library has to know of the process that it is in, and where it can hook into its life.
+//! Facts about the process that a library runs in, and hooks into its life.
 
 use crate::errno;
 
-/// Whether the process has rights that its user has not, as one of a set-user-id program: its
-/// environment is then that user's, and not to be believed.
+/// Whether the process has more rights than its user, as a set-user-id program has. Its environment
+/// comes from that user then, and must not be trusted.
 pub fn is_privileged() -> bool {
     // SAFETY: this reads a value that the kernel gave to the process when it started.
     #[expect(unsafe_code)]
@@ -12,20 +12,21 @@ pub fn is_privileged() -> bool {
     }
 }
 
-/// Does `work` while no signal interrupts this thread. A thread that it makes gets none, ever.
+/// Runs `work` with all signals blocked in this thread. Threads that `work` starts block them for
+/// ever.
 pub fn without_signals<T>(work: impl FnOnce() -> T) -> T {
-    /// Restores the thread's mask, whatever happens.
+    /// Restores the thread's signal mask, also on panic.
     struct Restore(libc::sigset_t);
     impl Drop for Restore {
         fn drop(&mut self) {
-            // SAFETY: the set is one that the C library has filled.
+            // SAFETY: the C library has filled the set.
             #[expect(unsafe_code)]
             unsafe {
                 libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, std::ptr::null_mut());
             }
         }
     }
-    // SAFETY: all zeros is a set; both are filled before they are used.
+    // SAFETY: all zeros is a valid set; both sets are filled before they are used.
     #[expect(unsafe_code)]
     let _restore = unsafe {
         let mut all: libc::sigset_t = std::mem::zeroed();
@@ -37,15 +38,17 @@ pub fn without_signals<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Whether this thread can start another one: it is surely in no signal handler, where the C library's locks
-/// may be held by the code below, and it is in a process that the C library knows, unlike a child of `vfork`
-/// or of the bare system call. Some 70 system calls.
+/// Whether this thread can start another one. Two conditions must surely hold: it does not run in a
+/// signal handler, where the interrupted code may hold the C library's locks; and the C library
+/// knows its process, unlike a child of `vfork` or of the bare system call. Takes some 70 system
+/// calls.
 ///
-/// A handler blocks its own signal, so none runs if no signal is blocked that has a handler. A handler that
-/// does not (`SA_NODEFER`) could run at any time. One with `SA_RESETHAND` is not there any more while it runs,
-/// so signals that crash handlers are for may not be blocked at all. What also counts is the signal stack.
+/// A handler blocks its own signal, so no handler runs if no signal with a handler is blocked. A
+/// handler with `SA_NODEFER` does not block its signal, and could run at any time. A handler with
+/// `SA_RESETHAND` is no longer installed while it runs, so the signals of crash handlers must not
+/// be blocked at all. Running on the signal stack counts as running in a handler.
 pub fn may_start_thread() -> bool {
-    const OF_CRASHES: [libc::c_int; 7] = [
+    const CRASH_SIGNALS: [libc::c_int; 7] = [
         libc::SIGSEGV,
         libc::SIGBUS,
         libc::SIGILL,
@@ -54,13 +57,13 @@ pub fn may_start_thread() -> bool {
         libc::SIGTRAP,
         libc::SIGSYS,
     ];
-    if !crate::threads::has_thread_pointer_of_its_own() {
+    if !crate::threads::has_own_thread_pointer() {
         return false;
     }
-    // SAFETY: all zeros is a value of each structure; the kernel and the C library write those that they are
-    // given, and change nothing else.
+    // SAFETY: all zeros is a valid value of each structure; the kernel and the C library write only
+    // the structures that they are given.
     #[expect(unsafe_code)]
-    errno::kept(|| unsafe {
+    errno::preserve(|| unsafe {
         let mut stack: libc::stack_t = std::mem::zeroed();
         let mut blocked: libc::sigset_t = std::mem::zeroed();
         if libc::sigaltstack(std::ptr::null(), &raw mut stack) != 0
@@ -71,33 +74,33 @@ pub fn may_start_thread() -> bool {
         }
         (1..=libc::SIGRTMAX()).all(|signal| {
             let mut action: libc::sigaction = std::mem::zeroed();
-            // Fails for those that the C library keeps for itself.
+            // Fails for the signals that the C library reserves.
             let is_known = libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0;
             let is_blocked = libc::sigismember(&raw const blocked, signal) == 1;
             let has_handler = is_known
                 && action.sa_sigaction != libc::SIG_DFL
                 && action.sa_sigaction != libc::SIG_IGN;
-            let is_open = has_handler && action.sa_flags & libc::SA_NODEFER != 0;
-            !is_open && !(is_blocked && (has_handler || OF_CRASHES.contains(&signal)))
+            let may_nest = has_handler && action.sa_flags & libc::SA_NODEFER != 0;
+            !may_nest && !(is_blocked && (has_handler || CRASH_SIGNALS.contains(&signal)))
         })
     })
 }
 
-/// Whether seccomp restricts this thread, as far as is known. One system call.
+/// Whether seccomp restricts this thread, or may. One system call.
 pub fn has_seccomp() -> bool {
     // SAFETY: plain integers are passed.
     #[expect(unsafe_code)]
-    errno::kept(|| unsafe {
+    errno::preserve(|| unsafe {
         match libc::prctl(libc::PR_GET_SECCOMP) {
-            // A kernel without it says `EINVAL`, and a filter something else.
+            // A kernel without seccomp returns `EINVAL`, a filter another error.
             -1 => *libc::__errno_location() != libc::EINVAL,
             mode => mode != 0,
         }
     })
 }
 
-/// How many seccomp filters this thread has; `None` if that cannot be known. Nearly always it has none, and
-/// this is one system call.
+/// Number of seccomp filters of this thread; `None` if it cannot be determined. Mostly there are
+/// none, which takes one system call.
 pub fn seccomp_filters() -> Option<u64> {
     match has_seccomp() {
         false => Some(0),
@@ -105,46 +108,47 @@ pub fn seccomp_filters() -> Option<u64> {
     }
 }
 
-/// How many seccomp filters a thread has, by its `status` in `/proc`; a mode that leaves four system calls
-/// counts as one.
+/// Number of seccomp filters of a thread, by its `status` in `/proc`. Strict mode, which leaves
+/// four system calls, counts as one.
 pub fn seccomp_filters_in(status: &str) -> Option<u64> {
     let number = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name))?;
         line.trim().parse::<u64>().ok()
     };
     match number("Seccomp:") {
-        // A kernel without it.
+        // A kernel without seccomp.
         None | Some(0) => Some(0),
-        // Before Linux 5.9 the number is not known.
+        // Linux before 5.9 does not show the number.
         Some(_) => number("Seccomp_filters:").map(|filters| filters.max(1)),
     }
 }
 
-/// Has `hook` called in each child that the C library's `fork` makes, on its only thread. False if that
-/// cannot be had.
+/// Registers `hook` to run in each child that the C library's `fork` makes, on the child's only
+/// thread. Returns false on failure.
 pub fn in_forked_children(hook: extern "C" fn()) -> bool {
-    // SAFETY: the function lives as long as the library that it is in, with which the C library forgets
-    // it. The binding asks for an unsafe one; any other will do.
+    // SAFETY: the function lives as long as its library, and the C library drops the registration
+    // when it unloads the library. The binding's type is an unsafe function; any other is valid
+    // too.
     #[expect(unsafe_code)]
     unsafe {
         libc::pthread_atfork(None, None, Some(hook)) == 0
     }
 }
 
-/// The name of this thread: up to 15 bytes, and NULs. A system call.
+/// Name of this thread: up to 15 bytes, padded with NULs. One system call.
 pub fn thread_name() -> [u8; 16] {
     let mut name = [0u8; 16];
     // SAFETY: the kernel writes at most 16 bytes.
     #[expect(unsafe_code)]
-    errno::kept(|| unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) });
+    errno::preserve(|| unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) });
     name
 }
 
-/// Has the library with this code stay loaded until the process ends, because a thread runs in it.
-/// The program's own code does anyway.
+/// Keeps the library that contains this code loaded until the process ends, because a thread runs
+/// in it. The program's own code always stays loaded.
 pub fn keep_loaded(code: fn()) {
-    // SAFETY: all zeros is a value of the structure, which the call fills, with a name that ends with a
-    // NUL and lives as long as the library, which is loaded: this code may be called.
+    // SAFETY: all zeros is a valid value of the structure. The call fills it with a name that ends
+    // with a NUL and lives as long as the library, which is loaded because its code runs here.
     #[expect(unsafe_code)]
     unsafe {
         let mut found: libc::Dl_info = std::mem::zeroed();

@@ -1,27 +1,28 @@
-//! Memory that two processes share through a sealed file. No access of the one that made it ends with
-//! a signal, whatever the other one does: it reads only pages that are there, and the other one can
-//! take none away: it can neither make the file smaller nor, once it is [sealed](SharedMemory::seal),
-//! punch holes into it.
+//! Memory that two processes share through a sealed file. No access by its creator ends with a
+//! signal, whatever the other process does: the creator reads only pages that exist, and the other
+//! process can remove none. It can neither shrink the file nor, once the file is
+//! [sealed](SharedMemory::seal), punch holes into it.
 //!
-//! # Pages that come when they are written
+//! # Pages allocated on first write
 //!
-//! [`SharedMemory::create`] allocates all pages. [`SharedMemory::create_lazy`] allocates the first ones, and
-//! the kernel the others when they are first written. What happens where it cannot:
+//! [`SharedMemory::create`] allocates all pages. [`SharedMemory::create_lazy`] allocates the first
+//! ones, and the kernel allocates each other page on its first write. The cases in which it cannot:
 //!
-//! | Why | What the kernel does with the fault (`shmem_fault`) |
+//! | Cause | The kernel's reaction to the fault (`shmem_fault`) |
 //! |---|---|
 //! | outside of the file | SIGBUS. The file is sealed against shrinking. |
 //! | its file system is full | SIGBUS. The kernel's own mount, which memfds are on, has no limit of size. |
-//! | strict accounting of memory (`vm.overcommit_memory` is 2) | SIGBUS: each page is accounted when it comes. Then all pages are allocated in advance. |
+//! | strict accounting of memory (`vm.overcommit_memory` is 2) | SIGBUS: each page is accounted on its first write. All pages are allocated in advance then. |
 //! | the limit of the writer's cgroup | The OOM killer of the cgroup, as for any other page of the program. It counts as the program's memory. |
 //! | no memory at all | The OOM killer, as above. |
 //! | a bad page, or one that cannot be read from swap | SIGBUS, as for any page. |
 //!
-//! So a writer gets no signal that it would not get for memory of its own. Who reads asks
+//! So a writer receives no signal that it would not receive for its own memory. A reader calls
 //! [`SharedMemory::is_allocated`] first: reading a hole would allocate it, on the reader's account.
 //!
-//! The other process may write any of it at any time. So there are no references into it but to
-//! atomics, and bytes are copied out before anybody looks at them, or go to a file unseen.
+//! The other process may write any byte at any time. So the only references into the memory are to
+//! atomics, and all other bytes are copied out before they are examined, or written to a file
+//! unexamined.
 
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use std::ffi::CStr;
@@ -32,7 +33,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
-/// Bytes of a page, as far as holes are concerned.
+/// Size of a page in bytes, as the unit of holes.
 pub const PAGE_SIZE: usize = 4096;
 
 /// A mapping of shared memory; unmapped when dropped.
@@ -42,36 +43,36 @@ pub struct SharedMemory {
     size: usize,
 }
 
-// SAFETY: it is owned memory, which does not belong to a thread.
+// SAFETY: it owns the mapping, which does not belong to a thread.
 #[expect(unsafe_code)]
 unsafe impl Send for SharedMemory {}
 // SAFETY: all access is through atomics or by copies that allow for concurrent writes.
 #[expect(unsafe_code)]
 unsafe impl Sync for SharedMemory {}
 
-/// What a file of shared memory must be sealed against before anybody may rely on its size. Seals
-/// are never taken off.
+/// Seals that a file of shared memory must have before its size can be relied on. Seals are never
+/// removed.
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
 
 impl SharedMemory {
-    /// Makes `size` bytes of zeros, in a file of their own that can be passed on; `name` is what
-    /// `/proc` shows. All of it is allocated now; an error if there is not so much.
+    /// Creates `size` bytes of zeros, in a file that can be passed to another process; `name` is
+    /// shown in `/proc`. All of it is allocated now; fails if there is not enough memory.
     pub fn create(name: &CStr, size: usize) -> io::Result<(File, SharedMemory)> {
         let file = SharedMemory::sized(name, size)?;
         allocate(file.as_fd(), size as u64)?;
         SharedMemory::create_in(file)
     }
 
-    /// As [`create`](Self::create), but only the first `fixed` bytes are allocated now, and others when they are
-    /// first written; all of them where the kernel accounts memory strictly.
+    /// As [`create`](Self::create), but allocates only the first `fixed` bytes now, and the others
+    /// on first write. Allocates all of them if the kernel accounts memory strictly.
     pub fn create_lazy(name: &CStr, size: usize, fixed: usize) -> io::Result<(File, SharedMemory)> {
         let file = SharedMemory::sized(name, size)?;
         allocate(file.as_fd(), allocated_at_least(size, fixed))?;
         SharedMemory::create_in(file)
     }
 
-    /// As [`create`](Self::create), but what nobody writes to takes no memory. An access that finds none
-    /// left ends the process, so this is for memory of which little is used, by who made it.
+    /// As [`create`](Self::create), but allocates nothing in advance. An access without memory left
+    /// ends the process, so this is for memory of which its creator uses little.
     pub fn create_sparse(name: &CStr, size: usize) -> io::Result<(File, SharedMemory)> {
         SharedMemory::create_in(SharedMemory::sized(name, size)?)
     }
@@ -90,12 +91,12 @@ impl SharedMemory {
         Ok(file)
     }
 
-    /// Maps what somebody else has made, if its size can be relied on.
+    /// Maps the file of another process, if it is sealed against resizing.
     pub fn map(file: BorrowedFd<'_>) -> io::Result<SharedMemory> {
         SharedMemory::map_for(file, libc::PROT_READ | libc::PROT_WRITE)
     }
 
-    /// The same for who only reads. To write to it ends with a signal.
+    /// Maps such a file for reading. A write to it ends with a signal.
     pub fn map_to_read(file: BorrowedFd<'_>) -> io::Result<SharedMemory> {
         SharedMemory::map_for(file, libc::PROT_READ)
     }
@@ -103,7 +104,7 @@ impl SharedMemory {
     fn map_for(file: BorrowedFd<'_>, protection: i32) -> io::Result<SharedMemory> {
         let size = usize::try_from(sealed_size(file)?).ok().filter(|size| *size > 0);
         let size = size.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
-        // SAFETY: a new mapping, at a place that the kernel chooses.
+        // SAFETY: a new mapping, at an address that the kernel chooses.
         #[expect(unsafe_code)]
         let start = unsafe {
             let flags = libc::MAP_SHARED;
@@ -114,23 +115,23 @@ impl SharedMemory {
         }
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::InvalidData)?;
         let memory = SharedMemory { start, size };
-        // A byte is to cost a page, also where the kernel would give two megabytes for it.
+        // Without huge pages a written byte costs one page instead of two megabytes.
         memory.advise(0..size, libc::MADV_NOHUGEPAGE);
         Ok(memory)
     }
 
-    /// Keeps a part out of core dumps. The kernel would allocate its holes to write them.
+    /// Excludes a range from core dumps. The kernel would allocate its holes to write them.
     pub fn keep_from_dumps(&self, range: Range<usize>) {
         self.advise(range, libc::MADV_DONTDUMP);
     }
 
-    /// Advice that the kernel may not know.
+    /// Advises the kernel, which may not know the advice.
     fn advise(&self, range: Range<usize>, advice: i32) -> bool {
         if range.start >= range.end || range.end > self.size {
             return false;
         }
-        // SAFETY: the range is within the mapping, which is ours; none of the advice that is given here
-        // changes what is there.
+        // SAFETY: the range is within the mapping, which is ours; none of the advice that is given
+        // here changes the contents.
         #[expect(unsafe_code)]
         unsafe {
             let start = self.start.as_ptr().add(range.start).cast();
@@ -138,42 +139,42 @@ impl SharedMemory {
         }
     }
 
-    /// Has children of this process not get it: there, nothing is mapped at its place, so that nobody
-    /// who has a child's copy of this may use it. False if the kernel does not want to.
+    /// Excludes the memory from child processes: nothing is mapped at its address there, so a
+    /// child's copy of this object must not be used. Returns false if the kernel refuses.
     pub fn keep_from_children(&self) -> bool {
         self.advise(0..self.size, libc::MADV_DONTFORK)
     }
 
-    /// Makes sure that from now on nobody can map `file`, which is this memory's, to write to it, nor
-    /// punch holes into it, and that it has none in the first `fixed` bytes. To be called by who made it
-    /// when who else is to write has mapped it, and before anything is read; an error, also where the
-    /// kernel cannot do that (before Linux 5.1), means that reading could end with a signal.
+    /// Seals `file`, which is this memory's, against new writable mappings and against punching
+    /// holes, and fills holes in its first `fixed` bytes. Its creator calls this after the other
+    /// writer has mapped the file, and before it reads anything. After an error, as with kernels
+    /// before Linux 5.1, reading could end with a signal.
     pub fn seal(&self, file: BorrowedFd<'_>, fixed: usize) -> io::Result<()> {
         seal(file, SealFlags::FUTURE_WRITE)?;
-        // Holes from before.
+        // Fills holes that were punched before.
         allocate(file, allocated_at_least(self.size, fixed))?;
         seal(file, SealFlags::SEAL)
     }
 
-    /// Whether all of a part of `file` has been allocated and written. What has been once stays so, if the
-    /// file is [sealed](Self::seal).
+    /// Whether a range of `file` has been allocated and written as a whole. It stays so if the file
+    /// is [sealed](Self::seal).
     pub fn is_allocated(file: BorrowedFd<'_>, range: Range<usize>) -> bool {
         let hole = rustix::fs::seek(file, rustix::fs::SeekFrom::Hole(range.start as u64));
         range.is_empty() || hole.is_ok_and(|hole| hole >= range.end as u64)
     }
 
-    /// Bytes of `file` that take memory.
+    /// Memory that `file` takes, in bytes.
     pub fn allocated_size(file: BorrowedFd<'_>) -> io::Result<u64> {
         Ok(rustix::fs::fstat(file)?.st_blocks.cast_unsigned().saturating_mul(512))
     }
 
-    /// In bytes.
+    /// Size in bytes.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// Where it starts, for code that must do what no function here does. Whoever uses it stays
-    /// within [`SharedMemory::size`], and makes no references.
+    /// Start address, for code with accesses that no function here offers. Such code must stay
+    /// within [`SharedMemory::size`], and make no references.
     pub fn start(&self) -> NonNull<u8> {
         self.start
     }
@@ -182,54 +183,55 @@ impl SharedMemory {
     ///
     /// # Panics
     ///
-    /// If it is not within the memory, or not aligned.
+    /// If the word is not within the memory, or not aligned.
     #[inline]
     pub fn word(&self, offset: usize) -> &AtomicU64 {
         assert!(offset.is_multiple_of(8) && offset < self.size && self.size - offset >= 8);
-        // SAFETY: within the mapping, which is aligned to a page and lives as long as `self`; an
-        // atomic may be written by others at any time.
+        // SAFETY: within the mapping, which is aligned to a page and lives as long as `self`; other
+        // processes may write to an atomic at any time.
         #[expect(unsafe_code)]
         unsafe {
             AtomicU64::from_ptr(self.start.as_ptr().add(offset).cast())
         }
     }
 
-    /// Copies bytes out, which others may be writing.
+    /// Copies bytes out, which other processes may be writing.
     ///
     /// # Panics
     ///
-    /// If they are not within the memory.
+    /// If the range is not within the memory.
     pub fn copy_out(&self, offset: usize, into: &mut [u8]) {
         assert!(offset <= self.size && self.size - offset >= into.len());
-        // SAFETY: both places have so many bytes, and they do not overlap, since nobody has a
-        // reference into the mapping.
+        // SAFETY: source and destination have that many bytes, and they do not overlap, since there
+        // are no references into the mapping.
         #[expect(unsafe_code)]
         unsafe {
             let shared = self.start.as_ptr().add(offset);
-            copy_racing(Way::Out, shared, into.as_mut_ptr(), into.len());
+            copy_racing(Direction::Out, shared, into.as_mut_ptr(), into.len());
         }
     }
 
-    /// Copies bytes out, which others may be writing, behind those that are there.
+    /// Appends a range of bytes to `to`; other processes may be writing them.
     ///
     /// # Panics
     ///
-    /// If they are not within the memory.
+    /// If the range is not within the memory.
     pub fn append_to(&self, place: Range<usize>, to: &mut Vec<u8>) {
         self.check(&place);
         to.reserve(place.len());
-        // SAFETY: as for `copy_out`; there is room for so many more, and all of them are written.
+        // SAFETY: as for `copy_out`; `to` has room for that many more bytes, and all of them are
+        // written.
         #[expect(unsafe_code)]
         unsafe {
             let shared = self.start.as_ptr().add(place.start);
-            copy_racing(Way::Out, shared, to.as_mut_ptr().add(to.len()), place.len());
+            copy_racing(Direction::Out, shared, to.as_mut_ptr().add(to.len()), place.len());
             to.set_len(to.len() + place.len());
         }
     }
 
-    /// Writes pieces to a file, one behind the other, from `offset` on. Those of this memory are not copied
-    /// before: where others write them meanwhile, the file has any of what was there. After an error, it may have
-    /// some of it.
+    /// Writes pieces to a file, one after the other, starting at `offset`. Shared pieces are not
+    /// copied first: if another process writes to them meanwhile, the file gets a mix of old and
+    /// new bytes. After an error, a part may have been written.
     ///
     /// # Panics
     ///
@@ -259,8 +261,8 @@ impl SharedMemory {
             }
             let at = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::FileTooLarge)?;
             let count = left.len().min(VECTORS_MAX) as libc::c_int;
-            // SAFETY: they are borrowed for `'p`, or within the mapping; the kernel only reads, for which
-            // nobody else's writing matters, and there are `count` vectors.
+            // SAFETY: the vectors are borrowed for `'p`, or within the mapping. The kernel only
+            // reads from them, so concurrent writes do not matter, and there are `count` of them.
             #[expect(unsafe_code)]
             let written = unsafe { libc::pwritev(file.as_raw_fd(), left.as_ptr(), count, at) };
             let mut written = match usize::try_from(written) {
@@ -291,18 +293,18 @@ impl SharedMemory {
         assert!(place.start <= place.end && place.end <= self.size);
     }
 
-    /// Copies bytes in, which others may be reading.
+    /// Copies bytes in, which other processes may be reading.
     ///
     /// # Panics
     ///
-    /// If the place is not within the memory.
+    /// If the range is not within the memory.
     pub fn copy_in(&self, offset: usize, from: &[u8]) {
         assert!(offset <= self.size && self.size - offset >= from.len());
         // SAFETY: as for `copy_out`.
         #[expect(unsafe_code)]
         unsafe {
             let shared = self.start.as_ptr().add(offset);
-            copy_racing(Way::In, shared, from.as_ptr().cast_mut(), from.len());
+            copy_racing(Direction::In, shared, from.as_ptr().cast_mut(), from.len());
         }
     }
 }
@@ -317,41 +319,41 @@ impl Drop for SharedMemory {
     }
 }
 
-/// What is written to a file.
+/// A part of the output to a file.
 #[derive(Clone, Debug)]
 pub enum Piece<'p> {
-    /// Bytes of our own.
+    /// Private bytes of this process.
     Own(&'p [u8]),
-    /// Where in the shared memory they are.
+    /// A range of the shared memory.
     Shared(Range<usize>),
 }
 
-/// So many pieces are written at once, of which the kernel takes no more (`IOV_MAX`).
+/// Maximum number of pieces written at once: the kernel's limit (`IOV_MAX`).
 const VECTORS_MAX: usize = 1024;
 
 fn iovec(start: *const u8, size: usize) -> libc::iovec {
     libc::iovec { iov_base: start.cast_mut().cast(), iov_len: size }
 }
 
-/// Which way bytes are copied.
+/// Direction of a copy between shared and private memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum Direction {
     Out,
     In,
 }
 
-/// Copies bytes between shared memory, which others may be writing or reading at the same time, and
-/// our own: in assembly, for which that is defined.
+/// Copies bytes between shared memory, which other processes may be accessing at the same time, and
+/// private memory. In assembly, for which such a race is defined.
 ///
 /// # Safety
 ///
-/// Both places have `size` bytes that are mapped, and they do not overlap. From where bytes are copied
-/// they can be read, and where to they can be written.
+/// Both ranges have `size` mapped bytes, and they do not overlap. The source is readable, the
+/// destination writable.
 #[cfg(all(target_arch = "x86_64", not(thread_sanitizer)))]
 #[expect(unsafe_code)]
-unsafe fn copy_racing(way: Way, shared: *mut u8, own: *mut u8, size: usize) {
-    let (from, into) = if way == Way::Out { (shared, own) } else { (own, shared) };
-    // SAFETY: by the caller's promise; the direction flag is clear, as everywhere.
+unsafe fn copy_racing(direction: Direction, shared: *mut u8, own: *mut u8, size: usize) {
+    let (from, into) = if direction == Direction::Out { (shared, own) } else { (own, shared) };
+    // SAFETY: by the caller's promise; the direction flag is clear, as the ABI requires.
     unsafe {
         std::arch::asm!(
             "rep movsb",
@@ -366,46 +368,47 @@ unsafe fn copy_racing(way: Way, shared: *mut u8, own: *mut u8, size: usize) {
 #[cfg(all(not(target_arch = "x86_64"), not(thread_sanitizer)))]
 use copy_by_words as copy_racing;
 
-/// As above, where the sanitizer is to say whether words put the copies in order. It neither sees what
-/// assembly does, nor holds accesses by atomics against each other.
+/// As above, for the thread sanitizer, which checks whether words order the copies. It does not see
+/// assembly, and does not report races between atomics.
 ///
 /// # Safety
 ///
-/// As above; and nobody may write to the shared bytes meanwhile, which the sanitizer reports.
+/// As above; in addition, no thread may write to the shared bytes meanwhile, which the sanitizer
+/// reports.
 #[cfg(thread_sanitizer)]
 #[expect(unsafe_code)]
-unsafe fn copy_racing(way: Way, shared: *mut u8, own: *mut u8, size: usize) {
-    let (from, into) = if way == Way::Out { (shared, own) } else { (own, shared) };
+unsafe fn copy_racing(direction: Direction, shared: *mut u8, own: *mut u8, size: usize) {
+    let (from, into) = if direction == Direction::Out { (shared, own) } else { (own, shared) };
     // SAFETY: by the caller's promise.
     unsafe { std::ptr::copy_nonoverlapping(from, into, size) }
 }
 
-/// As above, by atomic words, and at the ends by smaller pieces.
+/// As above, by atomic words, and by smaller atomics at unaligned ends.
 ///
 /// # Safety
 ///
 /// As above.
 #[cfg(any(test, not(target_arch = "x86_64")))]
 #[expect(unsafe_code)]
-unsafe fn copy_by_words(way: Way, shared: *mut u8, own: *mut u8, size: usize) {
+unsafe fn copy_by_words(direction: Direction, shared: *mut u8, own: *mut u8, size: usize) {
     use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering::Relaxed};
     let mut at = 0;
     macro_rules! copy {
         ($atomic:ty, $word:ty) => {{
-            // SAFETY: by the caller's promise, within both places; the shared one is aligned.
+            // SAFETY: by the caller's promise, within both ranges; the shared address is aligned.
             unsafe {
                 let shared = <$atomic>::from_ptr(shared.add(at).cast());
                 let own = own.add(at).cast::<$word>();
-                match way {
-                    Way::Out => own.write_unaligned(shared.load(Relaxed)),
-                    Way::In => shared.store(own.read_unaligned(), Relaxed),
+                match direction {
+                    Direction::Out => own.write_unaligned(shared.load(Relaxed)),
+                    Direction::In => shared.store(own.read_unaligned(), Relaxed),
                 }
             }
             at += size_of::<$word>();
         }};
     }
     while at < size {
-        // The largest that the shared place is aligned to, and that is left.
+        // The largest size that the shared address is aligned to, and that remains.
         let alignment = (shared.addr() + at).trailing_zeros();
         match alignment.min((size - at).ilog2()) {
             0 => copy!(AtomicU8, u8),
@@ -416,14 +419,14 @@ unsafe fn copy_by_words(way: Way, shared: *mut u8, own: *mut u8, size: usize) {
     }
 }
 
-/// Makes a file of zeros whose size stays, with these seals as well.
+/// Creates a file of zeros with a fixed size, and with additional seals.
 pub(crate) fn sized_and_sealed(name: &CStr, size: usize, seals: SealFlags) -> io::Result<File> {
     let file = SharedMemory::sized(name, size)?;
     seal(file.as_fd(), SEALS | seals)?;
     Ok(file)
 }
 
-/// Returns an error where a file of that size is beyond `RLIMIT_FSIZE`, which holds for memory too: the
+/// Fails if a file of that size exceeds `RLIMIT_FSIZE`, which applies to memory files too: the
 /// kernel would send `SIGXFSZ`, which ends the program.
 fn check_file_size_limit(size: u64) -> io::Result<()> {
     // SAFETY: the kernel writes the structure that it is given.
@@ -442,8 +445,8 @@ fn check_file_size_limit(size: u64) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::FileTooLarge, why))
 }
 
-/// Size of a file of shared memory that somebody else has made, if it can be relied on. Reading such a
-/// file never waits for anybody.
+/// Size of another process's file of shared memory, if it is sealed against resizing. Reads of such
+/// a file never wait for another process.
 pub fn sealed_size(file: BorrowedFd<'_>) -> io::Result<u64> {
     if !rustix::fs::fcntl_get_seals(file)?.contains(SEALS) {
         let why = "shared memory is not sealed, so that its size could change";
@@ -452,8 +455,8 @@ pub fn sealed_size(file: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(rustix::fs::fstat(file)?.st_size.cast_unsigned())
 }
 
-/// [Seals](SharedMemory::seal) a file of shared memory of at most that size, if it is not sealed so already.
-/// Who has made it could have left holes before, which are filled in the first `fixed` bytes.
+/// [Seals](SharedMemory::seal) a file of shared memory of at most `size_max` bytes, unless it is
+/// sealed already. Fills the holes in the first `fixed` bytes that its creator may have left.
 pub fn seal_shared(file: BorrowedFd<'_>, size_max: usize, fixed: usize) -> io::Result<()> {
     let size = usize::try_from(sealed_size(file)?).unwrap_or(usize::MAX);
     if size > size_max {
@@ -465,19 +468,19 @@ pub fn seal_shared(file: BorrowedFd<'_>, size_max: usize, fixed: usize) -> io::R
     allocate(file, allocated_at_least(size, fixed))
 }
 
-/// Whether the kernel accounts each page that is written, so that memory that comes late may not come at
-/// all. If that cannot be found out it does.
+/// Whether the kernel accounts each page on its first write, so that a page allocated late may
+/// fail. True if that cannot be determined.
 pub fn is_accounting_strict() -> bool {
     let mode = std::fs::read_to_string("/proc/sys/vm/overcommit_memory");
     !mode.is_ok_and(|mode| matches!(mode.trim(), "0" | "1"))
 }
 
-/// How much of a file must be there before anybody writes to it.
+/// Number of bytes that must be allocated before the first write.
 fn allocated_at_least(size: usize, fixed: usize) -> u64 {
     if is_accounting_strict() { size as u64 } else { fixed.min(size) as u64 }
 }
 
-/// Makes sure that each page of a file is there.
+/// Allocates the first `size` bytes of a file.
 pub(crate) fn allocate(file: BorrowedFd<'_>, size: u64) -> io::Result<()> {
     let all = || rustix::fs::fallocate(file, FallocateFlags::empty(), 0, size);
     Ok(rustix::io::retry_on_intr(all)?)
@@ -514,10 +517,10 @@ mod tests {
             .flat_map(|one| (0..8).flat_map(move |two| (0..40).map(move |size| (one, two, size))))
         {
             for (copy, what) in [
-                (copy_racing as unsafe fn(Way, *mut u8, *mut u8, usize), "racing"),
+                (copy_racing as unsafe fn(Direction, *mut u8, *mut u8, usize), "racing"),
                 (copy_by_words, "by words"),
             ] {
-                for way in [Way::Out, Way::In] {
+                for way in [Direction::Out, Direction::In] {
                     let mut shared: Vec<u64> = vec![0; 8];
                     let mut own = [0u8; 64];
                     let shared: *mut u8 = shared.as_mut_ptr().cast();
@@ -525,18 +528,18 @@ mod tests {
                     #[expect(unsafe_code)]
                     let found = unsafe {
                         match way {
-                            Way::Out => shared.copy_from(bytes.as_ptr(), 64),
-                            Way::In => own.copy_from_slice(&bytes),
+                            Direction::Out => shared.copy_from(bytes.as_ptr(), 64),
+                            Direction::In => own.copy_from_slice(&bytes),
                         }
                         copy(way, shared.add(shared_at), own.as_mut_ptr().add(own_at), size);
                         match way {
-                            Way::Out => own.to_vec(),
-                            Way::In => std::slice::from_raw_parts(shared, 64).to_vec(),
+                            Direction::Out => own.to_vec(),
+                            Direction::In => std::slice::from_raw_parts(shared, 64).to_vec(),
                         }
                     };
                     let (from, into) = match way {
-                        Way::Out => (shared_at, own_at),
-                        Way::In => (own_at, shared_at),
+                        Direction::Out => (shared_at, own_at),
+                        Direction::In => (own_at, shared_at),
                     };
                     let mut expected = vec![0; 64];
                     expected[into..into + size].copy_from_slice(&bytes[from..from + size]);

@@ -1,5 +1,6 @@
-//! Stream sockets between processes of one machine, with descriptors and with the kernel's word for who
-//! is on the other side. Nothing here waits: what would is [`io::ErrorKind::WouldBlock`].
+//! Stream sockets between processes of one machine, with passing of descriptors and with the peer's
+//! identity as the kernel knows it. Nothing here waits: such a call returns
+//! [`io::ErrorKind::WouldBlock`].
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{
@@ -11,13 +12,14 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
-/// Most descriptors that are sent with one call.
+/// Maximum number of descriptors sent with one call.
 pub const DESCRIPTORS_MAX: usize = 16;
-/// Most descriptors that come with one call: the kernel's own limit (`SCM_MAX_FD`). Those for which a receiver has
-/// no room are closed by the kernel within the call, which may wait for whoever has sent them.
+/// Maximum number of descriptors received with one call: the kernel's own limit (`SCM_MAX_FD`). A
+/// receiver must have room for all of them: the kernel closes the others within the call, which may
+/// wait for their sender.
 const RECEIVED_MAX: usize = 253;
 
-/// Groups of a process: the kernel's own limit.
+/// Maximum number of groups of a process: the kernel's own limit.
 const GROUPS_MAX: usize = 1 << 16;
 const SO_PEERPIDFD: i32 = 77;
 
@@ -25,25 +27,25 @@ const SO_PEERPIDFD: i32 = 77;
 #[derive(Debug)]
 pub struct Socket(OwnedFd);
 
-/// Who is on the other side, as of when it connected.
+/// Identity of the peer at the time of connecting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Its process, as this one's namespace knows it; 0 if it does not.
+    /// Process id in this process's PID namespace; 0 if it has none there.
     pub pid: u32,
-    /// Its user.
+    /// User id.
     pub uid: u32,
-    /// Its group.
+    /// Group id.
     pub gid: u32,
 }
 
-/// Where others can connect.
+/// A listening socket.
 #[derive(Debug)]
 pub struct Listener(OwnedFd);
 
 const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 
 impl Socket {
-    /// Connects to who listens at `path`.
+    /// Connects to the listener at `path`.
     pub fn connect(path: &Path) -> io::Result<Socket> {
         let address = SocketAddrUnix::new(path)?;
         let socket =
@@ -52,7 +54,7 @@ impl Socket {
         Ok(Socket(socket))
     }
 
-    /// Sends as many bytes as there is room for, and all descriptors with the first of them.
+    /// Sends as many bytes as there is room for, and all descriptors with the first byte.
     pub fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<usize> {
         let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut ancillary = SendAncillaryBuffer::new(&mut room);
@@ -65,7 +67,7 @@ impl Socket {
         Ok(rustix::net::sendmsg(&self.0, &[IoSlice::new(bytes)], &mut ancillary, flags)?)
     }
 
-    /// Takes bytes that came, and the descriptors that came with them; 0 if the other side has closed.
+    /// Receives bytes and descriptors; 0 bytes if the peer has closed.
     pub fn receive(&self, bytes: &mut [u8], descriptors: &mut Vec<OwnedFd>) -> io::Result<usize> {
         let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(RECEIVED_MAX))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut room);
@@ -80,21 +82,22 @@ impl Socket {
         Ok(received.bytes)
     }
 
-    /// Who is on the other side.
+    /// Identity of the peer.
     pub fn peer(&self) -> io::Result<Peer> {
-        // By hand, because of the process 0: one that this namespace does not know.
+        // Not by `rustix`, whose process ids exclude 0: the id of a peer outside of this PID
+        // namespace.
         let mut room = [0; 3];
-        let [pid, uid, gid] = self.ask(libc::SO_PEERCRED, &mut room)? else {
+        let [pid, uid, gid] = self.option(libc::SO_PEERCRED, &mut room)? else {
             return Err(io::ErrorKind::InvalidData.into());
         };
         Ok(Peer { pid: *pid, uid: *uid, gid: *gid })
     }
 
-    /// The further groups of who is on the other side, as of when it connected; `None` if this kernel cannot
-    /// say, which is one before 4.13.
+    /// Supplementary groups of the peer at the time of connecting; `None` if the kernel cannot
+    /// report them (before Linux 4.13).
     pub fn peer_groups(&self) -> io::Result<Option<Vec<u32>>> {
         let mut groups = vec![0; GROUPS_MAX];
-        match self.ask(libc::SO_PEERGROUPS, &mut groups).map(<[u32]>::len) {
+        match self.option(libc::SO_PEERGROUPS, &mut groups).map(<[u32]>::len) {
             Ok(count) => {
                 groups.truncate(count);
                 Ok(Some(groups))
@@ -104,26 +107,26 @@ impl Socket {
         }
     }
 
-    /// Whether the process that has connected is known to have ended, so that another one may have its
-    /// number; also where others hold the connection. Kernels before Linux 6.5 do not know.
+    /// Whether the process that connected is known to have ended, so that another process may have
+    /// its id, even if others still hold the connection. Kernels before Linux 6.5 do not know.
     pub fn peer_has_ended(&self) -> bool {
         let mut number = [0];
-        let process = match self.ask(SO_PEERPIDFD, &mut number) {
-            // SAFETY: the kernel has just made this descriptor, and nobody else has it.
+        let process = match self.option(SO_PEERPIDFD, &mut number) {
+            // SAFETY: the kernel has just made this descriptor, and nothing else owns it.
             #[expect(unsafe_code)]
             Ok(_) => unsafe { OwnedFd::from_raw_fd(number[0] as i32) },
-            // Without a descriptor to spare it is not known, either.
+            // With the descriptor limit reached, it is not known either.
             Err(error) => return matches!(error.raw_os_error(), Some(libc::ESRCH | libc::EINVAL)),
         };
-        // It can be read when the process has ended.
+        // The descriptor is readable once the process has ended.
         let mut ready = [PollFd::new(&process, PollFlags::IN)];
         rustix::event::poll(&mut ready, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) != Ok(0)
     }
 
-    /// The part of `room` that the kernel has written with an option of the socket.
-    fn ask<'r>(&self, option: i32, room: &'r mut [u32]) -> io::Result<&'r [u32]> {
+    /// Reads a socket option into `room`, and returns the part that the kernel has written.
+    fn option<'r>(&self, option: i32, room: &'r mut [u32]) -> io::Result<&'r [u32]> {
         let mut size = size_of_val(room) as libc::socklen_t;
-        // SAFETY: the kernel writes at most `size` bytes to `room`, which has so many.
+        // SAFETY: the kernel writes at most `size` bytes to `room`, which has that many.
         #[expect(unsafe_code)]
         let result = unsafe {
             let into = room.as_mut_ptr().cast();
@@ -155,7 +158,7 @@ impl AsFd for Socket {
 }
 
 impl Listener {
-    /// Listens at `path`, where nothing must be.
+    /// Listens at `path`, where no file may exist.
     pub fn bind(path: &Path) -> io::Result<Listener> {
         let address = SocketAddrUnix::new(path)?;
         let socket =
@@ -165,7 +168,7 @@ impl Listener {
         Ok(Listener(socket))
     }
 
-    /// The next one who has connected.
+    /// Accepts the next connection.
     pub fn accept(&self) -> io::Result<Socket> {
         Ok(Socket(rustix::net::accept_with(&self.0, FLAGS)?))
     }
@@ -177,14 +180,15 @@ impl AsFd for Listener {
     }
 }
 
-/// Closes a descriptor of any kind. If it is a socket that lingers, it does so without the caller.
+/// Closes a descriptor of any kind without waiting: a socket that lingers does so in the
+/// background.
 pub fn close_at_once(descriptor: OwnedFd) {
-    // Other files have no such option, and nothing happens to them.
+    // Other files have no such option, and are not affected.
     let _ = rustix::net::sockopt::set_socket_linger(&descriptor, None);
     drop(descriptor);
 }
 
-/// Sends bytes over somebody's socket if it has room now.
+/// Sends bytes over a borrowed socket, as far as it has room now.
 pub fn send_now(socket: BorrowedFd<'_>, bytes: &[u8]) {
     let _ = rustix::net::send(socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
 }

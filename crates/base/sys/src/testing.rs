@@ -1,62 +1,63 @@
-//! What tests do to a process to see whether code survives it: forks, signals at any instruction,
-//! system calls that are refused, [fail or kill](traced); and what else all tests may need: [random numbers](Random),
-//! [folders](Scratch), a word if something [is missing](skip). Nothing of this belongs into a program.
+//! Test support that shows whether code survives what can happen to a process: forks, signals at
+//! any instruction, refused, [failing or deadly](traced) system calls. Also general support:
+//! [random numbers](Random), [directories](Scratch), and a report of [skipped](skip) tests. Not for
+//! production code.
 //!
-//! Code that is passed in runs in a child of a process with threads, or in a signal handler. It must
-//! do with what is allowed there: no allocation, no locks. A test that forgets it hangs or fails.
+//! Closures passed to these functions run in a child of a process with threads, or in a signal
+//! handler. They must not allocate or lock. A test that violates this hangs or fails.
 
-mod calls;
 mod maps;
 mod mounts;
-mod place;
 mod random;
+mod scratch;
 mod signals;
 mod stack;
+mod strace;
 
-pub use calls::{
+pub use maps::mapped_files;
+pub use mounts::{Mounted, unmount};
+pub use random::Random;
+pub use scratch::{Scratch, is_installed, skip};
+pub use signals::{Signal, signal};
+pub use stack::stack_used;
+pub use strace::{
     Fault, amount, answers_behind_syncs, by_two, deadline, figure, most_calls, own_test, points,
     some_of, traced,
 };
-pub use maps::mapped_files;
-pub use mounts::{Mounted, unmount};
-pub use place::{Scratch, is_installed, skip};
-pub use random::Random;
-pub use signals::{Signal, signal};
-pub use stack::stack_used;
 
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::SeqCst};
 
-/// How to fork.
+/// Way of forking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fork {
-    /// By the C library, which runs what was registered for forks.
+    /// The C library's `fork`, which runs registered handlers.
     Library,
-    /// By the system call, of which nobody in the process hears.
+    /// The bare system call, which no code in the process notices.
     Raw,
 }
 
 /// System calls that can be refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// Random numbers from the kernel.
+    /// `getrandom`: random numbers from the kernel.
     Getrandom,
-    /// Also what [`crate::WipedOnFork::arm`] needs.
+    /// `madvise`, which [`crate::WipedOnFork::arm`] needs among others.
     Madvise,
-    /// Memory for a file.
+    /// `fallocate`: memory for a file.
     Fallocate,
 }
 
-/// A child that does not end is killed after so long.
+/// Time after which a child is killed, in seconds.
 const CHILD_SECONDS_MAX: u32 = 60;
 
-/// Runs `body` in a child process, with words that it shares with this one, and gives what they are
-/// when it has ended. An error if it did not end as it should.
+/// Runs `body` in a child process, with words that it shares with this one, and returns their
+/// values after its end. Fails if the child does not end normally.
 pub fn in_child<const WORDS: usize>(
     fork: Fork,
     body: impl FnOnce(&[AtomicU64; WORDS]),
 ) -> Result<[u64; WORDS], String> {
     let size = WORDS * size_of::<u64>();
-    // SAFETY: a new mapping at a place of the kernel's choice.
+    // SAFETY: a new mapping at an address of the kernel's choice.
     #[expect(unsafe_code, reason = "a system call")]
     let memory = unsafe {
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
@@ -68,8 +69,8 @@ pub fn in_child<const WORDS: usize>(
     // SAFETY: the mapping is large enough, aligned to a page, zeroed, and lives until the end.
     #[expect(unsafe_code, reason = "memory that two processes share")]
     let words: &[AtomicU64; WORDS] = unsafe { &*memory.cast() };
-    // SAFETY: the child runs `body` and ends without returning, and what `body` may do is said
-    // above.
+    // SAFETY: the child runs `body` and ends without returning; the module's comment states what
+    // `body` may do.
     #[expect(unsafe_code, reason = "system calls")]
     let child = unsafe {
         let child = match fork {
@@ -79,14 +80,15 @@ pub fn in_child<const WORDS: usize>(
         if child == 0 {
             libc::alarm(CHILD_SECONDS_MAX);
             body(words);
-            // Of all its threads; or of this one, which is the only way to end after `refuse_all`.
+            // Ends all threads of the child; after `refuse_all` only `exit` of this one is
+            // permitted.
             let end = if REFUSES_ALL.load(SeqCst) { libc::SYS_exit } else { libc::SYS_exit_group };
             libc::syscall(end, 0);
         }
         child
     };
     let mut status = 0;
-    // SAFETY: the pointer is that of a live integer.
+    // SAFETY: the pointer refers to a live integer.
     #[expect(unsafe_code, reason = "a system call")]
     while child > 0 && unsafe { libc::waitpid(child, &raw mut status, 0) } < 0 {
         if std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {
@@ -106,19 +108,21 @@ pub fn in_child<const WORDS: usize>(
     }
 }
 
-/// Runs `body` in a child that shares memory and thread pointer with this thread, which waits: as a
-/// child of `vfork`, but on a stack of its own. Whether there was one and it has ended as it should.
+/// Runs `body` in a child that shares memory and thread pointer with this thread, which waits: like
+/// a child of `vfork`, but on a stack of its own. Returns whether the child was made and ended
+/// normally.
 pub fn in_sharing_child(body: &dyn Fn()) -> bool {
     extern "C" fn run(body: *mut libc::c_void) -> libc::c_int {
-        // SAFETY: what is passed below; who passed it waits for this to end.
+        // SAFETY: the pointer is the one passed below, and its owner waits for this function to
+        // end.
         #[expect(unsafe_code, reason = "a pointer through the C library")]
         let body = unsafe { &*body.cast::<&dyn Fn()>() };
         body();
         0
     }
     const STACK_SIZE: usize = 256 << 10;
-    // SAFETY: a new mapping at a place of the kernel's choice; the stack of the child, which starts
-    // at its end, and which is freed when the child has ended. `body` outlives the child.
+    // SAFETY: a new mapping at an address of the kernel's choice. It is the stack of the child,
+    // which starts at its end, and is freed after the child has ended. `body` outlives the child.
     #[expect(unsafe_code, reason = "system calls")]
     unsafe {
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE);
@@ -137,8 +141,8 @@ pub fn in_sharing_child(body: &dyn Fn()) -> bool {
     }
 }
 
-/// Makes the kernel answer `ENOSYS` to some system calls from now on, for the calling thread and
-/// its children. There is no way back, so call it in a child.
+/// Makes a system call fail with `ENOSYS` from now on, for the calling thread and its children.
+/// Cannot be undone, so call it in a child.
 pub fn refuse(call: Call) -> bool {
     let number = match call {
         Call::Getrandom => libc::SYS_getrandom,
@@ -146,7 +150,7 @@ pub fn refuse(call: Call) -> bool {
         Call::Fallocate => libc::SYS_fallocate,
     };
     let mut program = [
-        // The number of the call is the first field of what the filter sees.
+        // The number of the call is the first field of the filter's input.
         step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
         step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, number as u32, 1),
         step(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32, 0),
@@ -155,15 +159,16 @@ pub fn refuse(call: Call) -> bool {
     install(&mut program)
 }
 
-/// A step of a filter: what it does, with which value, and how many steps it skips if that is not so.
+/// An instruction of a filter: operation, value, and number of instructions skipped if a comparison
+/// fails.
 fn step(code: u32, value: u32, otherwise: u8) -> libc::sock_filter {
     libc::sock_filter { code: code as u16, jt: 0, jf: otherwise, k: value }
 }
 
-/// Puts a filter in force for the calling thread.
+/// Installs a filter for the calling thread.
 fn install(program: &mut [libc::sock_filter]) -> bool {
     let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
-    // SAFETY: the kernel copies the filter, which has as many steps as it says.
+    // SAFETY: the kernel copies the filter, whose length is that of the program.
     #[expect(unsafe_code, reason = "system calls")]
     unsafe {
         libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
@@ -171,9 +176,8 @@ fn install(program: &mut [libc::sock_filter]) -> bool {
     }
 }
 
-/// As [`refuse_all`], also for the threads that this one makes, but it may still read the processor's
-/// counter, which the kernel takes from who asks for the mode that is there for that. Other system calls
-/// kill the thread.
+/// As [`refuse_all`], also for the threads that this one makes, and without losing access to the
+/// time-stamp counter, which strict mode takes away. Other system calls kill the thread.
 pub fn confine() -> bool {
     let permitted = [libc::SYS_read, libc::SYS_write, libc::SYS_exit, libc::SYS_rt_sigreturn];
     let mut program = vec![step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0)];
@@ -186,8 +190,8 @@ pub fn confine() -> bool {
     install(&mut program)
 }
 
-/// Makes the kernel kill the calling thread if it makes a system call other than read, write and
-/// exit. Call it in a child.
+/// Makes the kernel kill the calling thread on any system call other than read, write and exit.
+/// Call it in a child.
 pub fn refuse_all() -> bool {
     REFUSES_ALL.store(true, SeqCst);
     // SAFETY: this call takes no pointer.
@@ -197,27 +201,27 @@ pub fn refuse_all() -> bool {
     }
 }
 
-/// Whether [`refuse_all`] was called in this process.
+/// Whether [`refuse_all`] or [`confine`] was called in this process.
 static REFUSES_ALL: AtomicBool = AtomicBool::new(false);
 
-/// The function for the handler, as a pointer.
+/// Function for the signal handler, as a pointer.
 static HANDLER: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
 extern "C" fn handle(_: libc::c_int) {
     let handler = HANDLER.load(SeqCst);
     if !handler.is_null() {
-        // SAFETY: what is stored is a pointer that was made from such a function.
+        // SAFETY: the stored pointer was made from a function of this type.
         #[expect(unsafe_code, reason = "a function as an atomic pointer")]
         let handler = unsafe { std::mem::transmute::<*mut (), fn()>(handler) };
         handler();
     }
 }
 
-/// Two, so that the handler of one is interrupted by the other, but not deeper.
+/// Two signals, so that the handler of one is interrupted by the other, but not deeper.
 const SIGNALS: [libc::c_int; 2] = [libc::SIGUSR1, libc::SIGUSR2];
 
-/// Runs `body` on this thread while it is interrupted again and again, at any instruction, by
-/// signals whose handler is `handler`, which is interrupted likewise. One such test at a time.
+/// Runs `body` on this thread while signals interrupt it again and again, at any instruction. Their
+/// handler `handler` is interrupted likewise. One such test at a time.
 pub fn while_interrupted(handler: fn(), body: impl FnOnce()) -> Result<(), String> {
     HANDLER.store(handler as *mut (), SeqCst);
     // SAFETY: all fields of the structure may be zero; the handler is a function of the right type.
@@ -246,32 +250,32 @@ pub fn while_interrupted(handler: fn(), body: impl FnOnce()) -> Result<(), Strin
                 unsafe {
                     libc::syscall(libc::SYS_tgkill, process, thread, *signal);
                 }
-                // Time for the handler, without which the thread would do nothing else.
+                // A pause, without which the thread would run nothing but the handler.
                 for _ in 0..100 {
                     std::hint::spin_loop();
                 }
             }
         });
-        // Also if `body` panics.
-        let _done = Done(&done);
+        // Sets the flag also if `body` panics.
+        let _done = SetOnDrop(&done);
         body();
     });
     Ok(())
 }
 
-/// Says when it goes out of scope.
-struct Done<'d>(&'d AtomicBool);
+/// Sets a flag when dropped.
+struct SetOnDrop<'d>(&'d AtomicBool);
 
-impl Drop for Done<'_> {
+impl Drop for SetOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, SeqCst);
     }
 }
 
-/// The error of a system call whose arguments are nonsense; 0 if there was none.
+/// Error of a system call with invalid arguments; 0 if there was none.
 pub fn error_of(call: i64) -> i32 {
     let nonsense = -1 as libc::c_long;
-    // SAFETY: such addresses, descriptors and flags are none; the kernel checks them.
+    // SAFETY: the addresses, descriptors and flags are invalid, which the kernel checks.
     #[expect(unsafe_code, reason = "a system call")]
     let result =
         unsafe { libc::syscall(call, nonsense, nonsense, nonsense, nonsense, nonsense, nonsense) };

@@ -1,65 +1,66 @@
-//! Which thread this is, and where it runs.
+//! Identity of the current thread, its CPU, and its restartable sequences.
 
 use crate::errno;
-use crate::fork::WipedOnFork;
 use crate::wake::membarrier;
+use crate::wipe_on_fork::WipedOnFork;
 use std::cell::Cell;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The kernel's id of this thread. A system call the first time in each thread and process.
+/// The kernel's id of this thread. Makes a system call on first use in each thread and process.
 ///
-/// A child that shares memory and thread pointer with the thread that made it, as one of `vfork`
-/// does, has an id of its own until that thread has asked for its own, and that one from then on.
+/// A child of `vfork` shares memory and thread pointer with the thread that made it. If that thread
+/// has never called this, the child gets its own id; afterwards it gets its parent's.
 pub fn thread_id() -> u32 {
     process_and_thread().1
 }
 
-/// The kernel's ids of this process and of this thread, as [`thread_id`].
+/// The kernel's ids of this process and of this thread, with the limits of [`thread_id`].
 pub fn process_and_thread() -> (u32, u32) {
-    /// Id of the process, so that a child does not take over what its parent's threads remember.
+    /// Process id, wiped in a child so that it does not reuse its parent's cached ids.
     static PROCESS: WipedOnFork = WipedOnFork::new();
     thread_local! {
-        /// Id of the process and of the thread. Has no destructor, so that it can be used as long
-        /// as there is a thread.
-        static KNOWN: Cell<(u64, u32)> = const { Cell::new((0, 0)) };
+        /// Process id and thread id. Has no destructor, so that it can be used until the thread
+        /// ends.
+        static CACHED_IDS: Cell<(u64, u32)> = const { Cell::new((0, 0)) };
     }
     let [process] = PROCESS.words();
     let current = process.load(Relaxed);
-    let (known, id) = KNOWN.get();
+    let (known, id) = CACHED_IDS.get();
     if current != 0 && known == current {
         return (known as u32, id);
     }
     // SAFETY: both calls have no arguments, and cannot fail.
     #[expect(unsafe_code)]
     let (own_process, id) = unsafe { (libc::getpid() as u64, libc::syscall(libc::SYS_gettid)) };
-    // Where it cannot be wiped nothing is remembered, nor by a child with its parent's memory.
+    // If the process id cannot be wiped on fork, nothing is cached. Nor does a child that runs in
+    // its parent's memory cache anything.
     let is_known = current == own_process || current == 0;
-    if is_known && has_thread_pointer_of_its_own() && PROCESS.arm() {
+    if is_known && has_own_thread_pointer() && PROCESS.arm() {
         process.store(own_process, Relaxed);
-        KNOWN.set((own_process, id as u32));
+        CACHED_IDS.set((own_process, id as u32));
     }
     (own_process as u32, id as u32)
 }
 
-/// Whether the C library made this thread, and so gave it variables of its own; a child of `vfork`
-/// has its parent's. The library tells the kernel of each thread's list of mutexes, which no child
-/// inherits.
-pub(crate) fn has_thread_pointer_of_its_own() -> bool {
+/// Whether the C library made this thread, and so gave it thread-local variables of its own; a
+/// child of `vfork` uses its parent's. glibc registers each thread's list of robust mutexes with
+/// the kernel, and no child inherits the registration.
+pub(crate) fn has_own_thread_pointer() -> bool {
     if !cfg!(target_env = "gnu") {
-        // Others tell the kernel later, or never.
+        // Other C libraries register later, or never.
         return true;
     }
     let (mut list, mut size) = (std::ptr::null_mut::<libc::c_void>(), 0usize);
-    // SAFETY: the kernel writes a pointer and a size, where there is room for them.
+    // SAFETY: the kernel writes a pointer and a size to variables of these types.
     #[expect(unsafe_code)]
-    let result = errno::kept(|| unsafe {
+    let result = errno::preserve(|| unsafe {
         let own: libc::c_long = 0;
         libc::syscall(libc::SYS_get_robust_list, own, &raw mut list, &raw mut size)
     });
     result == 0 && !list.is_null()
 }
 
-/// The user whose rights this process has.
+/// Effective user id of this process.
 pub fn user_id() -> u32 {
     // SAFETY: has no arguments, and cannot fail.
     #[expect(unsafe_code)]
@@ -68,28 +69,28 @@ pub fn user_id() -> u32 {
     }
 }
 
-/// Whether that process has a thread of that id; also if the kernel does not want to say. A system
-/// call.
+/// Whether that process has a thread with that id. True as well if the kernel refuses to answer.
+/// One system call.
 pub fn thread_exists(process: u32, thread: u32) -> bool {
-    // SAFETY: signal 0 is none; the call only looks whether it could be sent.
+    // SAFETY: signal 0 sends nothing; the call only checks whether it could be sent.
     #[expect(unsafe_code)]
-    errno::kept(|| unsafe {
+    errno::preserve(|| unsafe {
         let (process, thread, none) = (process as libc::c_long, thread as libc::c_long, 0);
         libc::syscall(libc::SYS_tgkill, process, thread, none as libc::c_long) == 0
             || *libc::__errno_location() != libc::ESRCH
     })
 }
 
-/// Whether the function of this thread has been left that had a variable at the address `variable`,
-/// where the caller has one at `own`: it may have been left by a jump out of a signal handler. `false`
-/// where that cannot be told. A system call.
+/// Whether the function with a variable at the address `variable` has been left on this thread;
+/// `own` is the address of a variable of the caller. A `longjmp` out of a signal handler may have
+/// left it. Returns `false` if that cannot be determined. One system call.
 ///
-/// A thread that changes stacks within a signal handler, by itself or with `SS_AUTODISARM`, can be
-/// told the wrong thing.
+/// May be wrong for a thread that switches stacks within a signal handler, by itself or with
+/// `SS_AUTODISARM`.
 pub fn is_left(variable: usize, own: usize) -> bool {
     // SAFETY: all fields may be zero; the kernel writes the structure that it is given.
     #[expect(unsafe_code)]
-    let (result, stack) = errno::kept(|| unsafe {
+    let (result, stack) = errno::preserve(|| unsafe {
         let mut stack: libc::stack_t = std::mem::zeroed();
         (libc::sigaltstack(std::ptr::null(), &raw mut stack), stack)
     });
@@ -103,13 +104,13 @@ pub fn is_left(variable: usize, own: usize) -> bool {
     match (is_on_signal_stack(own), is_on_signal_stack(variable)) {
         // Stacks grow downwards.
         (false, false) | (true, true) => variable <= own,
-        // Of the handlers none runs any more.
+        // No handler runs on the signal stack any more.
         (false, true) => true,
         (true, false) => false,
     }
 }
 
-/// The processor that this thread runs on, or did a moment ago.
+/// CPU that this thread runs on, or ran on a moment ago.
 pub fn current_cpu() -> usize {
     // SAFETY: has no arguments.
     #[expect(unsafe_code)]
@@ -117,11 +118,11 @@ pub fn current_cpu() -> usize {
     usize::try_from(cpu).unwrap_or(0)
 }
 
-/// How far from the thread pointer the C library keeps each thread's area for restartable sequences;
-/// `None` if it has registered none with the kernel.
+/// Offset from the thread pointer of glibc's area for restartable sequences; `None` if it has
+/// registered none with the kernel.
 pub fn rseq_offset() -> Option<isize> {
-    // SAFETY: both names end with a NUL. What the C library calls so are an `unsigned int` and a
-    // `ptrdiff_t`, which it sets before any other code runs, and never changes.
+    // SAFETY: both names end with a NUL. In glibc they are an `unsigned int` and a `ptrdiff_t`,
+    // which it sets before any other code runs, and never changes.
     #[expect(unsafe_code)]
     unsafe {
         let size = libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_size".as_ptr()).cast::<u32>();
@@ -133,8 +134,8 @@ pub fn rseq_offset() -> Option<isize> {
     }
 }
 
-/// Has every thread of this process that is in a restartable sequence start it anew. `false` if the
-/// kernel cannot do that (before Linux 5.10).
+/// Restarts the restartable sequences that threads of this process are in at the moment. Returns
+/// `false` if the kernel cannot do that (before Linux 5.10).
 pub fn restart_sequences() -> bool {
     // MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ, and its registration.
     const RESTART: libc::c_int = 1 << 7;

@@ -1,15 +1,16 @@
-//! Waiting for several descriptors at once.
+//! Waiting for several descriptors, and for time.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-/// Most descriptors that are waited for at once.
+/// Maximum number of descriptors in one call.
 const WAITED_MAX: usize = 64;
 
-/// Waits until one of these can be read, or written where that is asked for, or its other side has gone;
-/// or until so much time is over. A signal ends it too. Descriptors beyond 64 do not count.
+/// Waits until a descriptor is readable, or writable where the flag asks for that, or its peer has
+/// gone, or until `time` has passed. A signal ends the wait too. Descriptors beyond the 64th are
+/// ignored.
 pub fn wait(descriptors: &[(BorrowedFd<'_>, bool)], time: Option<Duration>) -> io::Result<()> {
     let mut polled = Vec::with_capacity(descriptors.len().min(WAITED_MAX));
     for (descriptor, also_write) in descriptors.iter().take(WAITED_MAX) {
@@ -26,16 +27,16 @@ pub fn wait(descriptors: &[(BorrowedFd<'_>, bool)], time: Option<Duration>) -> i
     }
 }
 
-/// Lets so many nanoseconds pass, or less if a signal comes. To be called anywhere, also in signal handlers: it
-/// leaves `errno` alone, and no thread is cancelled in it.
+/// Sleeps for this many nanoseconds, or until a signal. May be called anywhere, including signal
+/// handlers: it preserves `errno`, and is no cancellation point.
 pub fn sleep_ns(time_ns: u64) {
     let time = libc::timespec {
         tv_sec: (time_ns / 1_000_000_000) as libc::time_t,
         tv_nsec: (time_ns % 1_000_000_000) as libc::c_long,
     };
-    // SAFETY: the kernel reads a time that is there.
+    // SAFETY: the kernel reads a live structure.
     #[expect(unsafe_code)]
-    crate::errno::kept(|| unsafe {
+    crate::errno::preserve(|| unsafe {
         libc::syscall(libc::SYS_nanosleep, &raw const time, std::ptr::null_mut::<libc::timespec>());
     });
 }

@@ -1,9 +1,9 @@
-//! Waking another process: what it costs who is awake, and what nothing.
+//! Waking another process at no cost to the waking side while the other one is awake.
 //!
-//! Who goes to sleep says so in shared memory and then looks whether there is work; who leaves work
-//! there looks afterwards whether somebody sleeps. Each of them must do its two steps in order, or
-//! both may miss the other; for a processor that takes a barrier between them. A
-//! [barrier for all](barrier_for_all), which the one who goes to sleep pays for, is one for both.
+//! A sleeper announces in shared memory that it goes to sleep, and then checks for work. A producer
+//! leaves work there, and then checks for a sleeper. Each must perform its two steps in order, or
+//! both may miss each other; processors need a barrier between the steps for that. The sleeper
+//! issues a [barrier for all](barrier_for_all), which covers both sides.
 
 use crate::errno;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
@@ -15,63 +15,65 @@ const REGISTER: libc::c_int = 1 << 2;
 pub(crate) fn membarrier(command: libc::c_int) -> bool {
     // SAFETY: plain integers are passed.
     #[expect(unsafe_code)]
-    let result = errno::kept(|| unsafe {
+    let result = errno::preserve(|| unsafe {
         libc::syscall(libc::SYS_membarrier, command, 0 as libc::c_int, 0 as libc::c_int)
     });
     result == 0
 }
 
-/// Has this process's threads take part in every [`barrier_for_all`] from now on; `false` if the
-/// kernel does not know it (before Linux 4.16) or does not let this process. The first time it can
-/// take the kernel some milliseconds.
+/// Registers this process's threads for every later [`barrier_for_all`]. Returns `false` if the
+/// kernel does not know the command (before Linux 4.16) or refuses it. The first registration may
+/// take some milliseconds.
 pub fn heed_barriers() -> bool {
     membarrier(REGISTER)
 }
 
-/// A full memory barrier on each processor that runs a thread of a process that [heeds
-/// them](heed_barriers): what such a thread stored before it, in its program's order, is visible to
-/// the caller afterwards, and what the caller stored before is visible to what such a thread loads
-/// after it. `false`, and there was none, if the kernel cannot do that.
+/// Issues a full memory barrier on each CPU that runs a thread of a process that has
+/// [registered](heed_barriers). Stores that such a thread made before the barrier, in its program's
+/// order, are visible to the caller afterwards. Stores that the caller made before the barrier are
+/// visible to loads that such a thread makes after it. Returns `false`, without a barrier, if the
+/// kernel cannot do that.
 pub fn barrier_for_all() -> bool {
     membarrier(BARRIER)
 }
 
-/// An eventfd of who is to be woken. The number is all that is kept, so that the host may close it.
+/// An eventfd of another process to be woken. Keeps the number only, so the host may close the
+/// descriptor.
 #[derive(Debug)]
 pub struct Waker {
-    /// Or -1.
+    /// Descriptor number, or -1.
     fd: AtomicI32,
-    /// What the descriptor was at first: device and inode. (One for all files that are not in a file
-    /// system; of those that are not eventfds none can be written eight bytes to.)
+    /// Device and inode of the original file. (All files outside of file systems share one inode;
+    /// of those, only eventfds accept a write of eight bytes.)
     file: Option<(u64, u64)>,
 }
 
 impl Waker {
-    /// Wakes by `fd`, which stays the caller's.
+    /// A waker for the eventfd `fd`, which the caller keeps owning.
     pub fn new(fd: i32) -> Waker {
         Waker { fd: AtomicI32::new(fd), file: file_of(fd) }
     }
 
-    /// Wakes nobody.
+    /// A waker that does nothing.
     pub const fn none() -> Waker {
         Waker { fd: AtomicI32::new(-1), file: None }
     }
 
-    /// Wakes; in signal handlers, too. `false` if the host has closed the descriptor, also if it has
-    /// opened something else that got its number. Then it is not tried again.
+    /// Wakes the other process; callable in signal handlers. Returns `false` if the host has closed
+    /// the descriptor, even if another file has its number now. Later calls do nothing then.
     pub fn wake(&self) -> bool {
         let fd = self.fd.load(Relaxed);
         if fd < 0 {
             return false;
         }
         let one = 1u64;
-        // SAFETY: passes a pointer to eight bytes that are there.
+        // SAFETY: passes a pointer to eight live bytes.
         #[expect(unsafe_code)]
         let is_woken = self.file.is_some()
             && file_of(fd) == self.file
-            && errno::kept(|| unsafe {
+            && errno::preserve(|| unsafe {
                 libc::write(fd, (&raw const one).cast(), size_of_val(&one)) == 8
-                    // Its count is at its end: who reads it is awake, or will be.
+                    // The counter is full, so its reader is awake or will be woken.
                     || *libc::__errno_location() == libc::EAGAIN
             });
         if !is_woken {
@@ -84,7 +86,7 @@ impl Waker {
 fn file_of(fd: i32) -> Option<(u64, u64)> {
     // SAFETY: all fields may be zero; the kernel writes the structure that it is given.
     #[expect(unsafe_code)]
-    errno::kept(|| unsafe {
+    errno::preserve(|| unsafe {
         let mut status: libc::stat = std::mem::zeroed();
         (libc::fstat(fd, &raw mut status) == 0).then_some((status.st_dev, status.st_ino))
     })

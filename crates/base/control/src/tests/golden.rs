@@ -1,7 +1,7 @@
-//! The bytes of each message, written down, so that they cannot change unnoticed. A change here is
-//! another major version, but for kinds, choices and fields at the ends of bodies that are new.
+//! The bytes of each message, so that they cannot change unnoticed. A change here requires another
+//! major version, except for new kinds, new choices, and new fields at the ends of bodies.
 //!
-//! Bytes are in hexadecimal, and what is within quotes stands for itself.
+//! Bytes are in hexadecimal; text in quotes stands for itself.
 
 use super::{decode, descriptors, frame, received};
 use crate::message::Messages;
@@ -13,7 +13,7 @@ use crate::{
     Session, SessionLimit, SessionState, Snapshot, ToApplication, Version, Welcome, Width, code,
 };
 
-/// The bytes that such a text stands for.
+/// The bytes that such a text describes.
 fn bytes(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (index, part) in text.split('"').enumerate() {
@@ -30,7 +30,7 @@ fn bytes(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// Checks each message both ways, and that there is one of each kind.
+/// Checks the encoding and decoding of each message, and that there is a message of each kind.
 fn check<M: Messages>(cases: Vec<(M, &str)>) {
     for (message, text) in &cases {
         let bytes = bytes(text);

@@ -1,5 +1,6 @@
-//! Streams that were damaged by chance or with intent: no panic, an error that says where, no more
-//! memory than what came, and the same result however the stream is cut.
+//! Streams damaged by chance or with intent: decoding does not panic, its error states a position,
+//! it uses no more memory than was received, and the result does not depend on how the stream is
+//! split.
 
 use super::{Random, decode, frame};
 use crate::message::{HEADER_SIZE, Messages};
@@ -7,7 +8,7 @@ use crate::{
     Answer, Decoder, FromApplication, Opening, Received, Reply, Request, ToApplication, Version,
 };
 
-/// Some messages, with some of the bytes changed, left out, doubled or put in.
+/// Some messages, with some bytes changed, removed, doubled or inserted.
 fn damaged<M: Messages>(random: &mut Random) -> Vec<u8> {
     let mut bytes = Vec::new();
     for _ in 0..1 + random.below(6) {
@@ -31,10 +32,10 @@ fn damaged<M: Messages>(random: &mut Random) -> Vec<u8> {
     bytes
 }
 
-/// What comes of a stream, how it ends, and whether somebody newer sent it.
+/// The messages of a stream, the error at its end, and whether the sender has a newer version.
 type Outcome<M> = (Vec<Received<M, usize>>, Result<(), String>, bool);
 
-/// What comes of a stream in pieces.
+/// Decodes a stream in pieces.
 fn in_pieces<M: Messages>(bytes: &[u8], mut size: impl FnMut() -> usize) -> Outcome<M> {
     let mut decoder: Decoder<M, usize> = Decoder::new();
     let (mut all, mut rest) = (Vec::new(), bytes);
@@ -43,7 +44,7 @@ fn in_pieces<M: Messages>(bytes: &[u8], mut size: impl FnMut() -> usize) -> Outc
         let (arrived, end) = decode(&mut decoder, piece, vec![]);
         all.extend(arrived);
         if end.is_err() {
-            // Nothing comes behind an error, and the error stays.
+            // Nothing follows an error, and the error persists.
             assert_eq!(decode(&mut decoder, later, vec![1]), (vec![], end.clone()));
             return (all, end, decoder.peer() > Some(Version::OURS));
         }
@@ -69,7 +70,7 @@ fn damaged_streams_are_survived() {
                     Received::Unknown { .. } => assert!(newer),
                 }
             }
-            // What was understood is what was there: each value has one form.
+            // Re-encoding yields the same bytes, since each value has one form.
             assert!(newer || bytes.starts_with(&again));
             if let Err(error) = &end {
                 let place = error.strip_prefix("byte ").and_then(|rest| rest.split_once(':'));
@@ -93,7 +94,7 @@ fn damaged_streams_are_survived() {
         check::<Request>(),
         check::<Reply>(),
     ] {
-        // Both were tried.
+        // Both cases occurred.
         assert!(fine > 100 && errors > 500, "{fine} {errors}");
     }
 }
@@ -109,7 +110,7 @@ fn noise_is_survived() {
     }
 }
 
-/// Sizes and counts that are said take no memory; only bytes that came do.
+/// Announced sizes and counts take no memory; only received bytes do.
 #[test]
 fn nothing_is_allocated_for_what_is_said() {
     let mut decoder: Decoder<Reply, usize> = Decoder::new();
@@ -123,7 +124,7 @@ fn nothing_is_allocated_for_what_is_said() {
     assert!(decoder.room() <= 2 * 100_006, "{}", decoder.room());
 }
 
-/// A large message leaves no large room behind.
+/// The decoder does not keep the memory of a large message.
 #[test]
 fn room_is_given_back() {
     let mut decoder: Decoder<Request, usize> = Decoder::new();

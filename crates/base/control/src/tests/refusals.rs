@@ -1,4 +1,4 @@
-//! What is refused, in which words, and where: what comes, and what was to be sent.
+//! Errors, with their texts and positions: in received streams, and in messages to be sent.
 
 use super::{decode, frame, unfit};
 use crate::limits::{
@@ -55,7 +55,7 @@ fn frames() {
     check::<FromApplication>(&ping[..7], 1, &left(1));
 }
 
-/// With what follows a message, and no other message comes then.
+/// With bytes that follow a message; no message is decoded after the error.
 #[test]
 fn descriptors_behind_a_message() {
     let mut decoder: Decoder<ToApplication, usize> = Decoder::new();
@@ -75,7 +75,7 @@ fn bodies() {
         let (at, what) = expected.split_once(' ').expect("two parts");
         assert_eq!((all, end), (vec![], Err(format!("byte {}: {name}{what}", at))));
     }
-    // Offsets are in the stream: a body starts at 6.
+    // Offsets are those in the stream: a body starts at 6.
     check::<FromApplication>(0x0103, b"1234567", "6 , number: ends too early (bytes missing: 1)");
     check::<FromApplication>(
         0x0103,
@@ -174,7 +174,7 @@ fn versions() {
     );
 }
 
-/// Nobody sends what the other side would refuse.
+/// Messages that the receiver would refuse cannot be sent.
 #[test]
 fn what_is_sent() {
     fn check<M: Messages>(message: M, expected: &str) {

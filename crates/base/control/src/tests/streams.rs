@@ -1,4 +1,4 @@
-//! Sound streams: what is sent arrives, whole and in time, however the socket cuts it.
+//! Valid streams: messages arrive whole and in time, however the socket splits the stream.
 
 use super::{Random, decode, descriptors, frame, received};
 use crate::limits::{
@@ -13,7 +13,7 @@ use crate::{
     ToApplication, Version, Width,
 };
 
-/// Runs a test for all messages there are.
+/// Runs a test for all message types.
 macro_rules! for_all {
     ($test:ident) => {
         $test::<Opening>();
@@ -44,8 +44,8 @@ fn any_message_arrives() {
     for_all!(check);
 }
 
-/// Byte by byte: with the last byte of each message, neither before nor after. Thus no prefix of a
-/// stream is an error.
+/// Byte by byte: each message is decoded with its last byte, neither earlier nor later. So no
+/// prefix of a stream is an error.
 #[test]
 fn messages_arrive_with_their_last_byte() {
     fn check<M: Messages>() {
@@ -73,15 +73,15 @@ fn messages_arrive_with_their_last_byte() {
     for_all!(check);
 }
 
-/// As sockets do: what is read ends behind a message's first bytes if descriptors came with them,
-/// and else anywhere.
+/// As sockets do: a read ends after a message's first bytes if descriptors came with them,
+/// otherwise anywhere.
 #[test]
 fn messages_arrive_in_any_pieces() {
     let mut random = Random::new(3);
     for _ in 0..200 {
         let mut decoder: Decoder<ToApplication, usize> = Decoder::new();
         let (mut sent, mut arrived) = (Vec::new(), Vec::new());
-        // Bytes that came and were not read.
+        // Bytes that were sent and not yet read.
         let mut waiting: Vec<u8> = Vec::new();
         for number in 0..20 {
             let kind = ToApplication::KINDS[random.below(ToApplication::KINDS.len())];
@@ -112,7 +112,7 @@ fn hello(minor: u16) -> Opening {
     Opening::Hello(Hello { version, role, program: "p".into(), release: "1".into() })
 }
 
-/// A frame with a body longer than it knows, as from a newer version.
+/// A frame with a longer body than this version defines, as from a newer version.
 fn longer<M: Messages>(message: &M, more: &[u8]) -> Vec<u8> {
     let mut bytes = [&frame(message), more].concat();
     let size = (bytes.len() - HEADER_SIZE) as u32;
@@ -124,7 +124,7 @@ fn unknown(kind: u16, size: u32) -> Vec<u8> {
     [&size.to_le_bytes()[..], &kind.to_le_bytes(), &vec![7; size as usize]].concat()
 }
 
-/// Nobody has to wait for the answer before the next message.
+/// A sender need not wait for the answer before the next message.
 #[test]
 fn what_follows_the_opening_is_kept() {
     let bytes = [frame(&hello(0)), frame(&FromApplication::Ping(5))].concat();
@@ -146,7 +146,7 @@ fn what_follows_the_opening_is_kept() {
     }
 }
 
-/// In any pieces, and with the descriptors that the kind of an unknown message speaks of.
+/// In any pieces, and with the number of descriptors that an unknown message's kind states.
 #[test]
 fn a_newer_minor_version_is_understood_as_far_as_known() {
     let bytes = [
@@ -184,7 +184,7 @@ fn a_newer_minor_version_is_understood_as_far_as_known() {
     }
 }
 
-/// What was passed over counts, and what cannot be passed over is an error.
+/// Skipped bytes count towards offsets, and bytes that cannot be skipped are an error.
 #[test]
 fn a_newer_minor_version_may_be_wrong_too() {
     let check = |bytes: &[u8], expected: &str| {
@@ -216,7 +216,7 @@ fn a_newer_minor_version_may_be_wrong_too() {
     check(&unknown(0x01ff, (4 << 10) + 1)[..6], size);
 }
 
-/// All versions can say that they do not fit, and why.
+/// All versions can state that they are incompatible, and why.
 #[test]
 fn another_major_version_can_refuse() {
     let version = Version { major: 2, minor: 0 };
@@ -227,7 +227,7 @@ fn another_major_version_can_refuse() {
     assert_eq!(decoder.peer(), Some(version));
 }
 
-/// Messages that go to all limits are not too large for a frame.
+/// Messages at all limits fit into a frame.
 #[test]
 fn the_largest_messages_fit() {
     let text = |size: usize| "x".repeat(size);
@@ -272,8 +272,8 @@ fn the_largest_messages_fit() {
     }));
 }
 
-/// Kinds differ in all directions, so that a message that went astray is not taken for another; and
-/// their numbers say how many descriptors come with them.
+/// Kinds differ between all directions, so that a misdirected message is not taken for another one;
+/// their numbers state how many descriptors come with them.
 #[test]
 fn kinds_are_told_apart() {
     let mut all: Vec<Kind> = Vec::new();

@@ -1,38 +1,39 @@
-//! Reads field classes. [`ClassReader::root`] reads a scope's; the rest follows its nesting.
+//! Reading of field classes. [`ClassReader::root`] reads the class of a scope, and follows its
+//! nesting.
 //!
-//! An alias is read anew wherever it is used, because its field locations, and the roles it may
-//! have, depend on the place. [`Budget`] keeps aliases of aliases from growing without end.
+//! An alias is read again at each use, because its field locations and the permitted roles depend
+//! on the position. [`Budget`] limits the growth by aliases of aliases.
 
+use super::field_tree::{FieldTree, Kinds, Location};
 use super::json::{
-    self, Problem, Within, array, object, optional, quote, required, string, text, unsigned,
+    self, PathContext, Problem, array, object, optional, quote, required, string, text, unsigned,
 };
-use super::places::{Kinds, Location, Places};
 use super::properties::{alignment, bits, encoding, float, mappings, preferred_base, ranges, wide};
-use super::ranges::Taken;
+use super::range_set::RangeSet;
 use super::value::{Object, Value};
-use super::words::{ROLES, meaning, role_belongs};
+use super::vocabulary::{ROLES, meaning, role_belongs};
 use crate::decode::size;
-use crate::metadata::DEPTH_MAX;
 use crate::metadata::budget::{Budget, allocation};
+use crate::metadata::limits::DEPTH_MAX;
 use crate::schema::*;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Most bytes of text that may be read again because they are the text of aliases. It is work that
-/// this bounds; the memory that comes of it is bounded by [`Budget`].
+/// Maximum number of bytes read again because they are the text of aliases. This limits the work;
+/// [`Budget`] limits the memory.
 const EXPANSION_SIZE_MAX: usize = 256 << 20;
 
 /// A declared field class alias.
 pub(super) struct Alias<'t> {
     pub(super) class: Value<'t>,
-    /// Bytes of its fragment.
+    /// Size of its fragment in bytes.
     pub(super) text_size: usize,
 }
 
-/// What may still be read.
+/// Remaining limits of reading.
 pub(super) struct Allowance<'b> {
     pub(super) memory: &'b Budget,
-    /// Bytes that the metadata would need more if it used neither aliases nor relative locations.
+    /// Number of bytes by which the metadata would grow without aliases and relative locations.
     expansion_size: usize,
 }
 
@@ -50,24 +51,24 @@ impl<'b> Allowance<'b> {
     }
 }
 
-/// What a fragment's field classes may refer to.
-pub(super) struct Surroundings<'a, 't> {
+/// The context of a fragment's field classes, which they may refer to.
+pub(super) struct OuterContext<'a, 't> {
     /// Whether the preamble has a UUID.
     pub(super) has_uuid: bool,
-    /// The stream's clock.
+    /// Index of the stream's clock.
     pub(super) clock: Option<usize>,
-    /// The scopes of earlier fragments.
-    pub(super) outer: &'a [&'a Places<'t>],
+    /// Fields of the scopes in earlier fragments.
+    pub(super) outer: &'a [&'a FieldTree<'t>],
 }
 
-/// Reads a fragment's field classes.
+/// Reader of a fragment's field classes.
 pub(super) struct ClassReader<'a, 't> {
     aliases: &'a HashMap<String, Alias<'t>>,
     allowance: &'a mut Allowance<'t>,
-    /// `None` while an alias is declared: only its form is checked then.
-    surroundings: Option<Surroundings<'a, 't>>,
+    /// `None` for the declaration of an alias, of which only the form is checked.
+    context: Option<OuterContext<'a, 't>>,
     scope: Scope,
-    places: Places<'t>,
+    tree: FieldTree<'t>,
     depth: usize,
 }
 
@@ -75,24 +76,24 @@ impl<'a, 't> ClassReader<'a, 't> {
     pub(super) fn new(
         aliases: &'a HashMap<String, Alias<'t>>,
         allowance: &'a mut Allowance<'t>,
-        surroundings: Option<Surroundings<'a, 't>>,
+        context: Option<OuterContext<'a, 't>>,
     ) -> ClassReader<'a, 't> {
-        let places = Places::default();
-        ClassReader { aliases, allowance, surroundings, scope: Scope::Payload, places, depth: 0 }
+        let tree = FieldTree::default();
+        ClassReader { aliases, allowance, context, scope: Scope::Payload, tree, depth: 0 }
     }
 
-    /// Counts something that is about to be made. The classes of an alias that is declared are
-    /// forgotten with their fragment.
+    /// Counts memory before it is allocated. The classes of an alias declaration are freed with
+    /// their fragment.
     fn count(&self, bytes: usize) -> Result<(), Problem> {
         let memory = self.allowance.memory;
-        match self.surroundings {
+        match self.context {
             Some(_) => memory.keep(bytes)?,
             None => memory.pass(bytes)?,
         }
         Ok(())
     }
 
-    /// The property `key`: the structure of a scope.
+    /// Reads the property `key`: the structure of a scope.
     pub(super) fn root(
         &mut self,
         object: &Object<'t>,
@@ -101,7 +102,7 @@ impl<'a, 't> ClassReader<'a, 't> {
     ) -> Result<Option<FieldClass>, Problem> {
         optional(object, key, |value| {
             self.scope = scope;
-            self.places.begin(scope);
+            self.tree.begin(scope);
             match self.class(value)? {
                 class @ FieldClass::Struct(_) => Ok(class),
                 _ => Err(Problem::new("the field class of a scope must be a structure")),
@@ -111,13 +112,13 @@ impl<'a, 't> ClassReader<'a, 't> {
 
     /// Checks the field class of an alias.
     pub(super) fn declare(&mut self, value: &Value<'t>) -> Result<(), Problem> {
-        self.places.begin(self.scope);
+        self.tree.begin(self.scope);
         self.class(value).map(drop)
     }
 
-    /// The places of all scopes that were read.
-    pub(super) fn into_places(self) -> Places<'t> {
-        self.places
+    /// The fields of all scopes that have been read.
+    pub(super) fn into_tree(self) -> FieldTree<'t> {
+        self.tree
     }
 
     fn class(&mut self, value: &Value<'t>) -> Result<FieldClass, Problem> {
@@ -129,7 +130,7 @@ impl<'a, 't> ClassReader<'a, 't> {
             Value::String(name) => self.aliased(name)?,
             _ => {
                 let class = self.described(object(value)?)?;
-                self.places.add(&class);
+                self.tree.add(&class);
                 class
             }
         };
@@ -142,8 +143,8 @@ impl<'a, 't> ClassReader<'a, 't> {
             let message = format!("no field class alias {} is declared before this", quote(name));
             return Err(Problem::new(message));
         };
-        if self.surroundings.is_none() {
-            // Its own declaration was checked; what it stands for is not needed.
+        if self.context.is_none() {
+            // The alias was checked at its own declaration, and its class is not needed.
             return Ok(FieldClass::Struct(StructClass::default()));
         }
         self.allowance.expand(alias.text_size)?;
@@ -244,12 +245,12 @@ impl<'a, 't> ClassReader<'a, 't> {
         let align = alignment(object, "minimum-alignment")?;
         let member_values = optional(object, "member-classes", array)?.unwrap_or_default();
         let mut members = Vec::with_capacity(member_values.len());
-        self.places.enter_structure();
+        self.tree.enter_structure();
         for (index, value) in member_values.iter().enumerate() {
             let member = self.member(value);
             members.push(member.within(format_args!("member-classes[{index}]"))?);
         }
-        self.places.leave_structure();
+        self.tree.leave_structure();
         Ok(FieldClass::Struct(StructClass { members, align }))
     }
 
@@ -258,14 +259,14 @@ impl<'a, 't> ClassReader<'a, 't> {
         no_extensions(object)?;
         let name = required(object, "name", json::name)?;
         self.count(size::member(name))?;
-        let before = self.places.size();
-        if !self.places.enter_member(name.clone()) {
+        let before = self.tree.size();
+        if !self.tree.enter_member(name.clone()) {
             let message = format!("the structure has two members named {}", quote(name));
             return Err(Problem::new(message));
         }
-        self.allowance.memory.pass(self.places.size() - before)?;
+        self.allowance.memory.pass(self.tree.size() - before)?;
         let class = required(object, "field-class", |value| self.class(value))?;
-        self.places.leave_member();
+        self.tree.leave_member();
         Ok(Member { name: name.to_string(), class })
     }
 
@@ -306,7 +307,7 @@ impl<'a, 't> ClassReader<'a, 't> {
         if option_values.is_empty() {
             return Err(Problem::new("a variant needs an option")).within("options");
         }
-        let (mut names, mut taken) = (HashSet::new(), Taken::default());
+        let (mut names, mut taken) = (HashSet::new(), RangeSet::default());
         let mut options = Vec::with_capacity(option_values.len());
         for (index, value) in option_values.iter().enumerate() {
             let option = self.variant_option(value, &mut names, &mut taken);
@@ -319,7 +320,7 @@ impl<'a, 't> ClassReader<'a, 't> {
         &mut self,
         value: &'v Value<'t>,
         names: &mut HashSet<&'v str>,
-        taken: &mut Taken,
+        taken: &mut RangeSet,
     ) -> Result<VariantOption, Problem> {
         let object = object(value)?;
         no_extensions(object)?;
@@ -337,7 +338,7 @@ impl<'a, 't> ClassReader<'a, 't> {
             return Err(problem).within("selector-field-ranges");
         }
         for &(low, high) in &ranges.0 {
-            taken.take(low, high);
+            taken.insert(low, high);
         }
         let class = required(object, "field-class", |value| self.class(value))?;
         Ok(VariantOption { name: name.map(str::to_owned), ranges, class })
@@ -355,7 +356,7 @@ impl<'a, 't> ClassReader<'a, 't> {
         Ok(Length::Dynamic(field))
     }
 
-    /// The field that a location refers to; its kinds are unknown while an alias is declared.
+    /// Resolves the field of a location; its kinds are unknown in the declaration of an alias.
     fn reference(
         &mut self,
         object: &Object<'_>,
@@ -363,17 +364,17 @@ impl<'a, 't> ClassReader<'a, 't> {
     ) -> Result<(FieldRef, Option<Kinds>), Problem> {
         required(object, key, |value| {
             let location = Location::read(value)?;
-            let Some(surroundings) = &self.surroundings else {
+            let Some(context) = &self.context else {
                 return Ok((FieldRef { scope: self.scope, path: Vec::new() }, None));
             };
-            let (field, kinds) = self.places.resolve(surroundings.outer, &location)?;
+            let (field, kinds) = self.tree.resolve(context.outer, &location)?;
             self.allowance.expand(field.path.iter().map(String::len).sum())?;
             self.count(size::reference(&field))?;
             Ok((field, Some(kinds)))
         })
     }
 
-    /// Labels or flags.
+    /// Reads labels or flags.
     fn mappings(&self, object: &Object<'_>, key: &str) -> Result<Option<Arc<[Mapping]>>, Problem> {
         optional(object, key, |value| mappings(value, |bytes| self.count(bytes)))
     }
@@ -388,14 +389,14 @@ impl<'a, 't> ClassReader<'a, 't> {
             _ if !is_unsigned => Err("a signed integer cannot have a role"),
             Role::Uuid => Err("only a blob of 16 bytes can have this role"),
             Role::Magic if size != Some(32) => Err("the magic number must have 32 fixed bits"),
-            Role::Magic if !self.places.is_first_member() => {
+            Role::Magic if !self.tree.is_first_member() => {
                 Err("the magic number must come first in the packet header")
             }
             _ => Ok(()),
         })
     }
 
-    /// Reads roles, and leaves out those without a meaning in the current scope.
+    /// Reads roles, and ignores those without a meaning in the current scope.
     fn roles(
         &self,
         object: &Object<'_>,
@@ -405,13 +406,13 @@ impl<'a, 't> ClassReader<'a, 't> {
         for value in optional(object, "roles", array)?.unwrap_or_default() {
             let name = string(value).within("roles")?;
             let role = meaning(name, &ROLES).within("roles")?;
-            let Some(surroundings) = &self.surroundings else { continue };
+            let Some(context) = &self.context else { continue };
             if !role_belongs(role, self.scope) {
                 continue;
             }
             let fit = match role {
-                Role::Uuid if !surroundings.has_uuid => Err("the preamble has no UUID"),
-                Role::Timestamp | Role::PacketEnd if surroundings.clock.is_none() => {
+                Role::Uuid if !context.has_uuid => Err("the preamble has no UUID"),
+                Role::Timestamp | Role::PacketEnd if context.clock.is_none() => {
                     Err("the data stream class has no default clock class")
                 }
                 _ => fits(role),
@@ -424,18 +425,18 @@ impl<'a, 't> ClassReader<'a, 't> {
 
     fn clock(&self, roles: Roles) -> Option<usize> {
         let is_timestamp = roles.has(Role::Timestamp) || roles.has(Role::PacketEnd);
-        self.surroundings.as_ref().filter(|_| is_timestamp)?.clock
+        self.context.as_ref().filter(|_| is_timestamp)?.clock
     }
 }
 
-/// Where a length comes from.
+/// Source of a length.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Count {
     Static,
     Dynamic,
 }
 
-/// What a field class's `type` says.
+/// Value of a field class's `type`.
 #[derive(Clone, Copy)]
 enum ClassType {
     Fixed(IntKind),
@@ -450,7 +451,8 @@ enum ClassType {
     Variant,
 }
 
-/// Enumerations are what proposals of CTF 2 had in place of mappings.
+/// Types of field classes. The enumerations are from drafts of CTF 2, which had them in place of
+/// mappings.
 const CLASS_TYPES: [(&str, ClassType); 22] = [
     ("fixed-length-bit-array", ClassType::Fixed(IntKind::BitArray)),
     ("fixed-length-bit-map", ClassType::Fixed(IntKind::BitMap)),
@@ -476,7 +478,7 @@ const CLASS_TYPES: [(&str, ClassType); 22] = [
     ("variant", ClassType::Variant),
 ];
 
-/// No extension is supported, so none can be declared, and none may be used.
+/// Rejects all extensions, as none is supported.
 pub(super) fn no_extensions(object: &Object<'_>) -> Result<(), Problem> {
     let namespaces = optional(object, "extensions", self::object)?;
     for (namespace, names) in namespaces.into_iter().flat_map(Object::iter) {

@@ -1,13 +1,15 @@
-//! Reads clock classes.
+//! Reading of clock classes.
 
-use super::json::{Problem, Within, object, optional, required, signed, string, text, unsigned};
+use super::json::{
+    PathContext, Problem, object, optional, required, signed, string, text, unsigned,
+};
 use super::value::{Object, Value};
-use super::words::unknown;
+use super::vocabulary::unknown;
 use crate::schema::*;
 
 pub(super) fn clock(object: &Object<'_>) -> Result<Clock, Problem> {
     let identity = identity(object)?;
-    // Release candidates had no `id`; the name took its place, and there was no identity.
+    // Release candidates had no `id` and no identity; the name served as id.
     let (name, identity) = match (text(object, "id")?, identity) {
         (Some(id), identity) => (id, identity),
         (None, ClockIdentity { name: Some(name), .. }) => (name, ClockIdentity::default()),

@@ -1,18 +1,18 @@
-//! Typed access to JSON values. What is wrong becomes a [`Problem`], which collects the way to
-//! the value while it travels outwards.
+//! Typed access to JSON values. An error is a [`Problem`], which collects the path to the value
+//! while it propagates outwards.
 
 use super::value::{Object, Value};
 use crate::metadata::budget::OverBudget;
 use std::borrow::Cow;
 use std::fmt::Display;
 
-/// What is wrong in a fragment, and where.
+/// An error in a fragment, with the path to it.
 #[derive(Debug)]
 pub(super) struct Problem {
     /// Property names and indexes, the innermost first.
     steps: Vec<String>,
     message: String,
-    /// What to do about it.
+    /// Remedy, if one is known.
     pub(super) hint: Option<String>,
 }
 
@@ -26,7 +26,7 @@ impl Problem {
         self
     }
 
-    /// The way, from the outside in, and the message.
+    /// The path, from the outside in, and the message.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         for step in self.steps.iter().rev() {
@@ -43,12 +43,12 @@ impl From<OverBudget> for Problem {
     }
 }
 
-/// Adds a step to a problem's way.
-pub(super) trait Within {
+/// Adds a step to a problem's path.
+pub(super) trait PathContext {
     fn within(self, step: impl Display) -> Self;
 }
 
-impl<T> Within for Result<T, Problem> {
+impl<T> PathContext for Result<T, Problem> {
     fn within(self, step: impl Display) -> Self {
         self.map_err(|mut problem| {
             problem.steps.push(step.to_string());
@@ -57,7 +57,7 @@ impl<T> Within for Result<T, Problem> {
     }
 }
 
-/// A word of the input between quotes, cut and escaped so that it is fit for a message.
+/// Quotes a word of the input for a message: truncated and escaped.
 pub(super) fn quote(word: &str) -> String {
     const LENGTH_MAX: usize = 64;
     let mut quoted: String = word.chars().take(LENGTH_MAX).flat_map(char::escape_debug).collect();
@@ -67,7 +67,7 @@ pub(super) fn quote(word: &str) -> String {
     format!("`{quoted}`")
 }
 
-/// Reads a property that may be absent. `null` counts as absent: some producers write it for an
+/// Reads an optional property. `null` counts as absent, because some producers write it for an
 /// empty collection.
 pub(super) fn optional<'a, 't, T>(
     object: &'a Object<'t>,
@@ -80,7 +80,7 @@ pub(super) fn optional<'a, 't, T>(
     }
 }
 
-/// Reads a property that must be there.
+/// Reads a mandatory property.
 pub(super) fn required<'a, 't, T>(
     object: &'a Object<'t>,
     key: &str,
@@ -89,7 +89,7 @@ pub(super) fn required<'a, 't, T>(
     optional(object, key, read)?.ok_or_else(|| Problem::new(format!("`{key}` is missing")))
 }
 
-/// Reads a property that is an owned string and may be absent.
+/// Reads an optional property as an owned string.
 pub(super) fn text(object: &Object<'_>, key: &str) -> Result<Option<String>, Problem> {
     Ok(optional(object, key, string)?.map(str::to_owned))
 }
@@ -112,7 +112,7 @@ pub(super) fn string<'a>(value: &'a Value<'_>) -> Result<&'a str, Problem> {
     name(value).map(AsRef::as_ref)
 }
 
-/// A string that may have to outlive its fragment.
+/// A string that may outlive its fragment.
 pub(super) fn name<'a, 't>(value: &'a Value<'t>) -> Result<&'a Cow<'t, str>, Problem> {
     match value {
         Value::String(text) => Ok(text),
@@ -128,7 +128,7 @@ pub(super) fn signed(value: &Value<'_>) -> Result<i64, Problem> {
     value.as_i64().ok_or_else(|| unexpected(value, "a signed integer of at most 64 bits"))
 }
 
-/// An integer that fits either `u64` or `i64`.
+/// An integer in the range of `u64` or `i64`.
 pub(super) fn integer(value: &Value<'_>) -> Result<i128, Problem> {
     match (value.as_u64(), value.as_i64()) {
         (Some(number), _) => Ok(number.into()),

@@ -1,39 +1,40 @@
-//! CTF 2's metadata language, a JSON text sequence, read into and written from a [`Schema`].
+//! CTF 2's metadata language, a JSON text sequence, parsed into and written from a [`Schema`].
 //!
-//! Start at `read` (fragments, one after the other) and `classes` (field classes); `places`
-//! resolves field locations. The way back is `write` and `write_classes`.
+//! Start at `read` (fragments in sequence) and `classes` (field classes); `field_tree` resolves
+//! field locations. The writers are `write` and `write_classes`.
 
 mod classes;
 mod clocks;
+mod field_tree;
 mod json;
-mod places;
+mod object;
 mod print;
 mod properties;
-mod ranges;
+mod range_set;
 mod read;
 #[cfg(test)]
 pub(crate) mod tests;
 mod value;
-mod words;
+mod vocabulary;
 mod write;
 mod write_classes;
 
-use crate::metadata::MetadataError;
+use crate::metadata::error::MetadataError;
 use crate::schema::Schema;
 
 /// Parses a JSON text sequence: fragments, each after a record separator (0x1E).
 ///
-/// Follows CTF2-SPEC-2.0, and takes what its release candidates wrote differently. What the
-/// specification lets a consumer ignore (attributes, properties and roles without a meaning where
-/// they stand) is ignored. Also:
+/// Follows CTF2-SPEC-2.0, and accepts the deviations of its release candidates. Ignores all parts
+/// that the specification lets a consumer ignore (attributes, properties and roles without a
+/// meaning at their position). In addition:
 ///
 /// - integers of more than 64 bits become blobs, if they are byte-aligned (with an alignment of
 ///   more than a byte, an array of one blob);
 /// - environment integers beyond `i64` become text;
-/// - timestamps bear the index of their stream's clock in [`IntClass::clock`];
+/// - timestamps have the index of their stream's clock in [`IntClass::clock`];
 /// - the schema's byte order is the magic number's, else the first fixed-length field's.
 ///
-/// Errors point at their fragment (counted from 1) and name the way to the property inside it.
+/// Errors state their fragment (counted from 1) and the path to the property inside it.
 ///
 /// [`IntClass::clock`]: crate::schema::IntClass::clock
 pub fn parse(text: &str) -> Result<Schema, MetadataError> {
@@ -42,22 +43,25 @@ pub fn parse(text: &str) -> Result<Schema, MetadataError> {
 
 /// Writes a schema as a JSON text sequence.
 ///
-/// Reading it again gives an equal schema, but for the version and what CTF 2 cannot say:
+/// Parsing the text again yields an equal schema, except for the version and for properties that
+/// CTF 2 cannot express:
 ///
-/// - an integer's clock, unless it is a timestamp of the stream's clock; a clock's UUID (it
-///   becomes the unique id beside the clock's name, where the clock has no other identity);
-/// - the cycles of a clock's offset are brought below the frequency, its seconds take the rest;
-/// - a label that maps twice becomes one label with all ranges; ranges are cut to what 64 bits
-///   hold, and variant options to what no earlier option takes; options that cannot be chosen are
-///   left out;
-/// - ASCII becomes UTF-8, and floating-point numbers of other than IEEE 754's formats become bits;
+/// - an integer's clock, unless it is a timestamp of the stream's clock; a clock's UUID (it becomes
+///   the unique id next to the clock's name, if the clock has no other identity);
+/// - the cycles of a clock's offset are reduced below the frequency, and its seconds increased
+///   accordingly;
+/// - a label that maps twice becomes one label with all ranges; ranges are limited to 64 bits, and
+///   variant options to values that no earlier option has; options that cannot be chosen are left
+///   out;
+/// - ASCII becomes UTF-8, and floating-point numbers in other formats than those of IEEE 754 become
+///   bits;
 /// - booleans, bit arrays and bit maps have no preferred base, and a minimum alignment of 0 is 1;
-/// - roles that CTF 2 does not allow: timestamps without a clock, a magic number that does not
-///   come first or has not 32 bits, a UUID field without the trace's UUID. Signed integers with a
+/// - roles that CTF 2 does not allow: timestamps without a clock, a magic number that does not come
+///   first or does not have 32 bits, a UUID field without the trace's UUID. Signed integers with a
 ///   role become unsigned;
-/// - the trace's byte order, where its fields have another.
+/// - the trace's byte order, if its fields have another.
 ///
-/// Structures nested deeper than about 40 levels are more than the reader's JSON limit.
+/// Structures nested deeper than about 40 levels exceed the reader's JSON limit.
 pub fn write(schema: &Schema) -> String {
     write::write(schema)
 }

@@ -1,9 +1,9 @@
-//! Prints JSON for people: indented by two spaces as LTTng does, but with arrays of plain values
-//! (paths, ranges, UUIDs) on one line.
+//! Formatting of JSON for readability: indented by two spaces as LTTng does, but with arrays of
+//! plain values (paths, ranges, UUIDs) on one line.
 
 use serde_json::Value;
 
-/// Appends `value` to `text`; `depth` is the indentation of the line where it starts.
+/// Appends `value` to `text`; `depth` is the indentation of the line on which it starts.
 pub(super) fn print(value: &Value, depth: usize, text: &mut String) {
     match value {
         Value::Object(object) if !object.is_empty() => {

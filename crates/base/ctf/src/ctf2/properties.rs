@@ -1,10 +1,10 @@
-//! Reads those properties of field classes that need nothing from around them.
+//! Reading of the properties of field classes that do not depend on their context.
 
 use super::json::{
-    Problem, Within, array, integer, object, optional, quote, required, string, unsigned,
+    PathContext, Problem, array, integer, object, optional, quote, required, string, unsigned,
 };
 use super::value::{Object, Value};
-use super::words::{BIT_ORDERS, BYTE_ORDERS, ENCODINGS, meaning};
+use super::vocabulary::{BIT_ORDERS, BYTE_ORDERS, ENCODINGS, meaning};
 use crate::decode::size;
 use crate::schema::*;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(super) fn alignment(object: &Object<'_>, key: &str) -> Result<u64, Problem> 
     Ok(align.unwrap_or(1))
 }
 
-/// The class of byte-aligned bits that are too many for an integer.
+/// The class of a byte-aligned integer of more than 64 bits.
 pub(super) fn wide(bits: Bits) -> Option<FieldClass> {
     if !bits.size.is_multiple_of(8) || !bits.align.is_multiple_of(8) {
         return None;
@@ -57,7 +57,7 @@ pub(super) fn float(object: &Object<'_>) -> Result<FieldClass, Problem> {
     Ok(FieldClass::Float(FloatClass { bits, exponent, mantissa: bits.size - exponent }))
 }
 
-/// Bits of the exponent in IEEE 754-2008's binary format (section 3.6) of a size.
+/// Size of the exponent in IEEE 754-2008's binary interchange format (section 3.6) of that size.
 pub(super) fn exponent_size(size: u32) -> Option<u32> {
     match size {
         16 => Some(5),
@@ -95,7 +95,7 @@ pub(super) fn mappings(
     let mut mappings = Vec::with_capacity(labels.iter().len());
     for (label, value) in labels.iter() {
         let ranges = ranges(value).within(quote(label))?;
-        // For a moment there are two lists of them.
+        // Two lists exist for a moment.
         keep(size::mapping(label, ranges.0.len()) + size_of::<Mapping>())?;
         mappings.push(Mapping { label: label.to_string(), ranges });
     }

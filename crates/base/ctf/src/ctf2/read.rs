@@ -1,23 +1,23 @@
-//! Reads the fragments of a JSON text sequence, in their order, into a schema.
+//! Reading of a JSON text sequence's fragments, in order, into a schema.
 
-use super::classes::{Alias, Allowance, ClassReader, Surroundings, no_extensions};
+use super::classes::{Alias, Allowance, ClassReader, OuterContext, no_extensions};
 use super::clocks::clock;
+use super::field_tree::FieldTree;
 use super::json::{
-    Problem, Within, array, integer, object, optional, quote, required, string, text, unsigned,
+    PathContext, Problem, array, integer, object, optional, quote, required, string, text, unsigned,
 };
-use super::places::Places;
 use super::value::{self, Object, Value};
-use super::words::{BABELTRACE_NAMESPACE, LOG_LEVELS, LTTNG_NAMESPACE, unknown};
+use super::vocabulary::{BABELTRACE_NAMESPACE, LOG_LEVELS, LTTNG_NAMESPACE, unknown};
 use crate::decode::size;
-use crate::metadata::MetadataError;
 use crate::metadata::budget::{Budget, OverBudget, allocation, table_entry};
+use crate::metadata::error::MetadataError;
 use crate::schema::*;
 use std::collections::{HashMap, HashSet};
 
-/// Separates fragments.
+/// Separator before each fragment.
 const RECORD_SEPARATOR: char = '\u{1e}';
 
-/// The fragment types.
+/// Types of fragments.
 const FRAGMENT_TYPES: [&str; 6] = [
     "preamble",
     "field-class-alias",
@@ -35,7 +35,7 @@ pub(super) fn parse(text: &str) -> Result<Schema, MetadataError> {
     for (index, piece) in text.split(RECORD_SEPARATOR).enumerate() {
         let start = next + (piece.len() - piece.trim_start().len());
         next += piece.len() + RECORD_SEPARATOR.len_utf8();
-        // RFC 7464: separators may repeat.
+        // Separators may repeat (RFC 7464).
         if piece.trim().is_empty() {
             continue;
         }
@@ -69,7 +69,7 @@ fn label(number: usize, fragment_type: Option<&str>) -> String {
     }
 }
 
-/// The error of a fragment that is not JSON, at its place inside the fragment.
+/// Error of a fragment that is not JSON, at its position inside the fragment.
 fn syntax_error(
     text: &str,
     start: usize,
@@ -87,7 +87,7 @@ fn syntax_error(
     // The message's own line and column count from the fragment's start.
     let message = message.rsplit_once(" at line ").map_or(message.as_str(), |(what, _)| what);
     let label = label(number, None);
-    // Any data will do, so what is wrong with them is their size.
+    // Any data is accepted, so an error in the data means that it is too large.
     match error.is_data() {
         true => MetadataError::at(text, start + offset, format!("{label}: {message}"))
             .hint(OverBudget::HINT),
@@ -95,21 +95,21 @@ fn syntax_error(
     }
 }
 
-/// What was read so far.
+/// The schema read so far, with indexes.
 struct Reader<'t> {
     schema: Schema,
     preamble_seen: bool,
     trace_class_seen: bool,
-    /// Indexes by id.
+    /// Index of clocks by id.
     clocks: HashMap<String, usize>,
     streams: HashMap<u64, usize>,
-    /// By stream index.
+    /// Ids of event classes by stream index.
     event_ids: Vec<HashSet<u64>>,
-    stream_places: Vec<Places<'t>>,
-    trace_places: Places<'t>,
+    stream_trees: Vec<FieldTree<'t>>,
+    trace_tree: FieldTree<'t>,
     aliases: HashMap<String, Alias<'t>>,
     allowance: Allowance<'t>,
-    /// By stream index: what each event takes beside its own fields.
+    /// By stream index: memory of each event apart from its own fields.
     event_sizes: Vec<usize>,
 }
 
@@ -123,8 +123,8 @@ impl<'t> Reader<'t> {
             clocks: HashMap::new(),
             streams: HashMap::new(),
             event_ids: Vec::new(),
-            stream_places: Vec::new(),
-            trace_places: Places::default(),
+            stream_trees: Vec::new(),
+            trace_tree: FieldTree::default(),
             aliases: HashMap::new(),
             allowance: Allowance::new(budget),
             event_sizes: Vec::new(),
@@ -170,7 +170,7 @@ impl<'t> Reader<'t> {
         if self.aliases.contains_key(name) {
             return Err(Problem::new(format!("the alias {} is declared twice", quote(name))));
         }
-        // The value has been counted as passing; a copy of it stays.
+        // The value has been counted as temporary, but a copy of it stays.
         self.keep(table_entry::<String, Alias<'_>>() + self.allowance.memory.passing())?;
         let mut reader = ClassReader::new(&self.aliases, &mut self.allowance, None);
         let class = required(object, "field-class", |value| {
@@ -197,12 +197,12 @@ impl<'t> Reader<'t> {
         let env = optional(object, "environment", |value| environment(value, memory))?;
         trace.env = env.unwrap_or_default();
         let has_uuid = trace.uuid.is_some();
-        let surroundings = Surroundings { has_uuid, clock: None, outer: &[] };
-        let mut reader = ClassReader::new(&self.aliases, &mut self.allowance, Some(surroundings));
+        let context = OuterContext { has_uuid, clock: None, outer: &[] };
+        let mut reader = ClassReader::new(&self.aliases, &mut self.allowance, Some(context));
         trace.packet_header =
             reader.root(object, "packet-header-field-class", Scope::PacketHeader)?;
-        self.trace_places = reader.into_places();
-        self.keep(self.trace_places.size())
+        self.trace_tree = reader.into_tree();
+        self.keep(self.trace_tree.size())
     }
 
     fn clock_class(&mut self, object: &Object<'_>, text_size: usize) -> Result<(), Problem> {
@@ -231,13 +231,13 @@ impl<'t> Reader<'t> {
         };
         let clock = match optional(object, "default-clock-class-id", find_clock)? {
             Some(clock) => Some(clock),
-            // As release candidates called it.
+            // Name of the property in release candidates.
             None => optional(object, "default-clock-class-name", find_clock)?,
         };
         let has_uuid = self.schema.trace.uuid.is_some();
-        let outer = [&self.trace_places];
-        let surroundings = Surroundings { has_uuid, clock, outer: &outer };
-        let mut reader = ClassReader::new(&self.aliases, &mut self.allowance, Some(surroundings));
+        let outer = [&self.trace_tree];
+        let context = OuterContext { has_uuid, clock, outer: &outer };
+        let mut reader = ClassReader::new(&self.aliases, &mut self.allowance, Some(context));
         let stream = StreamClass {
             id,
             namespace: text(object, "namespace")?,
@@ -261,12 +261,12 @@ impl<'t> Reader<'t> {
             )?,
             events: Vec::new(),
         };
-        let places = reader.into_places();
-        self.keep(places.size())?;
+        let tree = reader.into_tree();
+        self.keep(tree.size())?;
         let context = stream.common_context.as_ref();
         self.event_sizes.push(size::EVENT + context.map_or(0, size::common_context));
         self.schema.streams.push(stream);
-        self.stream_places.push(places);
+        self.stream_trees.push(tree);
         self.event_ids.push(HashSet::new());
         Ok(())
     }
@@ -286,9 +286,9 @@ impl<'t> Reader<'t> {
         self.keep(self.event_sizes[index] + emf_uri.map_or(0, |uri| allocation(uri.len())))?;
         let stream = &mut self.schema.streams[index];
         let has_uuid = self.schema.trace.uuid.is_some();
-        let outer = [&self.trace_places, &self.stream_places[index]];
-        let surroundings = Surroundings { has_uuid, clock: stream.clock, outer: &outer };
-        let mut reader = ClassReader::new(&self.aliases, &mut self.allowance, Some(surroundings));
+        let outer = [&self.trace_tree, &self.stream_trees[index]];
+        let context = OuterContext { has_uuid, clock: stream.clock, outer: &outer };
+        let mut reader = ClassReader::new(&self.aliases, &mut self.allowance, Some(context));
         stream.events.push(EventClass {
             id,
             namespace: text(object, "namespace")?,
@@ -322,7 +322,7 @@ fn environment(value: &Value<'_>, memory: &Budget) -> Result<Vec<(String, EnvVal
             Value::String(text) => EnvValue::Str(text.to_string()),
             _ => {
                 let number = integer(value).within(quote(name))?;
-                // What is too large for the schema can still be shown.
+                // An integer too large for the schema is kept as text.
                 i64::try_from(number)
                     .map_or_else(|_| EnvValue::Str(number.to_string()), EnvValue::Int)
             }
@@ -334,13 +334,13 @@ fn environment(value: &Value<'_>, memory: &Budget) -> Result<Vec<(String, EnvVal
     Ok(env)
 }
 
-/// What the texts among a fragment's own properties take.
+/// Memory of the texts among a fragment's own properties.
 fn texts(object: &Object<'_>) -> usize {
     object.iter().filter_map(|(_, value)| value.as_str()).map(|text| allocation(text.len())).sum()
 }
 
-/// An attribute that LTTng or babeltrace has defined. Attributes never matter for decoding, so
-/// malformed ones are as good as absent.
+/// An attribute that LTTng or babeltrace defines. Attributes never matter for decoding, so
+/// malformed ones count as absent.
 fn attribute<'a, 't>(object: &'a Object<'t>, name: &str) -> Option<&'a Value<'t>> {
     let attributes = object.get("attributes")?;
     let namespaces = [LTTNG_NAMESPACE, BABELTRACE_NAMESPACE];
@@ -350,11 +350,11 @@ fn attribute<'a, 't>(object: &'a Object<'t>, name: &str) -> Option<&'a Value<'t>
 fn log_level(object: &Object<'_>) -> Option<i64> {
     let value = attribute(object, "log-level")?;
     let position = LOG_LEVELS.iter().position(|word| value.as_str() == Some(word));
-    // Only words are in use, but no word could say the levels that CTF 1.8 leaves open.
+    // Producers only use words, but some levels that CTF 1.8 permits have none.
     position.and_then(|level| level.try_into().ok()).or(value.as_i64())
 }
 
-/// The byte order of the magic number, else of the first fixed-length field.
+/// Byte order of the magic number, else of the first fixed-length field.
 fn byte_order(schema: &Schema) -> ByteOrder {
     let streams = schema.streams.iter();
     let roots = streams.flat_map(|stream| {
@@ -365,7 +365,7 @@ fn byte_order(schema: &Schema) -> ByteOrder {
             .chain(events)
     });
     let mut roots = [&schema.trace.packet_header].into_iter().chain(roots).flatten();
-    // The magic number is the first field of all, where there is one.
+    // The magic number, if present, is the first field of all.
     roots.find_map(first_byte_order).unwrap_or(ByteOrder::Little)
 }
 

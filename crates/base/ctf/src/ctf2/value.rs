@@ -1,5 +1,5 @@
-//! JSON values as the reader needs them: small, for a fragment can be all of the text, and counted
-//! while they are made. Start at [`parse`].
+//! JSON values for the reader: compact, because a fragment can be the whole text, and counted while
+//! they are made. Start at [`parse`].
 
 use crate::metadata::budget::{Budget, OverBudget, allocation};
 use serde_core::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 
-/// A JSON value. Strings are pieces of the text, unless they have escapes.
+/// A JSON value. Strings borrow the text, unless they have escapes.
 #[derive(Clone, Debug)]
 pub(super) enum Value<'t> {
     Null,
@@ -19,8 +19,8 @@ pub(super) enum Value<'t> {
     Object(Object<'t>),
 }
 
-/// Properties in order of appearance. Looking one up takes a look at all of them, so nobody does
-/// so for each.
+/// Properties in order of appearance. A lookup is a linear search, so nothing may look up each
+/// property.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Object<'t>(Box<[(Cow<'t, str>, Value<'t>)]>);
 
@@ -46,7 +46,7 @@ impl<'t> Value<'t> {
         }
     }
 
-    /// A property, if it is an object that has it.
+    /// A property, if the value is an object that has it.
     pub(super) fn get(&self, key: &str) -> Option<&Value<'t>> {
         match self {
             Value::Object(object) => object.get(key),
@@ -65,7 +65,7 @@ impl<'t> Object<'t> {
     }
 }
 
-/// Reads a JSON text. An error of the category "data" says that there is no memory left for it.
+/// Parses a JSON text. An error of the category "data" means that the budget is exhausted.
 pub(super) fn parse<'t>(text: &'t str, budget: &Budget) -> Result<Value<'t>, serde_json::Error> {
     let scratch = Scratch { budget, values: Stack::default(), properties: Stack::default() };
     let mut deserializer = serde_json::Deserializer::from_str(text);
@@ -75,18 +75,18 @@ pub(super) fn parse<'t>(text: &'t str, budget: &Budget) -> Result<Value<'t>, ser
     Ok(value)
 }
 
-/// Where lists are gathered until their length is known: growing a list for each of many short
-/// ones would leave more holes behind than they have items.
+/// Buffers for lists until their length is known. Growing a separate list for each of many short
+/// ones would leave more unused memory than they have items.
 struct Scratch<'b, 't> {
     budget: &'b Budget,
     values: Stack<Value<'t>>,
     properties: Stack<(Cow<'t, str>, Value<'t>)>,
 }
 
-/// The items of lists that are being read, the innermost list last.
+/// Items of the lists that are being read, the innermost list last.
 struct Stack<T> {
     items: RefCell<Vec<T>>,
-    /// The most items that it ever held.
+    /// Maximum number of items so far.
     high: Cell<usize>,
 }
 
@@ -114,14 +114,14 @@ impl<T> Stack<T> {
         Ok(())
     }
 
-    /// The items from `start` on, as a list of their own.
+    /// Removes the items from `start` on, as a list of their own.
     fn split_off(&self, start: usize, budget: &Budget) -> Result<Vec<T>, OverBudget> {
         budget.pass(allocation((self.len() - start) * size_of::<T>()))?;
         Ok(self.items.borrow_mut().drain(start..).collect())
     }
 }
 
-/// Makes values of whatever comes.
+/// Makes a value of any JSON value.
 #[derive(Clone, Copy)]
 struct Seed<'s, 'b, 't>(&'s Scratch<'b, 't>);
 
@@ -191,7 +191,7 @@ impl<'de> Visitor<'de> for Seed<'_, '_, 'de> {
     }
 }
 
-/// Makes names of properties.
+/// Makes the name of a property.
 struct Key<'b>(&'b Budget);
 
 impl<'de> DeserializeSeed<'de> for Key<'_> {
@@ -219,10 +219,10 @@ impl<'de> Visitor<'de> for Key<'_> {
     }
 }
 
-/// Of properties with the same name, the last value counts, at the place of the first.
+/// Merges properties with the same name: the last value counts, at the position of the first.
 fn unique<'t>(mut object: Vec<(Cow<'t, str>, Value<'t>)>) -> Vec<(Cow<'t, str>, Value<'t>)> {
     let mut sorted: Vec<u32> = (0..object.len() as u32).collect();
-    // A stable sort: properties of the same name stay in order.
+    // A stable sort keeps properties of the same name in order.
     sorted.sort_by(|&a, &b| object[a as usize].0.cmp(&object[b as usize].0));
     let pairs = sorted.windows(2).map(|pair| (pair[0] as usize, pair[1] as usize));
     let same: Vec<_> = pairs.filter(|&(one, other)| object[one].0 == object[other].0).collect();

@@ -1,14 +1,12 @@
-//! Writes a schema's fragments: preamble, trace class, clock classes, then each data stream class
-//! followed by its event record classes.
+//! Writing of a schema's fragments: preamble, trace class, clock classes, then each data stream
+//! class followed by its event record classes.
 
+use super::object::{Object, put, typed};
 use super::print::print;
-use super::words::{LOG_LEVELS, LTTNG_NAMESPACE};
+use super::vocabulary::{LOG_LEVELS, LTTNG_NAMESPACE};
 use super::write_classes::ClassWriter;
 use crate::schema::*;
-use serde_json::{Map, Value, json};
-
-/// A JSON object.
-pub(super) type Object = Map<String, Value>;
+use serde_json::{Value, json};
 
 pub(super) fn write(schema: &Schema) -> String {
     let mut text = String::new();
@@ -33,20 +31,6 @@ fn fragment(text: &mut String, object: Object) {
     text.push('\u{1e}');
     print(&Value::Object(object), 0, text);
     text.push('\n');
-}
-
-/// An object that starts with its type.
-pub(super) fn typed(name: &str) -> Object {
-    let mut object = Object::new();
-    object.insert("type".to_owned(), name.into());
-    object
-}
-
-/// Adds a property, if there is a value for it.
-pub(super) fn put(object: &mut Object, key: &str, value: Option<impl Into<Value>>) {
-    if let Some(value) = value {
-        object.insert(key.to_owned(), value.into());
-    }
 }
 
 fn preamble(trace: &TraceClass) -> Object {
@@ -79,7 +63,7 @@ fn trace_class(trace: &TraceClass) -> Object {
 fn clock_class(clock: &Clock) -> Object {
     let mut object = typed("clock-class");
     put(&mut object, "id", Some(clock.name.as_str()));
-    // A UUID alone becomes an identity, in the way of LTTng.
+    // A UUID alone becomes an identity, as in LTTng's traces.
     let identity = clock.identity.clone().or_else(|| {
         let uid = clock.uuid?.to_string();
         Some(ClockIdentity { namespace: None, name: Some(clock.name.clone()), uid: Some(uid) })
@@ -100,7 +84,7 @@ fn clock_class(clock: &Clock) -> Object {
             ClockOrigin::Custom(origin) => {
                 let mut object = Object::new();
                 put_identity(&mut object, origin);
-                // Both are required.
+                // Both properties are mandatory.
                 object.entry("name").or_insert_with(|| "".into());
                 object.entry("uid").or_insert_with(|| "".into());
                 Some(Value::Object(object))
@@ -121,7 +105,7 @@ fn put_identity(object: &mut Object, identity: &ClockIdentity) {
     put(object, "uid", identity.uid.as_deref());
 }
 
-/// The clock's offset with cycles from 0 to below the frequency, as CTF 2 wants it.
+/// The clock's offset with cycles from 0 to below the frequency, as CTF 2 requires.
 fn offset(clock: &Clock) -> (i64, i64) {
     let as_it_is = (clock.offset_seconds, clock.offset_cycles);
     let frequency = i128::from(clock.frequency.max(1));

@@ -1,13 +1,13 @@
-//! Writes field classes.
+//! Writing of field classes.
 
+use super::object::{Object, put, typed};
 use super::properties::{exponent_size, wide};
-use super::ranges::Taken;
-use super::words::{BIT_ORDERS, BYTE_ORDERS, ENCODINGS, ROLES, role_belongs, word};
-use super::write::{Object, put, typed};
+use super::range_set::RangeSet;
+use super::vocabulary::{BIT_ORDERS, BYTE_ORDERS, ENCODINGS, ROLES, role_belongs, word};
 use crate::schema::*;
 use serde_json::{Value, json};
 
-/// What decides which roles CTF 2 allows.
+/// Writer of field classes. Its fields decide which roles CTF 2 allows.
 pub(super) struct ClassWriter {
     /// Whether the trace has a UUID.
     pub(super) has_uuid: bool,
@@ -15,7 +15,7 @@ pub(super) struct ClassWriter {
     pub(super) has_clock: bool,
 }
 
-/// Where a class stands.
+/// Position of a class.
 #[derive(Clone, Copy)]
 struct Position {
     scope: Scope,
@@ -24,7 +24,7 @@ struct Position {
 }
 
 impl ClassWriter {
-    /// A scope's structure.
+    /// Writes the structure of a scope.
     pub(super) fn root(&self, class: &Option<FieldClass>, scope: Scope) -> Option<Value> {
         let inner = Position { scope, is_first: false };
         match class.as_ref()? {
@@ -81,7 +81,7 @@ impl ClassWriter {
     }
 
     fn int(&self, int: &IntClass, position: Position) -> Value {
-        // Only unsigned integers can have roles, and those matter more than the sign.
+        // Only unsigned integers can have roles, which matter more than the sign.
         let kind = match int.kind {
             IntKind::Signed if !int.roles.is_empty() => IntKind::Unsigned,
             IntKind::BitMap if int.mappings.as_deref().is_none_or(<[_]>::is_empty) => {
@@ -152,7 +152,7 @@ impl ClassWriter {
         let mut object = typed("optional");
         put(&mut object, "selector-field-location", Some(location(&optional.selector)));
         if let Some(selectors) = &optional.ranges {
-            let selectors = sayable(selectors);
+            let selectors = representable(selectors);
             if selectors.is_empty() {
                 return structure_of(Vec::new(), 1);
             }
@@ -163,17 +163,17 @@ impl ClassWriter {
     }
 
     fn variant(&self, variant: &VariantClass, inner: Position) -> Value {
-        let mut taken = Taken::default();
+        let mut taken = RangeSet::default();
         let mut options = Vec::new();
         for option in &variant.options {
-            let mut selectors = sayable(&option.ranges);
+            let mut selectors = representable(&option.ranges);
             let is_free = selectors.iter().all(|&(low, high)| taken.overlap(low, high).is_none());
             let free: Vec<_> =
-                selectors.iter().flat_map(|&(low, high)| taken.take(low, high)).collect();
+                selectors.iter().flat_map(|&(low, high)| taken.insert(low, high)).collect();
             if !is_free {
                 selectors = free;
             }
-            // CTF 1.8 allows options without a value; CTF 2 wants one for each.
+            // CTF 1.8 allows options without a value, CTF 2 does not.
             if selectors.is_empty() {
                 continue;
             }
@@ -220,7 +220,7 @@ fn structure_of(members: Vec<Value>, align: u64) -> Value {
     Value::Object(object)
 }
 
-/// A class whose name tells how its length is found.
+/// An object of a type with a static or dynamic length.
 fn counted(name: &str, length: &Length) -> Object {
     match length {
         Length::Static(count) => {
@@ -267,11 +267,11 @@ fn location(field: &FieldRef) -> Value {
     json!({ "origin": field.scope.ctf2_name(), "path": field.path })
 }
 
-/// Labels with their ranges; a label that comes again adds to its ranges.
+/// Writes labels with their ranges; a repeated label adds to its ranges.
 fn mappings(mappings: &[Mapping]) -> Value {
     let mut object = Object::new();
     for mapping in mappings {
-        let selectors = sayable(&mapping.ranges);
+        let selectors = representable(&mapping.ranges);
         if selectors.is_empty() {
             continue;
         }
@@ -283,8 +283,8 @@ fn mappings(mappings: &[Mapping]) -> Value {
     Value::Object(object)
 }
 
-/// The ranges, cut to what JSON integers of 64 bits can say: no field has other values.
-fn sayable(ranges: &Ranges) -> Vec<(i128, i128)> {
+/// The ranges, limited to integers of 64 bits: no field has other values.
+fn representable(ranges: &Ranges) -> Vec<(i128, i128)> {
     let (min, max) = (i128::from(i64::MIN), i128::from(u64::MAX));
     let cut = ranges.0.iter().map(|&(low, high)| (low.max(min), high.min(max)));
     cut.filter(|(low, high)| low <= high).collect()
@@ -294,7 +294,7 @@ fn ranges(ranges: &[(i128, i128)]) -> Value {
     ranges.iter().map(|&(low, high)| Value::from_iter([number(low), number(high)])).collect()
 }
 
-/// An exact integer, which [`sayable`] has brought into reach.
+/// An integer that [`representable`] has limited to 64 bits.
 fn number(number: i128) -> Value {
     match u64::try_from(number) {
         Ok(number) => number.into(),

@@ -1,26 +1,27 @@
-//! From field classes to programs.
+//! Compilation of field classes to programs.
 //!
-//! Three questions are answered once, here, instead of at each event: whether a field starts on a
+//! Three questions are answered here once, instead of at each event: whether a field starts on a
 //! byte boundary (then it needs no bit arithmetic), whether a later length or selector needs its
-//! value (then it gets a slot), and whether people want to see it (then it gets a [`Node`]).
-//! Fields that only serve the format (ids, times, sizes) are hidden unless another field depends
-//! on them, which is also what babeltrace2 shows.
+//! value (then it gets a slot), and whether the field is visible (then it gets a [`Node`]). Fields
+//! that only serve the format (ids, times, sizes) are hidden unless another field depends on them,
+//! as in babeltrace2.
 
+use super::decoder::{Decoder, EventIds, StreamDecoder};
 use super::header::Header;
 use super::node::{Node, NodeKind, NodeLabels};
+use super::op::{Branch, Count, ElementSize, NONE, Op, Save};
 use super::plain::Plain;
-use super::program::{Branch, Count, ElementSize, NONE, Op, Program, Save};
+use super::program::Program;
 use super::walk::SIGN_BIT;
-use super::{Decoder, EventIds, StreamDecoder};
 use crate::schema::*;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// A schema that cannot be decoded.
+/// Error of a schema that cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompileError {
-    /// A lower-case fragment.
+    /// Message: a lower-case fragment.
     pub message: String,
 }
 
@@ -36,7 +37,14 @@ fn error<T>(message: impl Into<String>) -> Result<T, CompileError> {
     Err(CompileError { message: message.into() })
 }
 
-pub(super) fn compile(schema: Arc<Schema>) -> Result<Decoder, CompileError> {
+impl Decoder {
+    /// Compiles `schema`.
+    pub fn new(schema: Arc<Schema>) -> Result<Decoder, CompileError> {
+        compile(schema)
+    }
+}
+
+fn compile(schema: Arc<Schema>) -> Result<Decoder, CompileError> {
     let mut compiler = Compiler::default();
     for class in scopes(&schema) {
         compiler.collect_references(class)?;
@@ -104,33 +112,33 @@ fn refers_to_header(class: &FieldClass) -> bool {
     }
 }
 
-/// A value that later fields depend on.
+/// Storage for a value that later fields depend on.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     index: u16,
-    /// Whether the class that was last compiled for it is signed; `None` before.
+    /// Signedness of the class that was last compiled for the slot; `None` before the first one.
     signed: Option<bool>,
 }
 
 #[derive(Default)]
 struct Compiler {
     nodes: Vec<Node>,
-    /// By [`key`] of the referenced place.
+    /// Slots by the [`key`] of the referenced field.
     slots: HashMap<String, Slot>,
     draft: Draft,
-    /// Names of the structure members on the way to the current field.
+    /// Names of the structure members on the path to the current field.
     path: Vec<String>,
     scope: Option<Scope>,
-    /// Whether nodes are wanted: not for headers.
+    /// Whether fields get nodes: not in headers.
     visible: bool,
 }
 
-/// A program in the making.
+/// A program under construction.
 #[derive(Clone, Default)]
 struct Draft {
     ops: Vec<Op>,
     saves: Vec<Save>,
-    /// Whether the current position is known to be a whole number of bytes.
+    /// Whether the current position is known to be a multiple of 8 bits.
     aligned: bool,
     /// Index of the run that the next integer may join.
     run: Option<usize>,
@@ -143,7 +151,7 @@ impl Draft {
     }
 }
 
-/// The field's place as text.
+/// A field's path as a string.
 fn key<'a>(scope: Scope, path: impl Iterator<Item = &'a str>) -> String {
     let mut key = format!("{scope:?}");
     for name in path {
@@ -153,9 +161,9 @@ fn key<'a>(scope: Scope, path: impl Iterator<Item = &'a str>) -> String {
     key
 }
 
-/// Where a node hangs.
+/// Position of a node in the tree of nodes.
 #[derive(Clone, Copy)]
-struct Place<'p> {
+struct NodePosition<'p> {
     name: Option<&'p str>,
     parent: u32,
     first: bool,
@@ -215,7 +223,7 @@ impl Compiler {
             .unwrap_or(Header::Program(program));
         let mut bodies = Vec::with_capacity(stream.events.len());
         if !stream.events.is_empty() {
-            // All events begin with it and share its nodes.
+            // All events begin with the common context and share its nodes.
             self.visible = true;
             self.scope(Scope::CommonContext, stream.common_context.as_ref())?;
             let common = std::mem::take(&mut self.draft);
@@ -233,14 +241,14 @@ impl Compiler {
         Ok(StreamDecoder { packet_context, event_header, bodies, event_of_id })
     }
 
-    /// The program of an event's fields; what comes before its own is there.
+    /// Compiles an event's body; the draft contains the common context already.
     fn body(&mut self, event: &EventClass) -> Result<Program, CompileError> {
         self.scope(Scope::SpecificContext, event.specific_context.as_ref())?;
         self.scope(Scope::Payload, event.payload.as_ref())?;
         Ok(std::mem::take(&mut self.draft).finish())
     }
 
-    /// The program of a single scope.
+    /// Compiles the program of a single scope.
     fn program(
         &mut self,
         scope: Scope,
@@ -260,8 +268,8 @@ impl Compiler {
         self.scope = Some(scope);
         self.align(class.align());
         let shown = self.shown(class);
-        let place = Place { name: None, parent: NONE, first: false };
-        let node = self.node_if(shown, place, || NodeKind::Struct);
+        let position = NodePosition { name: None, parent: NONE, first: false };
+        let node = self.node_if(shown, position, || NodeKind::Struct);
         if shown {
             self.draft.ops.push(Op::BeginScope(scope, node));
         }
@@ -272,7 +280,7 @@ impl Compiler {
         Ok(())
     }
 
-    /// Whether people see a field: see the module's documentation.
+    /// Whether a field is visible: see the module's documentation.
     fn shown(&mut self, class: &FieldClass) -> bool {
         if !self.visible {
             return false;
@@ -301,7 +309,7 @@ impl Compiler {
         }
     }
 
-    /// The slot for the value of the current field, if something depends on it.
+    /// Slot for the value of the current field, if another field depends on it.
     fn slot(&mut self) -> Option<&mut Slot> {
         if self.slots.is_empty() {
             return None;
@@ -310,24 +318,29 @@ impl Compiler {
         self.slots.get_mut(&key)
     }
 
-    fn node(&mut self, place: Place<'_>, kind: NodeKind) -> u32 {
+    fn node(&mut self, position: NodePosition<'_>, kind: NodeKind) -> u32 {
         let id = self.nodes.len() as u32;
         self.nodes.push(Node {
             id,
-            name: place.name.map(Into::into),
-            parent: (place.parent != NONE).then_some(place.parent),
+            name: position.name.map(Into::into),
+            parent: (position.parent != NONE).then_some(position.parent),
             scope: self.scope.unwrap_or(Scope::Payload),
-            first: place.first,
+            first: position.first,
             kind,
         });
         id
     }
 
-    fn node_if(&mut self, shown: bool, place: Place<'_>, kind: impl FnOnce() -> NodeKind) -> u32 {
-        if shown { self.node(place, kind()) } else { NONE }
+    fn node_if(
+        &mut self,
+        shown: bool,
+        position: NodePosition<'_>,
+        kind: impl FnOnce() -> NodeKind,
+    ) -> u32 {
+        if shown { self.node(position, kind()) } else { NONE }
     }
 
-    /// Adds an op that is not part of a run of integers.
+    /// Appends an op that is not part of a run of integers.
     fn push(&mut self, op: Op) {
         self.draft.run = None;
         self.draft.ops.push(op);
@@ -351,8 +364,8 @@ impl Compiler {
         for member in &structure.members {
             self.path.push(member.name.clone());
             let shown = self.shown(&member.class);
-            let place = Place { name: Some(&member.name), parent, first: first && shown };
-            let done = self.field(&member.class, shown, place);
+            let position = NodePosition { name: Some(&member.name), parent, first: first && shown };
+            let done = self.field(&member.class, shown, position);
             self.path.pop();
             done?;
             first &= !shown;
@@ -364,14 +377,14 @@ impl Compiler {
         &mut self,
         class: &FieldClass,
         shown: bool,
-        place: Place<'_>,
+        position: NodePosition<'_>,
     ) -> Result<(), CompileError> {
         match class {
-            FieldClass::Int(int) => self.int(int, shown, place),
+            FieldClass::Int(int) => self.int(int, shown, position),
             FieldClass::VarInt(int) => {
                 self.align_bytes();
                 let save = self.save(int.roles, int.signed, 64);
-                let node = self.node_if(shown, place, || NodeKind::VarInt {
+                let node = self.node_if(shown, position, || NodeKind::VarInt {
                     signed: int.signed,
                     base: int.base,
                     labels: int.mappings.clone().map(NodeLabels::new),
@@ -389,7 +402,7 @@ impl Compiler {
                     return error(format!("no floating-point number has {size} bits"));
                 }
                 self.align(float.bits.align);
-                let node = self.node_if(shown, place, || NodeKind::Float);
+                let node = self.node_if(shown, position, || NodeKind::Float);
                 self.push(Op::Float { node, class: float.clone() });
                 self.draft.aligned &= size.is_multiple_of(8);
                 Ok(())
@@ -397,7 +410,7 @@ impl Compiler {
             FieldClass::String(string) => {
                 self.align_bytes();
                 let encoding = string.encoding;
-                let node = self.node_if(shown, place, || NodeKind::String(encoding));
+                let node = self.node_if(shown, position, || NodeKind::String(encoding));
                 self.push(Op::String { node, encoding });
                 Ok(())
             }
@@ -405,21 +418,21 @@ impl Compiler {
                 self.align_bytes();
                 let length = self.count(&text.length)?;
                 let encoding = text.encoding;
-                let node = self.node_if(shown, place, || NodeKind::String(encoding));
+                let node = self.node_if(shown, position, || NodeKind::String(encoding));
                 self.push(Op::Text { node, length, encoding });
                 Ok(())
             }
             FieldClass::Blob(blob) => {
                 self.align_bytes();
                 let length = self.count(&blob.length)?;
-                let node = self.node_if(shown, place, || NodeKind::Blob);
+                let node = self.node_if(shown, position, || NodeKind::Blob);
                 let uuid = blob.roles.has(Role::Uuid);
                 self.push(Op::Blob { node, length, uuid });
                 Ok(())
             }
             FieldClass::Struct(structure) => {
                 self.align(class.align());
-                let node = self.node_if(shown, place, || NodeKind::Struct);
+                let node = self.node_if(shown, position, || NodeKind::Struct);
                 if shown {
                     self.draft.ops.push(Op::BeginStruct(node));
                 }
@@ -430,13 +443,18 @@ impl Compiler {
                 self.draft.run = None;
                 Ok(())
             }
-            FieldClass::Array(array) => self.array(class, array, shown, place),
-            FieldClass::Optional(optional) => self.optional(optional, shown, place),
-            FieldClass::Variant(variant) => self.variant(variant, shown, place),
+            FieldClass::Array(array) => self.array(class, array, shown, position),
+            FieldClass::Optional(optional) => self.optional(optional, shown, position),
+            FieldClass::Variant(variant) => self.variant(variant, shown, position),
         }
     }
 
-    fn int(&mut self, int: &IntClass, shown: bool, place: Place<'_>) -> Result<(), CompileError> {
+    fn int(
+        &mut self,
+        int: &IntClass,
+        shown: bool,
+        position: NodePosition<'_>,
+    ) -> Result<(), CompileError> {
         let bits = int.bits;
         if !(1..=64).contains(&bits.size) || !bits.align.is_power_of_two() {
             let Bits { size, align, .. } = bits;
@@ -445,7 +463,7 @@ impl Compiler {
         self.align(bits.align);
         let signed = int.kind == IntKind::Signed;
         let save = self.save(int.roles, signed, bits.size);
-        let node = self.node_if(shown, place, || NodeKind::Int {
+        let node = self.node_if(shown, position, || NodeKind::Int {
             kind: int.kind,
             size: bits.size,
             base: int.base,
@@ -478,7 +496,8 @@ impl Compiler {
         Ok(())
     }
 
-    /// What to do with the value of the current field.
+    /// Registers the uses of the current field's value; returns the index of its [`Save`], or
+    /// [`NONE`].
     fn save(&mut self, roles: Roles, signed: bool, size: u32) -> u32 {
         let slot = self.slot().map(|slot| {
             slot.signed = Some(signed);
@@ -522,22 +541,22 @@ impl Compiler {
         class: &FieldClass,
         array: &ArrayClass,
         shown: bool,
-        place: Place<'_>,
+        position: NodePosition<'_>,
     ) -> Result<(), CompileError> {
         self.align(class.align());
         let length = self.count(&array.length)?;
-        let node = self.node_if(shown, place, || NodeKind::Array);
+        let node = self.node_if(shown, position, || NodeKind::Array);
         let at = self.draft.ops.len();
         let element = ElementSize::Least(least_bits(&array.element));
         self.push(Op::Array { node, length, body: 0, element });
-        // An element may start where the one before it ended: compile it as if nothing were
-        // known, unless the first one leaves its end aligned as its start was.
+        // An element may start where the previous one ended. If the first element does not preserve
+        // the alignment of its start, compile it again without assuming any.
         let saves = self.draft.saves.len();
         let nodes = self.nodes.len();
         for _ in 0..2 {
             let start_aligned = self.draft.aligned;
-            let place = Place { name: None, parent: node, first: false };
-            self.field(&array.element, shown, place)?;
+            let position = NodePosition { name: None, parent: node, first: false };
+            self.field(&array.element, shown, position)?;
             if self.draft.aligned || !start_aligned {
                 self.draft.aligned &= start_aligned;
                 break;
@@ -568,20 +587,20 @@ impl Compiler {
         &mut self,
         optional: &OptionalClass,
         shown: bool,
-        place: Place<'_>,
+        position: NodePosition<'_>,
     ) -> Result<(), CompileError> {
         let slot = self.used(&optional.selector)?;
         let ranges = match &optional.ranges {
             Some(ranges) => stored_ranges(ranges, slot),
             None => Box::new([(1, u64::MAX)]),
         };
-        let node = self.node_if(shown, place, || NodeKind::Optional);
+        let node = self.node_if(shown, position, || NodeKind::Optional);
         let at = self.draft.ops.len();
         self.push(Op::Optional { node, slot: slot.index, ranges, body: 0 });
         let before = self.draft.aligned;
-        let place = Place { name: None, parent: node, first: false };
+        let position = NodePosition { name: None, parent: node, first: false };
         let content_shown = shown && self.shown(&optional.content);
-        self.field(&optional.content, content_shown, place)?;
+        self.field(&optional.content, content_shown, position)?;
         self.draft.aligned &= before;
         self.draft.run = None;
         let body_len = (self.draft.ops.len() - at - 1) as u32;
@@ -595,10 +614,10 @@ impl Compiler {
         &mut self,
         variant: &VariantClass,
         shown: bool,
-        place: Place<'_>,
+        position: NodePosition<'_>,
     ) -> Result<(), CompileError> {
         let slot = self.used(&variant.selector)?;
-        let node = self.node_if(shown, place, || NodeKind::Variant {
+        let node = self.node_if(shown, position, || NodeKind::Variant {
             options: variant.options.iter().map(|o| o.name.as_deref().map(Into::into)).collect(),
         });
         let at = self.draft.ops.len();
@@ -612,8 +631,9 @@ impl Compiler {
             self.draft.aligned = before;
             self.draft.run = None;
             let start = self.draft.ops.len();
-            let place = Place { name: option.name.as_deref(), parent: node, first: false };
-            self.field(&option.class, shown, place)?;
+            let position =
+                NodePosition { name: option.name.as_deref(), parent: node, first: false };
+            self.field(&option.class, shown, position)?;
             after &= self.draft.aligned;
             compiled.push(Branch {
                 ranges: stored_ranges(&option.ranges, slot),
@@ -633,7 +653,7 @@ impl Compiler {
     }
 }
 
-/// Ranges of selector values as slots hold them.
+/// Converts ranges of selector values to the form of stored values.
 fn stored_ranges(ranges: &Ranges, slot: Slot) -> Box<[(u64, u64)]> {
     let signed = slot.signed == Some(true);
     let (least, most) = match signed {
@@ -649,7 +669,7 @@ fn stored_ranges(ranges: &Ranges, slot: Slot) -> Box<[(u64, u64)]> {
         .collect()
 }
 
-/// A lower bound of a field's size.
+/// Lower bound of a field's size in bits.
 fn least_bits(class: &FieldClass) -> u64 {
     match class {
         FieldClass::Int(int) => u64::from(int.bits.size),

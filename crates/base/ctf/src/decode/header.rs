@@ -1,23 +1,24 @@
-//! Event headers. Nearly all traces have one of LTTng's two, which are recognised in the schema
-//! and read in one step each; any other is walked as a program.
+//! Event headers. Nearly all traces have one of LTTng's two layouts, which are recognised in the
+//! schema and read in one step; any other header is walked as a program.
 
 use super::program::Program;
-use super::walk::{Machine, Stop, View, clock_after};
+use super::view::{Stop, View};
+use super::walk::{Machine, clock_after};
 use crate::schema::{ByteOrder, FieldClass, IntClass, Role, StructClass, VariantClass};
 
-/// How to read a stream's event headers.
+/// Layout of a stream's event headers.
 #[derive(Debug)]
 pub(super) enum Header {
     /// 16-bit id and 32 bits of time; or an id of 65535, then 32-bit id and 64-bit time.
     Large,
     /// 5-bit id and 27 bits of time in a word; or an id of 31, then 32-bit id and 64-bit time.
     Compact,
-    /// Anything else.
+    /// Any other layout.
     Program(Program),
 }
 
 impl Header {
-    /// The form of `class`, if it is one of LTTng's in little-endian order without padding.
+    /// Recognises one of LTTng's layouts in little-endian order without padding.
     pub(super) fn recognise(class: &FieldClass) -> Option<Header> {
         let FieldClass::Struct(StructClass { members, .. }) = class else { return None };
         let [id, rest] = &members[..] else { return None };
@@ -27,13 +28,16 @@ impl Header {
         };
         let is_selector = variant.selector.path == [id.name.as_str()];
         let whole_bytes = class.align() == 8;
-        let extended = options(variant, |members| match members {
-            [id, time] => is(id, 32, 8, Role::EventClassId) && is(time, 64, 8, Role::Timestamp),
+        let extended = struct_option_ranges(variant, |members| match members {
+            [id, time] => {
+                matches_int(id, 32, 8, Role::EventClassId)
+                    && matches_int(time, 64, 8, Role::Timestamp)
+            }
             _ => false,
         })?;
         let short = |size, align| {
-            options(variant, move |members| match members {
-                [time] => is(time, size, align, Role::Timestamp),
+            struct_option_ranges(variant, move |members| match members {
+                [time] => matches_int(time, size, align, Role::Timestamp),
                 _ => false,
             })
         };
@@ -43,16 +47,16 @@ impl Header {
         if !is_selector || !whole_bytes || variant.options.len() != 2 {
             return None;
         }
-        if is(id_class, 16, 8, Role::EventClassId) && ranges_are(short(32, 8)?, 65535) {
+        if matches_int(id_class, 16, 8, Role::EventClassId) && ranges_are(short(32, 8)?, 65535) {
             return Some(Header::Large);
         }
-        if is(id_class, 5, 1, Role::EventClassId) && ranges_are(short(27, 1)?, 31) {
+        if matches_int(id_class, 5, 1, Role::EventClassId) && ranges_are(short(27, 1)?, 31) {
             return Some(Header::Compact);
         }
         None
     }
 
-    /// Size, id and time of a short header that starts with `word`; `None` if it is a long one.
+    /// Size, id and time of a short header that starts with `word`; `None` for an extended one.
     #[inline(always)]
     pub(super) fn short_parts(large: bool, word: u64) -> Option<(usize, u64, u64)> {
         let (size, id, time) = match large {
@@ -63,7 +67,8 @@ impl Header {
         (id != last).then_some((size, id, time))
     }
 
-    /// Reads a header of one of the two forms: the event class's id. The machine's clock moves.
+    /// Reads a header of LTTng's layouts: advances the machine's clock, and returns the event
+    /// class's id.
     #[inline(always)]
     pub(super) fn read(
         large: bool,
@@ -99,7 +104,7 @@ impl Header {
     }
 }
 
-fn is(int: &IntClass, size: u32, align: u64, role: Role) -> bool {
+fn matches_int(int: &IntClass, size: u32, align: u64, role: Role) -> bool {
     int.bits.size == size
         && int.bits.align == align
         && int.bits.byte_order == ByteOrder::Little
@@ -108,8 +113,8 @@ fn is(int: &IntClass, size: u32, align: u64, role: Role) -> bool {
         && int.roles == role.into()
 }
 
-/// The selector's ranges for the option that is a structure of such integers.
-fn options(
+/// The selector's ranges for the first option that is a structure of integers as wanted.
+fn struct_option_ranges(
     variant: &VariantClass,
     wanted: impl Fn(&[&IntClass]) -> bool,
 ) -> Option<&[(i128, i128)]> {

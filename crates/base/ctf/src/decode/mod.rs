@@ -1,18 +1,22 @@
-//! Packets to fields: a schema compiled once into flat programs, which walk packets' bytes without
-//! allocating and hand each field to a [`Visitor`].
+//! Decoding of packets: a schema, compiled once into flat programs that walk packets' bytes without
+//! allocating and pass each field to a [`Visitor`].
 //!
-//! Start at [`Decoder`]. `compile` turns field classes into `program` ops, `walk` runs these,
-//! `bits` reads what is not a whole number of bytes. Nothing here does I/O: a [`View`] is what
-//! somebody has read of a packet so far, and [`Stop::Short`] asks for more of it.
+//! Start at [`Decoder`]. `compile` turns field classes into `program` ops, `walk` runs them, `bits`
+//! reads fields that are not whole bytes. Nothing here does I/O: a [`View`] is the part of a packet
+//! that the caller has read so far, and [`Stop::Short`] requests more of it.
 
 mod compile;
+mod decoder;
+mod error;
 mod header;
 mod node;
+mod op;
 mod plain;
 mod program;
 pub(crate) mod size;
 mod skip;
 mod strings;
+mod view;
 mod visit;
 mod walk;
 
@@ -20,313 +24,12 @@ mod walk;
 mod tests;
 
 pub use compile::CompileError;
+pub use decoder::{Decoder, PACKET_MAGIC, Packet};
+pub use error::{DecodeError, DecodeErrorKind};
 pub use node::{Node, NodeKind, NodeLabels};
 pub use plain::{PlainField, PlainKind};
 pub use skip::Skipping;
+pub use view::{Stop, View};
 pub use visit::{Nothing, Visitor};
-pub use walk::{DecodeError, DecodeErrorKind, Machine, Stop, View};
+pub use walk::Machine;
 pub(crate) use walk::{before_nul, clock_after};
-
-use crate::schema::{Role, Schema, Scope, Uuid};
-use crate::{bits, float};
-use header::Header;
-use program::Program;
-use std::collections::HashMap;
-use std::sync::Arc;
-
-/// The magic number of data packets.
-pub const PACKET_MAGIC: u32 = 0xC1FC_1FC1;
-
-/// A compiled schema: decodes any number of packets, from any number of threads.
-#[derive(Debug)]
-pub struct Decoder {
-    schema: Arc<Schema>,
-    nodes: Vec<Node>,
-    slot_count: usize,
-    packet_header: Program,
-    streams: Vec<StreamDecoder>,
-    stream_of_id: HashMap<u64, usize>,
-}
-
-#[derive(Debug)]
-struct StreamDecoder {
-    packet_context: Program,
-    event_header: Header,
-    /// Body programs (contexts and payload) by index of event class.
-    bodies: Vec<Program>,
-    event_of_id: EventIds,
-}
-
-/// From event class id to index. Ids are dense in practice; a sparse one must not cost memory.
-#[derive(Debug)]
-struct EventIds {
-    dense: Vec<u32>,
-    sparse: HashMap<u64, u32>,
-}
-
-const NO_EVENT: u32 = u32::MAX;
-
-impl EventIds {
-    fn new(ids: impl Iterator<Item = u64> + Clone) -> EventIds {
-        let count = ids.clone().count();
-        let dense_end = (4 * count + 64) as u64;
-        let mut dense = Vec::new();
-        let mut sparse = HashMap::new();
-        for (index, id) in ids.enumerate() {
-            if id < dense_end {
-                if dense.len() <= id as usize {
-                    dense.resize(id as usize + 1, NO_EVENT);
-                }
-                dense[id as usize] = index as u32;
-            } else {
-                sparse.insert(id, index as u32);
-            }
-        }
-        EventIds { dense, sparse }
-    }
-
-    #[inline]
-    fn get(&self, id: u64) -> Option<u32> {
-        match self.dense.get(id as usize) {
-            Some(&index) if index != NO_EVENT => Some(index),
-            _ => self.sparse.get(&id).copied(),
-        }
-    }
-}
-
-/// What a packet's header and context say.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Packet {
-    /// Index of the stream class in the schema.
-    pub stream: usize,
-    /// Id of the stream within its class.
-    pub instance: Option<u64>,
-    /// Clock at the packet's start.
-    pub begin: Option<u64>,
-    /// Clock at the packet's end.
-    pub end: Option<u64>,
-    /// Bits in use, from the packet's start; `None`: to the end of the data.
-    pub content_bits: Option<u64>,
-    /// Bits in all; `None`: to the end of the data.
-    pub total_bits: Option<u64>,
-    /// Number of the packet in its stream.
-    pub seq: Option<u64>,
-    /// Events that the tracer has dropped in this stream so far.
-    pub discarded: Option<u64>,
-    /// Width of that counter, which may wrap.
-    pub discarded_bits: u32,
-    /// Where the first event starts, in bits from the packet's start.
-    pub first_event: u64,
-    /// The packet's UUID, if it is not that of the metadata.
-    pub foreign_uuid: Option<Uuid>,
-}
-
-impl Decoder {
-    /// Compiles `schema`.
-    pub fn new(schema: Arc<Schema>) -> Result<Decoder, CompileError> {
-        compile::compile(schema)
-    }
-
-    /// The schema that it was compiled from.
-    pub fn schema(&self) -> &Arc<Schema> {
-        &self.schema
-    }
-
-    /// All visible fields of all event classes and packet contexts; a node's id is its index.
-    pub fn nodes(&self) -> &[Node] {
-        &self.nodes
-    }
-
-    /// The node of a scope's structure: of a stream's packet context, or of a scope of one of its
-    /// events; `None` if people see nothing of it.
-    pub(crate) fn scope_node(
-        &self,
-        stream: usize,
-        event: Option<usize>,
-        scope: Scope,
-    ) -> Option<u32> {
-        let stream = self.streams.get(stream)?;
-        let program = match event {
-            Some(event) => stream.bodies.get(event)?,
-            None => &stream.packet_context,
-        };
-        program.ops.iter().find_map(|op| match op {
-            program::Op::BeginScope(other, node) if *other == scope => Some(*node),
-            _ => None,
-        })
-    }
-
-    /// The working memory for one stream.
-    pub fn machine(&self) -> Machine {
-        Machine::new(self.slot_count)
-    }
-
-    /// Decodes the header and context at the start of a packet.
-    ///
-    /// The machine's clock is left at the packet's start; it carries over from the packet before
-    /// if this one does not say.
-    pub fn packet(&self, view: View<'_>, machine: &mut Machine) -> Result<Packet, Stop> {
-        machine.roles_clear();
-        let mut position = 0;
-        self.walk(&self.packet_header, view, &mut position, machine, &mut Nothing)?;
-        if let Some(magic) = machine.role(Role::Magic)
-            && magic != u64::from(PACKET_MAGIC)
-        {
-            return Err(Stop::bad(0, DecodeErrorKind::Magic(magic)));
-        }
-        let stream = match machine.role(Role::StreamClassId) {
-            Some(id) => match self.stream_of_id.get(&id) {
-                Some(&index) => index,
-                None => return Err(Stop::bad(0, DecodeErrorKind::UnknownStream(id))),
-            },
-            None if self.streams.len() == 1 => 0,
-            None => return Err(Stop::bad(0, DecodeErrorKind::AmbiguousStream)),
-        };
-        let foreign_uuid = machine
-            .uuid()
-            .filter(|&uuid| self.schema.trace.uuid.is_some_and(|expected| expected != uuid));
-        machine.width_discarded = 64;
-        let context = &self.streams[stream].packet_context;
-        self.walk(context, view, &mut position, machine, &mut Nothing)?;
-        let content = machine.role(Role::ContentSize);
-        let total = machine.role(Role::PacketSize);
-        let packet = Packet {
-            stream,
-            instance: machine.role(Role::StreamInstanceId),
-            begin: machine.role(Role::Timestamp).map(|_| machine.clock),
-            end: machine.role(Role::PacketEnd),
-            content_bits: content.or(total),
-            total_bits: total.or(content),
-            seq: machine.role(Role::PacketSeqNum),
-            discarded: machine.role(Role::EventsDiscarded),
-            discarded_bits: machine.width_discarded,
-            first_event: position,
-            foreign_uuid,
-        };
-        let at = view.base_bits();
-        if let (Some(content), Some(total)) = (packet.content_bits, packet.total_bits) {
-            if content > total {
-                return Err(Stop::bad(at, DecodeErrorKind::ContentBeyondPacket { content, total }));
-            }
-            if total % 8 != 0 {
-                return Err(Stop::bad(at, DecodeErrorKind::PacketSize(total)));
-            }
-            if content < position {
-                let kind = DecodeErrorKind::ContentBeforeEvents { content, header: position };
-                return Err(Stop::bad(at, kind));
-            }
-        }
-        Ok(packet)
-    }
-
-    /// Visits the packet context at the start of a packet of `stream`.
-    pub fn packet_context<V: Visitor>(
-        &self,
-        stream: usize,
-        view: View<'_>,
-        machine: &mut Machine,
-        visitor: &mut V,
-    ) -> Result<(), Stop> {
-        let mut position = 0;
-        self.walk(&self.packet_header, view, &mut position, machine, &mut Nothing)?;
-        let context = &self.streams[stream].packet_context;
-        self.walk(context, view, &mut position, machine, visitor)
-    }
-
-    /// Decodes an event header: advances `position` and the machine's clock, and gives the index
-    /// of the event class.
-    #[inline]
-    pub fn event_header(
-        &self,
-        stream: usize,
-        view: View<'_>,
-        position: &mut u64,
-        machine: &mut Machine,
-    ) -> Result<u32, Stop> {
-        let stream = &self.streams[stream];
-        match stream.event_header {
-            Header::Large => self.lttng_header::<true>(stream, view, position, machine),
-            Header::Compact => self.lttng_header::<false>(stream, view, position, machine),
-            Header::Program(ref program) => {
-                self.other_header(stream, program, view, position, machine)
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn lttng_header<const LARGE: bool>(
-        &self,
-        stream: &StreamDecoder,
-        view: View<'_>,
-        position: &mut u64,
-        machine: &mut Machine,
-    ) -> Result<u32, Stop> {
-        let start = *position;
-        let id = Header::read(LARGE, view, position, machine)?;
-        stream
-            .event_of_id
-            .get(id)
-            .ok_or_else(|| Stop::bad(view.base_bits() + start, DecodeErrorKind::UnknownEvent(id)))
-    }
-
-    fn other_header(
-        &self,
-        stream: &StreamDecoder,
-        program: &Program,
-        view: View<'_>,
-        position: &mut u64,
-        machine: &mut Machine,
-    ) -> Result<u32, Stop> {
-        let start = *position;
-        let bad = |kind| Err(Stop::bad(view.base_bits() + start, kind));
-        machine.event_id_clear();
-        self.walk(program, view, position, machine, &mut Nothing)?;
-        let event = match machine.role(Role::EventClassId) {
-            Some(id) => match stream.event_of_id.get(id) {
-                Some(event) => event,
-                None => return bad(DecodeErrorKind::UnknownEvent(id)),
-            },
-            None if stream.bodies.len() == 1 => 0,
-            None => return bad(DecodeErrorKind::AmbiguousEvent),
-        };
-        if *position == start && stream.bodies[event as usize].is_empty() {
-            // An event without a single bit would repeat for ever.
-            return bad(DecodeErrorKind::EmptyEvent);
-        }
-        Ok(event)
-    }
-
-    /// Visits the fields of the event whose header ends at `position`, and moves to its end.
-    #[inline]
-    pub fn event_body<V: Visitor>(
-        &self,
-        stream: usize,
-        event: u32,
-        view: View<'_>,
-        position: &mut u64,
-        machine: &mut Machine,
-        visitor: &mut V,
-    ) -> Result<(), Stop> {
-        let body = &self.streams[stream].bodies[event as usize];
-        self.walk(body, view, position, machine, visitor)
-    }
-
-    /// The fields of an event's body, if they are nothing but whole, little-endian bytes and
-    /// strings, which start at a whole byte.
-    pub fn plain_fields(&self, stream: usize, event: usize) -> Option<&[PlainField]> {
-        let body = self.streams.get(stream)?.bodies.get(event)?;
-        body.plain.as_ref().map(|plain| &*plain.fields)
-    }
-
-    #[inline]
-    fn walk<V: Visitor>(
-        &self,
-        program: &Program,
-        view: View<'_>,
-        position: &mut u64,
-        machine: &mut Machine,
-        visitor: &mut V,
-    ) -> Result<(), Stop> {
-        machine.walk(&self.nodes, program, view, position, visitor)
-    }
-}

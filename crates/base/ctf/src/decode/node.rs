@@ -1,34 +1,34 @@
-//! What a consumer may want to know about a field, beside its value: prepared once, so that
-//! consumers can keep their own tables by node id.
+//! Description of a field for consumers. It is made once per field, so that consumers can keep
+//! tables by node id.
 
 use std::sync::Arc;
 
 use crate::schema::{Base, Encoding, IntKind, Mapping, Scope};
 
-/// A field of an event class or packet context, as compiled.
+/// A visible field of an event class or packet context.
 #[derive(Debug)]
 pub struct Node {
     /// Index in [`super::Decoder::nodes`].
     pub id: u32,
-    /// The structure member's or the variant option's name; none for elements of arrays, contents
-    /// of optionals, and scopes.
+    /// Name of the structure member or variant option; `None` for elements of arrays, contents of
+    /// optionals, and scopes.
     pub name: Option<Box<str>>,
-    /// The node that holds it; none for a scope's structure.
+    /// The node that contains it; `None` for a scope's structure.
     pub parent: Option<u32>,
-    /// The scope that it is in.
+    /// Scope of the field.
     pub scope: Scope,
     /// Whether it is the first visible member of its structure.
     pub first: bool,
-    /// What it is.
+    /// Kind of the field.
     pub kind: NodeKind,
 }
 
-/// What a field is.
+/// Kind of a field.
 #[derive(Debug)]
 pub enum NodeKind {
     /// A fixed-width integer.
     Int {
-        /// How its bits are taken.
+        /// Interpretation of the bits.
         kind: IntKind,
         /// Width in bits.
         size: u32,
@@ -39,7 +39,7 @@ pub enum NodeKind {
     },
     /// A variable-length integer; at most 64 significant bits.
     VarInt {
-        /// Two's complement.
+        /// Whether the integer is signed (two's complement).
         signed: bool,
         /// Preferred base.
         base: Base,
@@ -50,22 +50,22 @@ pub enum NodeKind {
     Float,
     /// A string, terminated or counted.
     String(Encoding),
-    /// Bytes.
+    /// A byte string.
     Blob,
-    /// Members follow.
+    /// A structure; its members follow.
     Struct,
-    /// Elements follow.
+    /// An array; its elements follow.
     Array,
-    /// Content follows, or not.
+    /// An optional; its content follows, if it is present.
     Optional,
-    /// The chosen option follows.
+    /// A variant; the chosen option follows.
     Variant {
         /// Names by index of option.
         options: Vec<Option<Box<str>>>,
     },
 }
 
-/// The labels of an enumeration or the flags of a bit map.
+/// Labels of an enumeration, or flags of a bit map.
 #[derive(Clone, Debug)]
 pub struct NodeLabels {
     mappings: Arc<[Mapping]>,
@@ -76,7 +76,7 @@ impl NodeLabels {
         NodeLabels { mappings }
     }
 
-    /// The labels that `value` bears, in order of declaration.
+    /// Labels of `value`, in order of declaration.
     pub fn of(&self, value: i128) -> impl Iterator<Item = &str> {
         self.mappings
             .iter()
@@ -84,7 +84,7 @@ impl NodeLabels {
             .map(|mapping| mapping.label.as_str())
     }
 
-    /// The flags of which a bit is set in `value`.
+    /// Flags with a bit set in `value`.
     pub fn flags(&self, value: u64) -> impl Iterator<Item = &str> {
         self.mappings
             .iter()

@@ -1,34 +1,35 @@
-//! Programs of nothing but whole, little-endian bytes and strings, which most events are. They
-//! need no bit positions, no slots and no recursion, and so take a short way. Consumers that are
-//! in a hurry may walk the fields themselves.
+//! A fast path for programs of whole, little-endian bytes and strings only, which most events
+//! consist of. They need no bit positions, no slots and no recursion. Consumers may also walk the
+//! fields themselves.
 
-use super::program::{Count, NONE, Op};
+use super::node::Node;
+use super::op::{Count, NONE, Op};
 use super::strings::{NulMap, NulScan};
-use super::walk::{Stop, View};
-use super::{Node, Visitor};
+use super::view::{Stop, View};
+use super::visit::Visitor;
 use crate::schema::Scope;
 
-/// The short form of a program.
+/// The plain form of a program.
 #[derive(Debug)]
 pub(super) struct Plain {
     pub(super) fields: Box<[PlainField]>,
-    /// For those who want no values: how many bytes lie before strings that follow each other
-    /// and how many strings more than one these are, …
+    /// For skipping: the number of bytes before each group of adjacent strings, and the number of
+    /// strings in the group after the first one.
     before_strings: Box<[(u32, u32)]>,
-    /// … and how many bytes lie after the last one.
+    /// For skipping: the number of bytes after the last string.
     after: u32,
 }
 
-/// A step through an event that is nothing but whole, little-endian bytes and strings.
+/// A step through a plain event.
 #[derive(Clone, Copy, Debug)]
 pub struct PlainField {
-    /// Index in [`super::Decoder::nodes`]; without meaning where a scope ends.
+    /// Index in [`super::Decoder::nodes`]; without meaning at the end of a scope.
     pub node: u32,
-    /// What comes.
+    /// Kind of the step.
     pub kind: PlainKind,
 }
 
-/// What comes in a [`PlainField`]'s step; integers are named for their width in bits.
+/// Kind of a [`PlainField`]'s step; integers are named by their width in bits.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
 pub enum PlainKind {
@@ -40,9 +41,9 @@ pub enum PlainKind {
     I16,
     I32,
     I64,
-    /// A string that ends with a NUL.
+    /// A string, terminated by a NUL.
     String,
-    /// So many bytes, of which those before a NUL count.
+    /// A text of this many bytes, up to its first NUL.
     Text(u32),
     BeginScope(Scope),
     EndScope(Scope),
@@ -51,14 +52,14 @@ pub enum PlainKind {
 }
 
 impl Plain {
-    /// The short form of `ops`, if all of them allow it.
+    /// The plain form of `ops`, if all of them allow it.
     pub(super) fn new(ops: &[Op]) -> Option<Plain> {
         let mut fields = Vec::new();
         let mut before_strings: Vec<(u32, u32)> = Vec::new();
         let mut bytes = 0u32;
         for op in ops {
             let (node, kind) = match *op {
-                // Only at the start: later, padding would depend on the position.
+                // Only at the start: later padding would depend on the position.
                 Op::Align(8) if bytes == 0 && before_strings.is_empty() => continue,
                 Op::Run { .. } => continue,
                 Op::Int { node, save: NONE, bytes: size, signed, big } if size == 1 || !big => {
@@ -101,14 +102,14 @@ impl Plain {
             fields.push(PlainField { node, kind });
         }
         if bytes == 0 && before_strings.is_empty() {
-            // What takes no bytes does not align either, and may start within one.
+            // Without bytes there is no alignment either, so the fields may start within a byte.
             return None;
         }
         let (fields, before_strings) = (fields.into(), before_strings.into());
         Some(Plain { fields, before_strings, after: bytes })
     }
 
-    /// Moves over the fields.
+    /// Advances `position` over the fields.
     #[inline]
     pub(super) fn skip(&self, view: View<'_>, position: &mut u64) -> Result<(), Stop> {
         let bytes = view.whole_bytes();
@@ -119,7 +120,7 @@ impl Plain {
         Ok(())
     }
 
-    /// Where the fields end that start at `at` in the map; `None` if the map ends before.
+    /// End of the fields that start at `at`; `None` if the map ends before.
     #[inline(always)]
     pub(super) fn end_in(&self, map: &NulMap<'_>, at: usize) -> Option<usize> {
         self.end(map.rest(), at, |at, more| map.find(at, more))
@@ -139,7 +140,7 @@ impl Plain {
         (at <= bytes.len()).then_some(at)
     }
 
-    /// Visits the fields, and moves over them.
+    /// Visits the fields, and advances `position` over them.
     #[inline]
     pub(super) fn visit<V: Visitor>(
         &self,
@@ -155,25 +156,29 @@ impl Plain {
             let node = &nodes[field.node as usize];
             match field.kind {
                 PlainKind::U8 => {
-                    visitor.unsigned(node, u8::from_le_bytes(take(bytes, &mut at)?).into())
+                    visitor.unsigned(node, u8::from_le_bytes(read_bytes(bytes, &mut at)?).into())
                 }
                 PlainKind::U16 => {
-                    visitor.unsigned(node, u16::from_le_bytes(take(bytes, &mut at)?).into());
+                    visitor.unsigned(node, u16::from_le_bytes(read_bytes(bytes, &mut at)?).into());
                 }
                 PlainKind::U32 => {
-                    visitor.unsigned(node, u32::from_le_bytes(take(bytes, &mut at)?).into());
+                    visitor.unsigned(node, u32::from_le_bytes(read_bytes(bytes, &mut at)?).into());
                 }
-                PlainKind::U64 => visitor.unsigned(node, u64::from_le_bytes(take(bytes, &mut at)?)),
+                PlainKind::U64 => {
+                    visitor.unsigned(node, u64::from_le_bytes(read_bytes(bytes, &mut at)?))
+                }
                 PlainKind::I8 => {
-                    visitor.signed(node, i8::from_le_bytes(take(bytes, &mut at)?).into())
+                    visitor.signed(node, i8::from_le_bytes(read_bytes(bytes, &mut at)?).into())
                 }
                 PlainKind::I16 => {
-                    visitor.signed(node, i16::from_le_bytes(take(bytes, &mut at)?).into())
+                    visitor.signed(node, i16::from_le_bytes(read_bytes(bytes, &mut at)?).into())
                 }
                 PlainKind::I32 => {
-                    visitor.signed(node, i32::from_le_bytes(take(bytes, &mut at)?).into())
+                    visitor.signed(node, i32::from_le_bytes(read_bytes(bytes, &mut at)?).into())
                 }
-                PlainKind::I64 => visitor.signed(node, i64::from_le_bytes(take(bytes, &mut at)?)),
+                PlainKind::I64 => {
+                    visitor.signed(node, i64::from_le_bytes(read_bytes(bytes, &mut at)?))
+                }
                 PlainKind::String => {
                     let end = nuls.find(at, 0).ok_or(Stop::Short)?;
                     visitor.string(node, &bytes[at..end]);
@@ -197,7 +202,7 @@ impl Plain {
 }
 
 #[inline(always)]
-fn take<const N: usize>(bytes: &[u8], at: &mut usize) -> Result<[u8; N], Stop> {
+fn read_bytes<const N: usize>(bytes: &[u8], at: &mut usize) -> Result<[u8; N], Stop> {
     let taken = bytes.get(*at..).and_then(|rest| rest.first_chunk()).ok_or(Stop::Short)?;
     *at += N;
     Ok(*taken)

@@ -1,37 +1,39 @@
-//! What a schema takes in memory together with the decoder that is made of it, piece by piece and
-//! at most: readers of metadata hold it against their [`crate::metadata::budget::Budget`] before
-//! they make the piece.
+//! Upper bounds on the memory of a schema and the decoder compiled from it, piece by piece. Readers
+//! of metadata count them against their [`crate::metadata::budget::Budget`] before they make a
+//! piece.
 
+use super::decoder::{Decoder, StreamDecoder};
 use super::node::Node;
-use super::program::{Branch, Op, Program};
-use super::{Decoder, StreamDecoder};
+use super::op::{Branch, Op};
+use super::program::Program;
 use crate::metadata::budget::{allocation, table_entry};
 use crate::schema::*;
 
-/// A field class needs up to three ops: it is aligned, begins and ends. Where a program has a short
-/// form there is no aligning, and that form takes less than the op would.
+/// A field class needs up to three ops: alignment, begin and end. A program with a plain form has
+/// no alignment ops, and that form takes less memory than such an op.
 const OPS: usize = 3 * size_of::<Op>();
 
-/// A field class, beside what follows.
+/// A field class, without the parts counted below.
 pub(crate) const CLASS: usize = size_of::<FieldClass>() + size_of::<Node>() + OPS;
 
-/// An array or optional, beside its own class and that of its content.
+/// An array or optional, apart from its own class and that of its content.
 pub(crate) const BOX: usize = size_of::<OptionalClass>() - size_of::<FieldClass>() + 32;
 
-/// A stream class, beside its classes and names. Few of them are real, so their price is high.
+/// A stream class, apart from its classes and names. Real traces have few, so the bound is
+/// generous.
 pub(crate) const STREAM: usize =
     size_of::<StreamClass>() + size_of::<StreamDecoder>() + size_of::<Decoder>() + 512;
 
-/// An event class, beside its classes and names.
+/// An event class, apart from its classes and names.
 pub(crate) const EVENT: usize =
     size_of::<EventClass>() + size_of::<Program>() + 2 * table_entry::<u64, u32>();
 
-/// A member beside its class.
+/// A member, apart from its class.
 pub(crate) fn member(name: &str) -> usize {
     size_of::<String>() + 2 * allocation(name.len())
 }
 
-/// A variant's option beside its class.
+/// A variant's option, apart from its class.
 pub(crate) fn option(name: &str, ranges: &Ranges) -> usize {
     size_of::<(String, Ranges, Branch)>() + member(name) + 2 * self::ranges(ranges.0.len())
 }
@@ -46,13 +48,13 @@ pub(crate) fn ranges(count: usize) -> usize {
     allocation(count * size_of::<(i128, i128)>())
 }
 
-/// A reference: it has names, and they make the key of a slot.
+/// A reference: its names, and the key of its slot, which repeats them.
 pub(crate) fn reference(field: &FieldRef) -> usize {
     let names = field.path.iter().map(|name| size_of::<String>() + 2 * allocation(name.len()));
     table_entry::<String, u64>() + names.sum::<usize>()
 }
 
-/// What the program of each event repeats of the common context.
+/// The part of the common context that each event's program repeats.
 pub(crate) fn common_context(class: &FieldClass) -> usize {
     match class {
         FieldClass::Struct(structure) => {

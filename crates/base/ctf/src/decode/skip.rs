@@ -1,18 +1,20 @@
-//! Moves over events that nobody wants to see: to count them, or to get to the first that somebody
-//! does.
+//! Skipping of events, to count them or to find the first one of interest.
 //!
-//! Where an event ends is only known once its strings have been found, so one packet's events are
-//! a chain of steps that wait for each other. Two packets are two chains, which the processor
-//! works on at the same time: [`Skipping::run_two`].
+//! The end of an event is known only after its strings have been found, so the events of one packet
+//! are a chain of dependent steps. Two packets are two chains, which the processor works on in
+//! parallel: [`Skipping::run_two`].
 
+use super::decoder::{Decoder, StreamDecoder};
+use super::error::DecodeErrorKind;
 use super::header::Header;
 use super::plain::Plain;
 use super::program::Program;
 use super::strings::NulMap;
-use super::walk::clock_after;
-use super::{DecodeErrorKind, Decoder, Machine, Nothing, Stop, StreamDecoder, View};
+use super::view::{Stop, View};
+use super::visit::Nothing;
+use super::walk::{Machine, clock_after};
 
-/// A walk over the events of one view.
+/// A walk over the events of one view, without visiting them.
 #[derive(Debug)]
 pub struct Skipping<'s> {
     decoder: &'s Decoder,
@@ -20,20 +22,21 @@ pub struct Skipping<'s> {
     view: View<'s>,
     machine: &'s mut Machine,
     map: NulMap<'s>,
-    /// Where the next event starts, in bits from the view's start.
+    /// Start of the next event, in bits from the view's start.
     pub position: u64,
-    /// Events so far.
+    /// Number of events skipped so far.
     pub count: u64,
-    /// The walk ends before the first event whose header moves the clock beyond this.
+    /// Limit of the clock: the walk ends before the first event whose header moves the clock beyond
+    /// it.
     pub last_clock: u64,
-    /// Whether a clock went back at an event. Those of LTTng's short headers never do.
+    /// Whether the clock went back at an event. The clocks of LTTng's short headers never do.
     pub went_back: bool,
-    /// Why it ended before the view did: the machine's clock is as it was before that event.
+    /// Reason for an end before the view's end. The machine's clock is the one before that event.
     pub stop: Option<Stop>,
 }
 
 impl<'s> Skipping<'s> {
-    /// A walk from `position` on.
+    /// Starts a walk at `position`.
     pub fn new(
         decoder: &'s Decoder,
         stream: usize,
@@ -57,12 +60,12 @@ impl<'s> Skipping<'s> {
         }
     }
 
-    /// Walks to the view's end, to [`Skipping::last_clock`], or until something stops it.
+    /// Walks to the view's end, to [`Skipping::last_clock`], or until an error.
     pub fn run(&mut self) {
         loop {
             match self.stream.event_header {
-                Header::Large => self.run_usual::<true>(),
-                Header::Compact => self.run_usual::<false>(),
+                Header::Large => self.run_fast::<true>(),
+                Header::Compact => self.run_fast::<false>(),
                 Header::Program(_) => {}
             }
             if !self.step() {
@@ -71,12 +74,12 @@ impl<'s> Skipping<'s> {
         }
     }
 
-    /// Walks over two views' events in turn, until one of them is at its end or stopped.
+    /// Walks over the events of two views alternately, until one of them is at its end or stopped.
     pub fn run_two(a: &mut Skipping<'_>, b: &mut Skipping<'_>) {
         loop {
             match (&a.stream.event_header, &b.stream.event_header) {
-                (Header::Large, Header::Large) => Skipping::run_two_usual::<true>(a, b),
-                (Header::Compact, Header::Compact) => Skipping::run_two_usual::<false>(a, b),
+                (Header::Large, Header::Large) => Skipping::run_two_fast::<true>(a, b),
+                (Header::Compact, Header::Compact) => Skipping::run_two_fast::<false>(a, b),
                 _ => {}
             }
             if !(a.step() && b.step()) {
@@ -85,32 +88,32 @@ impl<'s> Skipping<'s> {
         }
     }
 
-    fn run_usual<const LARGE: bool>(&mut self) {
-        let mut usual = Usual::of(self);
+    fn run_fast<const LARGE: bool>(&mut self) {
+        let mut fast = FastPath::of(self);
         loop {
-            while usual.step::<LARGE>() {}
-            if !usual.move_on() {
+            while fast.step::<LARGE>() {}
+            if !fast.move_map() {
                 break;
             }
         }
-        let end = usual.end();
-        self.go_on_from(end);
+        let end = fast.end();
+        self.apply(end);
     }
 
-    fn run_two_usual<const LARGE: bool>(a: &mut Skipping<'_>, b: &mut Skipping<'_>) {
-        let (mut of_a, mut of_b) = (Usual::of(a), Usual::of(b));
+    fn run_two_fast<const LARGE: bool>(a: &mut Skipping<'_>, b: &mut Skipping<'_>) {
+        let (mut of_a, mut of_b) = (FastPath::of(a), FastPath::of(b));
         loop {
             while of_a.step::<LARGE>() && of_b.step::<LARGE>() {}
-            if !(of_a.move_on() | of_b.move_on()) {
+            if !(of_a.move_map() | of_b.move_map()) {
                 break;
             }
         }
         let (end_of_a, end_of_b) = (of_a.end(), of_b.end());
-        a.go_on_from(end_of_a);
-        b.go_on_from(end_of_b);
+        a.apply(end_of_a);
+        b.apply(end_of_b);
     }
 
-    fn go_on_from(&mut self, end: UsualEnd) {
+    fn apply(&mut self, end: FastPathEnd) {
         if end.count > 0 {
             self.position = end.at as u64 * 8;
             self.machine.clock = end.clock;
@@ -118,12 +121,12 @@ impl<'s> Skipping<'s> {
         }
     }
 
-    /// Whether the view has no event more.
+    /// Whether the view has no more events.
     pub fn is_at_end(&self) -> bool {
         self.position >= self.view.end_bits()
     }
 
-    /// Moves over one event; `false` if there is none, or it cannot be read.
+    /// Skips one event; `false` if there is none, it is beyond the limit, or it cannot be read.
     #[inline(always)]
     fn step(&mut self) -> bool {
         if self.is_at_end() {
@@ -145,7 +148,8 @@ impl<'s> Skipping<'s> {
         false
     }
 
-    /// Moves over an event; `false`: it is the one to end before, whether or not it is there in full.
+    /// Skips an event; `false` if its clock is beyond the limit, whether or not the view has all of
+    /// it.
     #[inline(always)]
     fn event(&mut self, at: &mut u64) -> Result<bool, Stop> {
         let Skipping { decoder, stream, view, machine, .. } = self;
@@ -171,37 +175,37 @@ impl<'s> Skipping<'s> {
     }
 }
 
-/// The short way over what nearly all traces of LTTng consist of: events with its usual header,
-/// in its short form, and nothing but whole bytes and strings.
-struct Usual<'u, 's> {
+/// Fast path over the usual events of LTTng: with its header in short form, and fields of whole
+/// bytes and strings only.
+struct FastPath<'u, 's> {
     map: &'u mut NulMap<'s>,
-    /// Where the next event starts in the map.
+    /// Start of the next event in the map.
     at: usize,
     clock: u64,
     count: u64,
     /// Indexes of event classes by id.
     ids: &'s [u32],
     bodies: &'s [Program],
-    /// The last event's id and body. Events of one class come in bursts, and that the next one is
-    /// of the same can be guessed, where looking it up is a chain of loads.
+    /// Id and body of the last event. Events of one class come in bursts. The processor can predict
+    /// that the next event is of the same class, whereas a lookup is a chain of loads.
     last: (u64, Option<&'s Plain>),
     last_clock: u64,
-    /// Size of the whole view.
+    /// Size of the whole view in bytes.
     size: usize,
 }
 
-/// How far the short way went.
-struct UsualEnd {
+/// End of the fast path.
+struct FastPathEnd {
     at: usize,
     clock: u64,
     count: u64,
 }
 
-impl<'u, 's> Usual<'u, 's> {
-    fn of(skipping: &'u mut Skipping<'s>) -> Usual<'u, 's> {
+impl<'u, 's> FastPath<'u, 's> {
+    fn of(skipping: &'u mut Skipping<'s>) -> FastPath<'u, 's> {
         let size = skipping.view.whole_bytes().len();
         let map_start = size - skipping.map.rest().len();
-        Usual {
+        FastPath {
             map: &mut skipping.map,
             at: skipping.position.div_ceil(8) as usize - map_start,
             clock: skipping.machine.clock,
@@ -214,21 +218,21 @@ impl<'u, 's> Usual<'u, 's> {
         }
     }
 
-    fn end(&self) -> UsualEnd {
+    fn end(&self) -> FastPathEnd {
         let map_start = self.size - self.map.rest().len();
-        UsualEnd { at: map_start + self.at, clock: self.clock, count: self.count }
+        FastPathEnd { at: map_start + self.at, clock: self.clock, count: self.count }
     }
 
-    /// Moves the map on to the next event; `false` if that would bring little.
-    fn move_on(&mut self) -> bool {
-        let moves = self.map.move_on(self.at);
+    /// Moves the map to the next event; `false` if too little of the map has been used.
+    fn move_map(&mut self) -> bool {
+        let moves = self.map.move_to(self.at);
         if moves {
             self.at = 0;
         }
         moves
     }
 
-    /// Moves over one event; `false` if that needs a closer look, or the map ends.
+    /// Skips one event; `false` if it needs the general path, or the map ends.
     #[inline(always)]
     fn step<const LARGE: bool>(&mut self) -> bool {
         self.after_event::<LARGE>().is_some()
@@ -239,7 +243,7 @@ impl<'u, 's> Usual<'u, 's> {
         let word = u64::from_le_bytes(*self.map.rest().get(self.at..)?.first_chunk()?);
         let (size, id, time) = Header::short_parts(LARGE, word)?;
         if id != self.last.0 {
-            // There is no class of the index that stands for "no event".
+            // The index that stands for "no event" has no body.
             let body = self.bodies.get(*self.ids.get(id as usize)? as usize)?;
             self.last = (id, body.plain.as_ref());
         }

@@ -1,28 +1,29 @@
-//! Finds the ends of strings.
+//! Search for the ends of strings.
 //!
-//! Strings in traces are short and follow each other closely, so that looking for one end after
-//! the other is a chain of dependent loads. Instead the NULs of 64 bytes are found at once, as a
-//! mask, in which the ends of several strings are then a few shifts.
+//! Strings in traces are short and adjacent, so a search for one end after the other is a chain of
+//! dependent loads. Instead, the NULs of 64 bytes are found at once as a mask, in which the ends of
+//! several strings are a few shifts apart.
 
 use blkkin_sys::{SPAN, zeros, zeros_of_all};
 
-/// A search that goes forward through `bytes`, 64 of them at a time.
+/// A forward search through `bytes`, 64 of them at a time.
 ///
-/// The next 64 are always those right behind, wherever the search stands: so the processor knows
-/// their place, and can look at them, before it knows where the current string ends.
+/// The next 64 bytes always follow the current ones, wherever the search stands. The processor
+/// therefore knows their address, and can examine them, before it knows where the current string
+/// ends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NulScan<'b> {
     bytes: &'b [u8],
-    /// Where the current 64 bytes start.
+    /// Start of the current 64 bytes.
     start: usize,
-    /// A bit for each of them that is NUL.
+    /// Mask with a bit for each NUL among them.
     mask: u64,
-    /// Where what has been looked at ends.
+    /// End of the examined bytes.
     seen: usize,
 }
 
 impl<'b> NulScan<'b> {
-    /// A search that starts at `start`.
+    /// Starts a search at `start`.
     #[inline(always)]
     pub(super) fn new(bytes: &'b [u8], start: usize) -> NulScan<'b> {
         match bytes.get(start..).and_then(|rest| rest.first_chunk()) {
@@ -31,8 +32,8 @@ impl<'b> NulScan<'b> {
         }
     }
 
-    /// Index of the first NUL at or after `at`, or of the one `more` NULs behind. `at` must not go
-    /// back.
+    /// Index of the first NUL at or after `at`, or of the NUL `more` positions after it in the
+    /// sequence of NULs. `at` must not decrease between calls.
     #[inline(always)]
     pub(super) fn find(&mut self, at: usize, more: u32) -> Option<usize> {
         let (mut at, mut more) = (at, more);
@@ -47,7 +48,7 @@ impl<'b> NulScan<'b> {
                 more -= 1;
             }
             at = at.max(self.seen);
-            // Far jumps, over large fields, would else be made in steps of 64.
+            // A jump over a large field is made at once instead of in steps of 64.
             let next = if at - self.seen < SPAN { self.seen } else { at };
             let span = self.bytes.get(next..).and_then(|rest| rest.first_chunk());
             let Some(span) = span else { return find_in_tail(self.bytes, at, more) };
@@ -62,46 +63,47 @@ fn find_in_tail(bytes: &[u8], at: usize, more: u32) -> Option<usize> {
     nuls.nth(more as usize).map(|index| at + index)
 }
 
-/// The NULs of a few kilobytes, for those who only want to know where many events end. Positions
-/// are relative to where the map starts.
+/// The NULs of a few kilobytes, for finding the ends of many events. Positions are relative to the
+/// map's start.
 #[derive(Debug)]
 pub(super) struct NulMap<'b> {
-    /// From the map's start on.
+    /// Bytes from the map's start to the end.
     rest: &'b [u8],
-    /// A bit for each byte that is NUL.
+    /// Bitmap of the NULs.
     bits: [u8; MAP_SIZE / 8],
-    /// Whether the bytes have been looked at; nothing is found before.
-    is_made: bool,
+    /// Whether the bitmap has been computed; without it nothing is found.
+    is_computed: bool,
 }
 
-/// How many bytes a map is of.
+/// Number of bytes that a map covers.
 const MAP_SIZE: usize = 4096;
 
 impl<'b> NulMap<'b> {
-    /// A map that starts where `rest` does, but is not made yet.
+    /// Makes a map at the start of `rest`, without computing it yet.
     pub(super) fn new(rest: &'b [u8]) -> NulMap<'b> {
-        NulMap { rest, bits: [0; MAP_SIZE / 8], is_made: false }
+        NulMap { rest, bits: [0; MAP_SIZE / 8], is_computed: false }
     }
 
-    /// All bytes from the map's start on.
+    /// All bytes from the map's start.
     #[inline(always)]
     pub(super) fn rest(&self) -> &'b [u8] {
         self.rest
     }
 
-    /// Makes a map that starts at `at`; `false` if that would bring little.
+    /// Moves the map to `at` and computes it; `false` if too little of the current map has been
+    /// used.
     #[inline(never)]
-    pub(super) fn move_on(&mut self, at: usize) -> bool {
-        let is_worth_it = !self.is_made || at >= MAP_SIZE / 2;
+    pub(super) fn move_to(&mut self, at: usize) -> bool {
+        let is_worth_it = !self.is_computed || at >= MAP_SIZE / 2;
         if is_worth_it {
             self.rest = self.rest.get(at..).unwrap_or(&[]);
-            self.make();
+            self.compute();
         }
         is_worth_it
     }
 
-    fn make(&mut self) {
-        self.is_made = true;
+    fn compute(&mut self) {
+        self.is_computed = true;
         let (spans, tail) = self.rest.as_chunks();
         let (masks, _) = self.bits.as_chunks_mut();
         zeros_of_all(spans, masks);
@@ -114,12 +116,12 @@ impl<'b> NulMap<'b> {
         }
     }
 
-    /// Index of the first NUL at or after `at`, or of the one `more` NULs behind; `None` if the
-    /// map ends before.
+    /// Index of the first NUL at or after `at`, or of the NUL `more` positions after it in the
+    /// sequence of NULs; `None` if the map ends before.
     #[inline(always)]
     pub(super) fn find(&self, mut at: usize, mut more: u32) -> Option<usize> {
         loop {
-            // One load from anywhere, and one shift: what comes next waits for this.
+            // One load at any address, and one shift: the next event waits for the result.
             let span = u64::from_le_bytes(*self.bits.get(at / 8..)?.first_chunk()?);
             let mut span = span >> (at % 8);
             while more > 0 && span != 0 {
@@ -177,7 +179,7 @@ mod tests {
                                 assert_eq!(Some(base + found), nul, "{place}");
                                 at = found + 1 + gap;
                             }
-                            None if map.move_on(at) => (base, at) = (base + at, 0),
+                            None if map.move_to(at) => (base, at) = (base + at, 0),
                             None => {
                                 let is_outside = |nul| nul - base > MAP_SIZE - SPAN;
                                 assert!(nul.is_none_or(is_outside), "{place}");

@@ -1,5 +1,5 @@
 //! Fields from bytes written by hand, each class on a byte boundary and off it; the rules of
-//! packets and clocks; and bytes that nobody meant.
+//! packets and clocks; and invalid bytes.
 
 mod fields;
 mod hostile;
@@ -10,8 +10,9 @@ use super::*;
 use crate::metadata;
 use crate::schema::Scope;
 use std::fmt::Write;
+use std::sync::Arc;
 
-/// Writes down all that it is told.
+/// Records all visits as text.
 #[derive(Default)]
 struct Recorder(String);
 
@@ -33,7 +34,7 @@ impl Visitor for Recorder {
         self.0.clear();
     }
     fn begin_scope(&mut self, scope: Scope, node: &Node) {
-        // The payload alone is what most tests want to see.
+        // Most tests need only the payload.
         if scope != Scope::Payload {
             self.say(node, format_args!("{}{{", scope.ctf2_name()));
         }
@@ -99,7 +100,7 @@ fn bytes(hex: &str) -> Vec<u8> {
     digits.chunks(2).map(byte).collect()
 }
 
-/// What an event at `position` gives, if there is one: text and end, or why not.
+/// The event at `position`: its text and end, or the reason why there is none.
 fn event(
     decoder: &Decoder,
     view: View<'_>,
@@ -113,7 +114,7 @@ fn event(
     let mut skipped_end = end;
     let body = end;
     decoder.event_body(0, class, view, &mut end, machine, &mut recorder)?;
-    // Who wants no values must come to the same end.
+    // A visitor without values must come to the same end.
     machine.clock = clock;
     let skipped = decoder.event_body(0, class, view, &mut skipped_end, machine, &mut Nothing);
     assert_eq!((skipped, skipped_end), (Ok(()), end), "from {body} without values");

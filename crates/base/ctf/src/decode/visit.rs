@@ -1,53 +1,53 @@
-//! The receiving end of a walk over fields.
+//! The interface to consumers of decoded fields.
 
-use super::Node;
+use super::node::Node;
 use crate::schema::Scope;
 
 /// Receives the visible fields of an event or packet context, in order.
 ///
-/// Every `begin_…` is followed by its `end_…`. Strings and blobs borrow the packet's bytes. What a
-/// visitor has no method for, it ignores.
+/// Every `begin_…` is followed by its `end_…`. Strings and blobs borrow the packet's bytes. The
+/// default methods ignore their fields.
 #[allow(unused_variables, reason = "the names are for whoever writes a visitor")]
 pub trait Visitor {
-    /// Whether values are wanted at all; without, whole runs of fields are skipped in one step.
+    /// Whether values are needed at all; if not, whole runs of fields are skipped in one step.
     const WANTED: bool = true;
 
-    /// The event is visited again from its first field, because not all of its bytes were at
-    /// hand: forget what came since. Rare.
+    /// Discards the fields received since the event's start: the event is visited again from its
+    /// first field, because the view ended within it. Rare.
     fn restart(&mut self);
-    /// A scope starts; `node` is its structure, whose members follow.
+    /// Starts a scope; `node` is its structure, whose members follow.
     fn begin_scope(&mut self, scope: Scope, node: &Node) {}
-    /// The scope ends.
+    /// Ends the scope.
     fn end_scope(&mut self, scope: Scope) {}
-    /// A structure's members follow.
+    /// Starts a structure, whose members follow.
     fn begin_struct(&mut self, node: &Node) {}
-    /// The structure ends.
+    /// Ends the structure.
     fn end_struct(&mut self, node: &Node) {}
-    /// `length` elements follow.
+    /// Starts an array, whose `length` elements follow.
     fn begin_array(&mut self, node: &Node, length: u64) {}
-    /// The array ends.
+    /// Ends the array.
     fn end_array(&mut self, node: &Node) {}
-    /// The content follows, if it is present.
+    /// Starts an optional, whose content follows if it is present.
     fn begin_optional(&mut self, node: &Node, present: bool) {}
-    /// The optional ends.
+    /// Ends the optional.
     fn end_optional(&mut self, node: &Node) {}
-    /// The option of index `option` follows.
+    /// Starts a variant, whose option of index `option` follows.
     fn begin_variant(&mut self, node: &Node, option: usize) {}
-    /// The variant ends.
+    /// Ends the variant.
     fn end_variant(&mut self, node: &Node) {}
-    /// Any integer that is not signed: unsigned, boolean, bits.
+    /// Receives an integer other than a signed one: unsigned, boolean, bits.
     fn unsigned(&mut self, node: &Node, value: u64) {}
-    /// A signed integer.
+    /// Receives a signed integer.
     fn signed(&mut self, node: &Node, value: i64) {}
-    /// A floating-point number.
+    /// Receives a floating-point number.
     fn float(&mut self, node: &Node, value: f64) {}
-    /// A string in the node's encoding, without terminator; not checked for validity.
+    /// Receives a string in the node's encoding, without terminator; not checked for validity.
     fn string(&mut self, node: &Node, value: &[u8]) {}
-    /// Bytes.
+    /// Receives a byte string.
     fn blob(&mut self, node: &Node, value: &[u8]) {}
 }
 
-/// Wants nothing: used to find out where an event ends.
+/// A visitor without values, for finding the end of an event.
 #[derive(Debug)]
 pub struct Nothing;
 

@@ -1,174 +1,24 @@
-//! Runs a program over a packet's bytes.
+//! Execution of a program over a packet's bytes.
 //!
-//! The bytes are hostile: every op checks that what it reads is there, counts are held against
-//! the bytes that are left before anything is done so often, and elements without bytes draw on
-//! a budget. Nothing is allocated.
+//! The bytes are hostile: every op checks that the bytes it reads exist, counts are compared with
+//! the remaining bytes before any loop, and elements without bytes draw on a budget. Nothing is
+//! allocated.
 
-use super::program::{Count, ElementSize, NONE, Op, Program, Save};
-use super::{Node, Visitor, bits, float};
+use super::error::DecodeErrorKind;
+use super::node::Node;
+use super::op::{Count, ElementSize, NONE, Op, Save};
+use super::program::Program;
+use super::view::{Stop, View};
+use super::visit::Visitor;
 use crate::schema::{ByteOrder, Encoding, Role, Uuid};
-use std::fmt;
+use crate::{bits, float};
 
-/// What has been read of a packet so far: bytes from `base` bytes after the packet's start.
-#[derive(Clone, Copy, Debug)]
-pub struct View<'a> {
-    bytes: &'a [u8],
-    base: u64,
-    /// Where the content ends, in bits from the start of `bytes`.
-    end: u64,
-}
-
-impl<'a> View<'a> {
-    /// A view of `bytes`, which start `base` bytes after the packet's start, and of which the
-    /// first `end_bits` bits are content.
-    pub fn new(bytes: &'a [u8], base: u64, end_bits: u64) -> View<'a> {
-        View { bytes, base, end: end_bits.min(bytes.len() as u64 * 8) }
-    }
-
-    /// A whole packet, or the start of one.
-    pub fn whole(bytes: &'a [u8]) -> View<'a> {
-        View::new(bytes, 0, u64::MAX)
-    }
-
-    /// Bits between the packet's start and the view's first bit.
-    pub fn base_bits(&self) -> u64 {
-        self.base.saturating_mul(8)
-    }
-
-    /// The bytes that are content in full.
-    #[inline]
-    pub fn whole_bytes(&self) -> &'a [u8] {
-        &self.bytes[..(self.end / 8) as usize]
-    }
-
-    /// Where the content ends, in bits from the view's start.
-    pub fn end_bits(&self) -> u64 {
-        self.end
-    }
-}
-
-/// Why a walk ended early.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Stop {
-    /// The view ends before the field does. If there is more of the packet, try again with it.
-    Short,
-    /// The bytes make no sense.
-    Bad(DecodeError),
-}
-
-impl Stop {
-    pub(super) fn bad(at_bits: u64, kind: DecodeErrorKind) -> Stop {
-        Stop::Bad(DecodeError { at_bits, kind })
-    }
-}
-
-/// Bytes that the schema does not allow.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DecodeError {
-    /// Where, in bits from the packet's start.
-    pub at_bits: u64,
-    /// What.
-    pub kind: DecodeErrorKind,
-}
-
-/// What is wrong with the bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DecodeErrorKind {
-    /// The packet does not start with the magic number: not a packet, or the one before was
-    /// cut or lies about its size.
-    Magic(u64),
-    /// No stream class has this id: the metadata is older than the data, or of another trace.
-    UnknownStream(u64),
-    /// Packets do not say which of several stream classes they are of.
-    AmbiguousStream,
-    /// No event class of the stream has this id.
-    UnknownEvent(u64),
-    /// Events do not say which of several event classes they are of.
-    AmbiguousEvent,
-    /// An event without any bits would repeat for ever.
-    EmptyEvent,
-    /// Two fields of one byte have different byte orders.
-    ByteOrder,
-    /// The content is larger than the packet.
-    ContentBeyondPacket {
-        /// Declared content size in bits.
-        content: u64,
-        /// Declared packet size in bits.
-        total: u64,
-    },
-    /// The content ends before the first event could start.
-    ContentBeforeEvents {
-        /// Declared content size in bits.
-        content: u64,
-        /// Size of packet header and context in bits.
-        header: u64,
-    },
-    /// A packet's size is not a whole number of bytes.
-    PacketSize(u64),
-    /// No option of the variant goes with the selector's value.
-    NoOption(i128),
-    /// A variable-length integer of more than 64 bits.
-    VarInt,
-    /// So many elements without bytes that nobody can mean them.
-    EmptyElements,
-}
-
-impl fmt::Display for DecodeErrorKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            DecodeErrorKind::Magic(magic) => write!(
-                f,
-                "packet starts with 0x{magic:08x}, not with CTF's magic number 0xc1fc1fc1"
-            ),
-            DecodeErrorKind::UnknownStream(id) => {
-                write!(f, "packet is of stream class {id}, which the metadata does not describe")
-            }
-            DecodeErrorKind::AmbiguousStream => {
-                f.write_str("packet does not say of which of the stream classes it is")
-            }
-            DecodeErrorKind::UnknownEvent(id) => {
-                write!(f, "event is of class {id}, which the metadata does not describe")
-            }
-            DecodeErrorKind::AmbiguousEvent => {
-                f.write_str("event does not say of which of the event classes it is")
-            }
-            DecodeErrorKind::ByteOrder => f.write_str(
-                "field begins within a byte, but has another byte order than the field before",
-            ),
-            DecodeErrorKind::EmptyEvent => f.write_str("event takes no bits, so it never ends"),
-            DecodeErrorKind::ContentBeyondPacket { content, total } => {
-                write!(f, "packet of {total} bits claims {content} bits of content")
-            }
-            DecodeErrorKind::ContentBeforeEvents { content, header } => write!(
-                f,
-                "packet claims {content} bits of content, but its header takes {header} bits"
-            ),
-            DecodeErrorKind::PacketSize(total) => {
-                write!(f, "packet claims {total} bits, which is not a whole number of bytes")
-            }
-            DecodeErrorKind::NoOption(value) => {
-                write!(f, "selector is {value}, for which the variant has no option")
-            }
-            DecodeErrorKind::VarInt => f.write_str("variable-length integer has more than 64 bits"),
-            DecodeErrorKind::EmptyElements => f.write_str("array claims too many empty elements"),
-        }
-    }
-}
-
-impl fmt::Display for DecodeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.kind.fmt(f)
-    }
-}
-
-impl std::error::Error for DecodeError {}
-
-/// Elements without bytes that one event may have, counted in ops.
+/// Maximum number of elements without bytes in an event, counted in ops.
 const EMPTY_BUDGET: u64 = 1 << 20;
 
 const ROLE_COUNT: usize = 11;
 
-/// The working memory of a stream: its clock and the values that later fields depend on.
+/// The working memory of a stream: its clock, and the values that later fields depend on.
 #[derive(Clone, Debug)]
 pub struct Machine {
     /// The stream's clock, in cycles.
@@ -207,12 +57,12 @@ impl Machine {
         self.roles_set &= !(Role::EventClassId as u16);
     }
 
-    /// The UUID that the packet's header names.
+    /// UUID in the packet's header.
     pub(super) fn uuid(&self) -> Option<Uuid> {
         self.uuid
     }
 
-    /// Keeps a value that was just read; `raw` has the field's bits and nothing above them.
+    /// Stores a value that was just read; `raw` has the field's bits and zeros above them.
     #[inline]
     fn save(&mut self, save: &Save, raw: u64, signed: bool) {
         if let Some(slot) = save.slot {
@@ -235,7 +85,8 @@ impl Machine {
         }
     }
 
-    /// Walks `program` from bit `position` of `view`, and leaves `position` behind what it read.
+    /// Walks `program` from bit `position` of `view`, and advances `position` to the end of the
+    /// fields.
     #[inline]
     pub(super) fn walk<V: Visitor>(
         &mut self,
@@ -266,11 +117,11 @@ impl Machine {
     }
 }
 
-/// Flipped in stored signed values, so that they order as unsigned ones.
+/// The bit to flip in stored signed values, so that they compare as unsigned ones.
 pub(super) const SIGN_BIT: u64 = 1 << 63;
 
-/// The clock after a reading of its low `size` bits: a smaller value than before means that these
-/// bits have wrapped, once.
+/// Updates a clock from a reading of its low `size` bits: a value smaller than before means that
+/// these bits have wrapped once.
 #[inline]
 pub(crate) fn clock_after(clock: u64, value: u64, size: u32) -> u64 {
     if size >= 64 {
@@ -288,7 +139,7 @@ struct Walk<'w> {
     view: View<'w>,
     position: u64,
     empty_budget: u64,
-    /// Byte order of the last field of bits.
+    /// Byte order of the last field that is not whole bytes.
     order: Option<ByteOrder>,
 }
 
@@ -301,7 +152,7 @@ impl<'w> Walk<'w> {
                 Op::Align(align) => self.align(align)?,
                 Op::Run { bytes, ops: count } => {
                     if !V::WANTED {
-                        self.take(u64::from(bytes) * 8)?;
+                        self.consume(u64::from(bytes) * 8)?;
                         index += count as usize;
                     }
                 }
@@ -310,7 +161,7 @@ impl<'w> Walk<'w> {
                     self.integer(node, save, raw, signed.then_some(u32::from(bytes) * 8), visitor);
                 }
                 Op::Bits { node, save, bits, signed } => {
-                    let at = self.take(u64::from(bits.size))?;
+                    let at = self.consume(u64::from(bits.size))?;
                     self.check_order(at, bits.byte_order)?;
                     let raw = bits::read(self.view.bytes, at, bits);
                     self.integer(node, save, raw, signed.then_some(bits.size), visitor);
@@ -320,7 +171,7 @@ impl<'w> Walk<'w> {
                     self.integer(node, save, raw, signed.then_some(64), visitor);
                 }
                 Op::Float { node, ref class } => {
-                    let at = self.take(u64::from(class.bits.size))?;
+                    let at = self.consume(u64::from(class.bits.size))?;
                     self.check_order(at, class.bits.byte_order)?;
                     if let Some(node) = self.shown::<V>(node) {
                         let value = float::read(self.view.bytes, at, class);
@@ -422,9 +273,9 @@ impl<'w> Walk<'w> {
         Stop::bad(self.view.base_bits() + self.position, kind)
     }
 
-    /// Moves over `size` bits, and gives where they start.
+    /// Consumes `size` bits, and returns their position.
     #[inline]
-    fn take(&mut self, size: u64) -> Result<u64, Stop> {
+    fn consume(&mut self, size: u64) -> Result<u64, Stop> {
         let at = self.position;
         if size > self.view.end.saturating_sub(at) {
             return Err(Stop::Short);
@@ -433,7 +284,7 @@ impl<'w> Walk<'w> {
         Ok(at)
     }
 
-    /// Refuses a field that begins within a byte whose bits before are in another order.
+    /// Rejects a field that begins within a byte whose earlier bits have another byte order.
     #[inline]
     fn check_order(&mut self, at: u64, order: ByteOrder) -> Result<(), Stop> {
         match self.order.replace(order) {
@@ -454,13 +305,13 @@ impl<'w> Walk<'w> {
         Ok(())
     }
 
-    /// The node, if the visitor is to see it.
+    /// The node, if the visitor receives it.
     #[inline(always)]
     fn shown<V: Visitor>(&self, node: u32) -> Option<&'w Node> {
         (V::WANTED && node != NONE).then(|| &self.nodes[node as usize])
     }
 
-    /// Keeps and shows an integer. `sign_size`: its width, if it is signed.
+    /// Stores an integer and passes it to the visitor. `sign_size` is its width if it is signed.
     #[inline(always)]
     fn integer<V: Visitor>(
         &mut self,
@@ -483,7 +334,7 @@ impl<'w> Walk<'w> {
 
     #[inline]
     fn int(&mut self, bytes: u8, big: bool) -> Result<u64, Stop> {
-        let at = (self.take(u64::from(bytes) * 8)? / 8) as usize;
+        let at = (self.consume(u64::from(bytes) * 8)? / 8) as usize;
         let from = &self.view.bytes[at..];
         fn first<const N: usize>(from: &[u8]) -> [u8; N] {
             from.first_chunk().copied().unwrap_or([0; N])
@@ -503,7 +354,7 @@ impl<'w> Walk<'w> {
         let mut value = 0u64;
         let mut shift = 0;
         loop {
-            let at = self.take(8)?;
+            let at = self.consume(8)?;
             let byte = self.view.bytes[(at / 8) as usize];
             let part = u64::from(byte & 0x7f);
             // Beyond bit 63 only repetitions of the sign (or zeros) are tolerated.
@@ -529,7 +380,7 @@ impl<'w> Walk<'w> {
         }
     }
 
-    /// The bytes up to a NUL of `unit` bytes, which is consumed too.
+    /// Reads up to a NUL of `unit` bytes, and consumes the NUL too.
     #[inline]
     fn string(&mut self, unit: usize) -> Result<&'w [u8], Stop> {
         let start = (self.position / 8) as usize;
@@ -551,8 +402,8 @@ impl<'w> Walk<'w> {
     #[inline]
     fn bytes(&mut self, length: Count) -> Result<&'w [u8], Stop> {
         let length = self.count(length);
-        let at = (self.take(length.checked_mul(8).ok_or(Stop::Short)?)? / 8) as usize;
-        // Nothing at all may lie behind padding that goes on beyond the view.
+        let at = (self.consume(length.checked_mul(8).ok_or(Stop::Short)?)? / 8) as usize;
+        // An empty text may follow padding that extends beyond the view.
         Ok(self.view.bytes.get(at..at + length as usize).unwrap_or_default())
     }
 
@@ -585,7 +436,7 @@ impl<'w> Walk<'w> {
             visitor.begin_array(node, length);
         }
         if let (None, ElementSize::Bytes(_)) = (shown, element) {
-            self.take(length * least)?;
+            self.consume(length * least)?;
         } else {
             for _ in 0..length {
                 self.run(body, visitor)?;
@@ -603,7 +454,7 @@ fn in_ranges(ranges: &[(u64, u64)], value: u64) -> bool {
     ranges.iter().any(|&(low, high)| low <= value && value <= high)
 }
 
-/// How many bytes there are before the first NUL of `unit` bytes.
+/// Number of bytes before the first NUL of `unit` bytes.
 #[inline]
 fn find_nul(bytes: &[u8], unit: usize) -> Option<usize> {
     let is_nul = |unit: &[u8]| unit.iter().all(|&byte| byte == 0);
@@ -613,7 +464,7 @@ fn find_nul(bytes: &[u8], unit: usize) -> Option<usize> {
     }
 }
 
-/// A counted string's characters: what follows a NUL is filling.
+/// The characters of a counted string: bytes after a NUL are padding.
 #[inline]
 pub(crate) fn before_nul(bytes: &[u8], encoding: Encoding) -> &[u8] {
     let unit = encoding.unit_size();

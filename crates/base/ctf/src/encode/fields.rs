@@ -1,22 +1,21 @@
-//! Writes visited fields.
+//! Writing of visited fields.
 
 use super::sink::{Mark, Sink};
 use super::step::{Count, Step, Write};
 use crate::decode::{Node, NodeKind, Visitor, before_nul};
 use crate::schema::{Encoding, Scope};
 
-/// An event of more bytes is refused: nobody could read it.
+/// Largest event in bytes. Larger ones are refused, because readers could not read them.
 pub(super) const EVENT_SIZE_MAX: usize = 16 << 20;
 
-/// Writes the fields that it visits, which come in the order of the schema that the encoder was
-/// made for.
+/// A visitor that writes the fields it receives, in the order of the encoder's schema.
 #[derive(Debug)]
 pub struct FieldWriter<'w> {
     pub(super) steps: &'w [Step],
     pub(super) sink: &'w mut Sink,
-    /// Lengths of texts to come.
+    /// Lengths of texts that follow.
     pub(super) slots: &'w mut [u64],
-    /// Where the fields start.
+    /// Position before the first field.
     pub(super) start: Mark,
     pub(super) too_large: bool,
 }
@@ -43,7 +42,7 @@ impl<'w> FieldWriter<'w> {
         }
     }
 
-    /// What does not hold a value itself: aligns, after the prefix if there is one.
+    /// Begins a compound field: writes its prefix, if it has one, and aligns.
     #[inline]
     fn begin(&mut self, node: &Node, prefix: u64) {
         let step = &self.steps[node.id as usize];
@@ -83,7 +82,7 @@ impl<'w> FieldWriter<'w> {
 
 impl Visitor for FieldWriter<'_> {
     fn restart(&mut self) {
-        self.sink.go_back(self.start);
+        self.sink.truncate(self.start);
     }
 
     #[inline]

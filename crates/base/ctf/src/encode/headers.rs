@@ -1,24 +1,24 @@
-//! Packet headers, packet contexts and event headers: fields that the encoder fills by itself, by
+//! Packet headers, packet contexts and event headers: structures whose fields the encoder fills by
 //! their roles.
 //!
-//! Such a structure may hold variants (LTTng's event headers do: a short form and an extended
-//! one). Each choice of their options is a [`Way`] to write it, flat; the first way that can hold
-//! an event's class and time is taken.
+//! Such a structure may contain variants. (LTTng's event headers do: a short form and an extended
+//! one.) Each choice of their options is a [`Layout`], a flat list of fields. The first layout that
+//! can hold an event's class and time is used.
 
-use super::EncodeError;
+use super::error::EncodeError;
 use super::sink::Sink;
 use crate::bits;
 use crate::decode::clock_after;
-use crate::metadata::DEPTH_MAX;
+use crate::metadata::limits::DEPTH_MAX;
 use crate::schema::{
     Bits, FieldClass, FieldRef, IntClass, IntKind, Length, Ranges, Role, Roles, Scope,
     VariantOption,
 };
 use std::collections::HashMap;
 
-/// More combinations of options are not looked at.
-const WAYS_MAX: usize = 64;
-/// No header has more fields.
+/// Maximum number of combinations of options.
+const LAYOUTS_MAX: usize = 64;
+/// Maximum number of fields of a header.
 const FIELDS_MAX: usize = 4096;
 
 /// A field that the encoder fills.
@@ -26,10 +26,10 @@ const FIELDS_MAX: usize = 4096;
 pub(super) struct HeadField {
     pub(super) align: u64,
     pub(super) form: Form,
-    pub(super) what: What,
-    /// Names on the way, for selectors.
+    pub(super) content: Content,
+    /// Names on the path to the field, for selectors.
     path: Vec<String>,
-    /// The width, if its value advances the clock.
+    /// Width of the value if it advances the clock, else 0.
     clock_bits: u32,
     is_signed: bool,
 }
@@ -41,12 +41,12 @@ pub(super) enum Form {
     VarInt {
         signed: bool,
     },
-    /// So many bits.
-    Filling(u64),
+    /// Zeros, by number of bits.
+    Padding(u64),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum Content {
     Role(Role),
     Uuid,
     Const(u64),
@@ -54,35 +54,37 @@ pub(super) enum What {
 
 /// Fields in the order of their bits.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Way {
+pub(super) struct Layout {
     pub(super) fields: Vec<HeadField>,
-    /// Event class ids that it can hold.
+    /// Event class ids that the layout can hold.
     ids: Option<Ranges>,
-    /// Alignment that the next field must have on top of its own.
+    /// Alignment that the next field must have in addition to its own.
     align: u64,
 }
 
-/// All ways to write a structure.
-pub(super) fn ways(scope: Scope, class: &FieldClass) -> Result<Vec<Way>, EncodeError> {
-    settled(&Search { scope, is_any_enough: false, values: HashMap::new() }, class)
+/// All layouts of a structure.
+pub(super) fn layouts(scope: Scope, class: &FieldClass) -> Result<Vec<Layout>, EncodeError> {
+    search_layouts(&Search { scope, first_only: false, values: HashMap::new() }, class)
 }
 
-/// One of the ways.
+/// Finds one layout.
 ///
-/// A selector gets its value when a variant needs it, perhaps after something else has taken it for
-/// zero; so the values that were found are the start of another try.
-pub(super) fn one_way(scope: Scope, class: &FieldClass) -> Result<Option<Way>, EncodeError> {
+/// A selector gets its value when a variant needs it, perhaps after another field has used it as
+/// zero. So the search is repeated with the values that it has found, until no new ones are found.
+pub(super) fn one_layout(scope: Scope, class: &FieldClass) -> Result<Option<Layout>, EncodeError> {
     const TRIES_MAX: usize = 8;
-    let mut search = Search { scope, is_any_enough: true, values: HashMap::new() };
+    let mut search = Search { scope, first_only: true, values: HashMap::new() };
     for _ in 0..TRIES_MAX {
-        let Some(way) = settled(&search, class)?.into_iter().next() else { return Ok(None) };
+        let Some(layout) = search_layouts(&search, class)?.into_iter().next() else {
+            return Ok(None);
+        };
         let known = search.values.len();
-        search.values.extend(way.fields.iter().filter_map(|field| match field.what {
-            What::Const(value) if value != 0 => Some((field.path.clone(), value)),
+        search.values.extend(layout.fields.iter().filter_map(|field| match field.content {
+            Content::Const(value) if value != 0 => Some((field.path.clone(), value)),
             _ => None,
         }));
         if search.values.len() == known {
-            return Ok(Some(way));
+            return Ok(Some(layout));
         }
     }
     fail(scope, "its selectors depend on each other")
@@ -90,26 +92,26 @@ pub(super) fn one_way(scope: Scope, class: &FieldClass) -> Result<Option<Way>, E
 
 struct Search {
     scope: Scope,
-    /// Whether one option of each variant will do.
-    is_any_enough: bool,
+    /// Whether one option of each variant suffices.
+    first_only: bool,
     /// Values of selectors, by path.
     values: HashMap<Vec<String>, u64>,
 }
 
-fn settled(search: &Search, class: &FieldClass) -> Result<Vec<Way>, EncodeError> {
-    let mut all = vec![Way::default()];
+fn search_layouts(search: &Search, class: &FieldClass) -> Result<Vec<Layout>, EncodeError> {
+    let mut all = vec![Layout::default()];
     let mut path = Vec::new();
     add(search, class, &mut path, &mut all, 0)?;
-    for way in &mut all {
-        // What is empty may align all the same.
-        if way.align > 1 {
-            let (form, what) = (Form::Filling(0), What::Const(0));
+    for layout in &mut all {
+        // An empty structure at the end may still align.
+        if layout.align > 1 {
+            let (form, content) = (Form::Padding(0), Content::Const(0));
             let path = Vec::new();
-            let align = way.align;
+            let align = layout.align;
             let (clock_bits, is_signed) = (0, false);
-            way.fields.push(HeadField { align, form, what, path, clock_bits, is_signed });
+            layout.fields.push(HeadField { align, form, content, path, clock_bits, is_signed });
         }
-        way.settle();
+        layout.resolve_ids();
     }
     Ok(all)
 }
@@ -122,32 +124,32 @@ fn add(
     search: &Search,
     class: &FieldClass,
     path: &mut Vec<String>,
-    all: &mut Vec<Way>,
+    all: &mut Vec<Layout>,
     depth: usize,
 ) -> Result<(), EncodeError> {
-    if depth > DEPTH_MAX || all.iter().any(|way| way.fields.len() > FIELDS_MAX) {
+    if depth > DEPTH_MAX || all.iter().any(|layout| layout.fields.len() > FIELDS_MAX) {
         return fail(search.scope, "more fields than a header could have");
     }
-    for way in all.iter_mut() {
-        way.align = way.align.max(class.align());
+    for layout in all.iter_mut() {
+        layout.align = layout.align.max(class.align());
     }
     let is_signed = match class {
         FieldClass::Int(int) => int.kind == IntKind::Signed,
         FieldClass::VarInt(int) => int.signed,
         _ => false,
     };
-    let value = |what: What, path: &[String]| match (what, search.values.get(path)) {
-        (What::Const(_), Some(&value)) => What::Const(value),
-        _ => what,
+    let value = |content: Content, path: &[String]| match (content, search.values.get(path)) {
+        (Content::Const(_), Some(&value)) => Content::Const(value),
+        _ => content,
     };
-    let mut push = |form: Form, what: What, clock_bits: u32| {
-        for way in all.iter_mut() {
-            let align = way.align.max(class.align());
-            way.align = 0;
-            way.fields.push(HeadField {
+    let mut push = |form: Form, content: Content, clock_bits: u32| {
+        for layout in all.iter_mut() {
+            let align = layout.align.max(class.align());
+            layout.align = 0;
+            layout.fields.push(HeadField {
                 align,
                 form,
-                what,
+                content,
                 path: path.clone(),
                 clock_bits,
                 is_signed,
@@ -156,26 +158,26 @@ fn add(
     };
     match class {
         FieldClass::Int(int) => {
-            let what = value(role(int.roles), path);
+            let content = value(role(int.roles), path);
             let clock_bits = if int.roles.has(Role::Timestamp) { int.bits.size } else { 0 };
-            push(Form::Bits(int.bits), what, clock_bits);
+            push(Form::Bits(int.bits), content, clock_bits);
         }
         FieldClass::VarInt(int) => {
             let clock_bits = if int.roles.has(Role::Timestamp) { 64 } else { 0 };
-            let what = value(role(int.roles), path);
-            push(Form::VarInt { signed: int.signed }, what, clock_bits);
+            let content = value(role(int.roles), path);
+            push(Form::VarInt { signed: int.signed }, content, clock_bits);
         }
         FieldClass::Float(float) => {
-            push(Form::Filling(u64::from(float.bits.size)), What::Const(0), 0);
+            push(Form::Padding(u64::from(float.bits.size)), Content::Const(0), 0);
         }
         FieldClass::String(string) => {
-            push(Form::Filling(string.encoding.unit_size() as u64 * 8), What::Const(0), 0);
+            push(Form::Padding(string.encoding.unit_size() as u64 * 8), Content::Const(0), 0);
         }
-        FieldClass::Text(text) => push(filling(&text.length), What::Const(0), 0),
+        FieldClass::Text(text) => push(padding(&text.length), Content::Const(0), 0),
         FieldClass::Blob(blob) if blob.roles.has(Role::Uuid) => {
-            push(filling(&blob.length), What::Uuid, 0);
+            push(padding(&blob.length), Content::Uuid, 0);
         }
-        FieldClass::Blob(blob) => push(filling(&blob.length), What::Const(0), 0),
+        FieldClass::Blob(blob) => push(padding(&blob.length), Content::Const(0), 0),
         FieldClass::Struct(structure) => {
             for member in &structure.members {
                 path.push(member.name.clone());
@@ -194,13 +196,13 @@ fn add(
             }
         }
         FieldClass::Optional(optional) => {
-            // Whether it is there is up to the value that its selector has by now.
+            // The presence depends on the value that the selector has so far.
             let ranges = match &optional.ranges {
                 Some(ranges) => ranges.clone(),
                 None => Ranges(vec![(1, u64::MAX.into())]),
             };
-            let is_there = |way: &Way| way.has_value(&optional.selector, &ranges);
-            let (mut with, without): (Vec<Way>, _) =
+            let is_there = |layout: &Layout| layout.has_value(&optional.selector, &ranges);
+            let (mut with, without): (Vec<Layout>, _) =
                 std::mem::take(all).into_iter().partition(is_there);
             if !with.is_empty() {
                 add(search, &optional.content, path, &mut with, depth + 1)?;
@@ -209,23 +211,25 @@ fn add(
         }
         FieldClass::Variant(variant) => {
             let before = std::mem::take(all);
-            // Of any that will do, the one that goes with the value that the selector has.
-            let goes = |option: &VariantOption| {
-                before.iter().all(|way| way.has_value(&variant.selector, &option.ranges))
+            // Of several possible options, takes the one that matches the selector's present value.
+            let fits = |option: &VariantOption| {
+                before.iter().all(|layout| layout.has_value(&variant.selector, &option.ranges))
             };
-            let only = match search.is_any_enough {
-                true => variant.options.iter().position(goes).or(Some(0)),
+            let only = match search.first_only {
+                true => variant.options.iter().position(fits).or(Some(0)),
                 false => None,
             };
             for (index, option) in variant.options.iter().enumerate() {
                 if only.is_some_and(|only| only != index) {
                     continue;
                 }
-                let mut chosen: Vec<Way> = before
+                let mut chosen: Vec<Layout> = before
                     .iter()
-                    .filter_map(|way| way.clone().choosing(&variant.selector, &option.ranges))
+                    .filter_map(|layout| {
+                        layout.clone().with_selector_in(&variant.selector, &option.ranges)
+                    })
                     .collect();
-                if chosen.len() + all.len() > WAYS_MAX {
+                if chosen.len() + all.len() > LAYOUTS_MAX {
                     return fail(search.scope, "more variants than a header could have");
                 }
                 add(search, &option.class, path, &mut chosen, depth + 1)?;
@@ -236,44 +240,44 @@ fn add(
     Ok(())
 }
 
-fn filling(length: &Length) -> Form {
+fn padding(length: &Length) -> Form {
     match length {
-        Length::Static(length) => Form::Filling(length.saturating_mul(8)),
-        Length::Dynamic(_) => Form::Filling(0),
+        Length::Static(length) => Form::Padding(length.saturating_mul(8)),
+        Length::Dynamic(_) => Form::Padding(0),
     }
 }
 
-fn role(roles: Roles) -> What {
+fn role(roles: Roles) -> Content {
     // A UUID is a blob, and has a form of its own.
     let mut others = Role::ALL.into_iter().filter(|&role| role != Role::Uuid);
-    others.find(|&role| roles.has(role)).map_or(What::Const(0), What::Role)
+    others.find(|&role| roles.has(role)).map_or(Content::Const(0), Content::Role)
 }
 
-impl Way {
-    /// The way with a value of `ranges` in the selector.
-    fn choosing(mut self, selector: &FieldRef, ranges: &Ranges) -> Option<Way> {
+impl Layout {
+    /// The layout with a value of `ranges` in the selector.
+    fn with_selector_in(mut self, selector: &FieldRef, ranges: &Ranges) -> Option<Layout> {
         let field = self.fields.iter_mut().rev().find(|field| field.path == selector.path)?;
         let low = ranges.0.iter().find(|(low, high)| low <= high)?.0;
-        match field.what {
-            What::Role(Role::EventClassId) => self.ids = Some(ranges.clone()),
-            _ => field.what = What::Const(low as u64),
+        match field.content {
+            Content::Role(Role::EventClassId) => self.ids = Some(ranges.clone()),
+            _ => field.content = Content::Const(low as u64),
         }
         Some(self)
     }
 
-    /// Whether the value that a selector has already is in `ranges`.
+    /// Whether the present value of a selector is in `ranges`.
     fn has_value(&self, selector: &FieldRef, ranges: &Ranges) -> bool {
         let field = self.fields.iter().rev().find(|field| field.path == selector.path);
-        field.is_some_and(|field| match field.what {
-            What::Const(value) if field.is_signed => ranges.contains((value as i64).into()),
-            What::Const(value) => ranges.contains(value.into()),
+        field.is_some_and(|field| match field.content {
+            Content::Const(value) if field.is_signed => ranges.contains((value as i64).into()),
+            Content::Const(value) => ranges.contains(value.into()),
             _ => false,
         })
     }
 
-    /// An id that selects an option is no id if that option has one of its own.
-    fn settle(&mut self) {
-        let is_id = |field: &HeadField| field.what == What::Role(Role::EventClassId);
+    /// Makes an id constant if it only selects an option with an id of its own.
+    fn resolve_ids(&mut self) {
+        let is_id = |field: &HeadField| field.content == Content::Role(Role::EventClassId);
         let count = self.fields.iter().filter(|field| is_id(field)).count();
         if count < 2 {
             return;
@@ -281,21 +285,21 @@ impl Way {
         let low = self.ids.take().and_then(|ranges| ranges.0.first().map(|&(low, _)| low));
         let earlier = self.fields.iter_mut().filter(|field| is_id(field)).take(count - 1);
         for field in earlier {
-            field.what = What::Const(low.unwrap_or(0) as u64);
+            field.content = Content::Const(low.unwrap_or(0) as u64);
         }
     }
 
-    /// Whether it can hold an event class's id.
+    /// Whether the layout can hold an event class's id.
     pub(super) fn holds_id(&self, id: u64) -> bool {
-        let fits = |field: &HeadField| match (field.what, field.form) {
-            (What::Role(Role::EventClassId), Form::Bits(bits)) => bits::low(id, bits.size) == id,
+        let fits = |field: &HeadField| match (field.content, field.form) {
+            (Content::Role(Role::EventClassId), Form::Bits(bits)) => bits::low(id, bits.size) == id,
             _ => true,
         };
         self.ids.as_ref().is_none_or(|ids| ids.contains(i128::from(id)))
             && self.fields.iter().all(fits)
     }
 
-    /// Whether a reader whose clock stands at `clock` finds out `time`.
+    /// Whether a reader whose clock is at `clock` would compute `time` from the header.
     #[inline]
     pub(super) fn holds_time(&self, clock: u64, time: u64) -> bool {
         let mut after = None;
@@ -312,11 +316,11 @@ impl Way {
     #[inline]
     pub(super) fn write_event(&self, sink: &mut Sink, id: u64, time: u64) {
         for field in &self.fields {
-            let value = match field.what {
-                What::Role(Role::EventClassId) => id,
-                What::Role(Role::Timestamp) => time,
-                What::Const(value) => value,
-                What::Role(_) | What::Uuid => 0,
+            let value = match field.content {
+                Content::Role(Role::EventClassId) => id,
+                Content::Role(Role::Timestamp) => time,
+                Content::Const(value) => value,
+                Content::Role(_) | Content::Uuid => 0,
             };
             field.write(sink, value);
         }
@@ -341,7 +345,7 @@ impl HeadField {
                 let at = sink.reserve(VAR_INT_SIZE as u64 * 8);
                 set_var_int(&mut sink.bytes, at, value, signed);
             }
-            Form::Filling(size) => {
+            Form::Padding(size) => {
                 sink.reserve(size.min(FIELDS_MAX as u64 * 8));
             }
         }
@@ -363,7 +367,7 @@ pub(super) fn set_var_int(bytes: &mut [u8], at: u64, value: u64, signed: bool) {
     }
 }
 
-/// Whether a field or something in it has a role.
+/// Whether a field or a part of it has a role.
 pub(super) fn has_role(class: &FieldClass) -> bool {
     match class {
         FieldClass::Int(IntClass { roles, kind, .. }) => {

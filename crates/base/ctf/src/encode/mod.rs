@@ -1,10 +1,12 @@
-//! Fields to packets: the way back of [`crate::decode`], also without I/O.
+//! Encoding of packets, the inverse of [`crate::decode`], also without I/O.
 //!
-//! Start at [`Encoder`]: made from a [`Lowered`] schema, it makes a packet's [`Head`], to which
-//! a [`PacketWriter`] adds events. Fields come as visits, so that what a decoder visits can be fed
-//! straight in; those who make events themselves describe them as [`Value`]s. `lower` derives what
-//! to write from what was read, `headers` fills what has a role, `fields` writes the rest.
+//! Start at [`Encoder`]. Made from a [`Lowered`] schema, it makes a packet's [`Head`], to which a
+//! [`PacketWriter`] adds events. Fields are passed as visits, so that a decoder can visit the
+//! writer directly; other producers of events describe their fields as [`Value`]s. `lower` derives
+//! the schema to write from the one that was read, `headers` fills fields with a role, `fields`
+//! writes all others.
 
+mod error;
 mod fields;
 mod headers;
 mod lower;
@@ -14,6 +16,7 @@ mod step;
 mod tests;
 mod value;
 
+pub use error::EncodeError;
 pub use fields::FieldWriter;
 pub use lower::{Lowered, for_ctf1, for_ctf2, unchanged};
 pub use value::{Gather, Value};
@@ -21,38 +24,16 @@ pub use value::{Gather, Value};
 use crate::bits;
 use crate::decode::{Node, PACKET_MAGIC, Visitor};
 use crate::schema::{FieldClass, Role, Schema, Scope, StreamClass};
-use headers::{Form, HeadField, Way, What, one_way, set_var_int, ways};
+use headers::{Content, Form, HeadField, Layout, layouts, one_layout, set_var_int};
 use sink::{Mark, Sink};
-use std::fmt;
 use std::sync::Arc;
 use step::Step;
-
-/// What cannot be written, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EncodeError {
-    /// A lower-case fragment.
-    pub message: String,
-}
-
-impl EncodeError {
-    fn new(message: impl Into<String>) -> EncodeError {
-        EncodeError { message: message.into() }
-    }
-}
-
-impl fmt::Display for EncodeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for EncodeError {}
 
 /// A schema, compiled for writing.
 #[derive(Debug)]
 pub struct Encoder {
     schema: Arc<Schema>,
-    /// By id of the visited node.
+    /// Steps by id of the visited node.
     steps: Vec<Step>,
     slot_count: usize,
     packet_header: Vec<HeadField>,
@@ -63,45 +44,45 @@ pub struct Encoder {
 struct StreamEncoder {
     context_align: u64,
     context: Vec<ContextPart>,
-    /// The context without anything that is given.
+    /// The context, with blank values in place of visited fields.
     context_blank: Vec<HeadField>,
-    ways: Vec<Way>,
-    /// By index of event class: the ways that can hold its id.
-    ways_of_event: Vec<Box<[u32]>>,
+    layouts: Vec<Layout>,
+    /// By index of event class: the layouts that can hold its id.
+    layouts_of_event: Vec<Box<[u32]>>,
 }
 
-/// What follows in a packet's context.
+/// A part of a packet's context.
 #[derive(Debug)]
 enum ContextPart {
     /// Fields that the encoder fills.
-    Own(Vec<HeadField>),
+    Filled(Vec<HeadField>),
     /// A member that is visited.
-    Given,
+    Visited,
 }
 
 impl Encoder {
-    /// Compiles what `lowered` says.
+    /// Compiles a lowered schema.
     pub fn new(lowered: Lowered) -> Result<Encoder, EncodeError> {
-        let Lowered { schema, steps, slot_count, context_given } = lowered;
+        let Lowered { schema, steps, slot_count, context_visited } = lowered;
         let packet_header = match &schema.trace.packet_header {
-            Some(class) => first_way(Scope::PacketHeader, class)?,
+            Some(class) => first_layout(Scope::PacketHeader, class)?,
             None => Vec::new(),
         };
         let streams = schema
             .streams
             .iter()
-            .zip(&context_given)
-            .map(|(stream, given)| StreamEncoder::new(stream, given))
+            .zip(&context_visited)
+            .map(|(stream, visited)| StreamEncoder::new(stream, visited))
             .collect::<Result<_, _>>()?;
         Ok(Encoder { schema, steps, slot_count, packet_header, streams })
     }
 
-    /// The schema of what is written.
+    /// Schema of the written packets.
     pub fn schema(&self) -> &Arc<Schema> {
         &self.schema
     }
 
-    /// The start of packets of a stream, with the context that `fill` visits.
+    /// Makes the start of a stream's packets, with a context that `fill` visits.
     pub fn head(
         &self,
         stream: usize,
@@ -112,7 +93,7 @@ impl Encoder {
         let class = &self.streams[stream];
         let mut writer = ContextWriter {
             fields: FieldWriter::new(&self.steps, &mut head.sink, &mut head.slots),
-            own: OwnFields { patches: &mut head.patches, parts: &class.context, next: 0 },
+            own: RoleFields { patches: &mut head.patches, parts: &class.context, next: 0 },
             depth: 0,
         };
         fill(&mut writer);
@@ -120,29 +101,29 @@ impl Encoder {
         head
     }
 
-    /// The start of packets of a stream whose context nobody knows: zeros and empty strings.
+    /// Makes the start of a stream's packets with a blank context: zeros and empty strings.
     pub fn head_blank(&self, stream: usize, instance: u64) -> Head {
         let mut head = self.head_start(stream, instance);
         fill(&self.streams[stream].context_blank, &mut head.sink, &mut head.patches);
         head
     }
 
-    /// The packet header, up to the start of the packet context.
+    /// Makes the packet header, up to the start of the packet context.
     fn head_start(&self, stream: usize, instance: u64) -> Head {
         let mut sink = Sink::default();
         let mut patches = Vec::new();
         for field in &self.packet_header {
-            match field.what {
-                What::Uuid => {
+            match field.content {
+                Content::Uuid => {
                     sink.align(field.align);
                     let uuid = self.schema.trace.uuid.map_or([0; 16], |uuid| uuid.0);
                     sink.blob(&uuid);
                 }
-                What::Role(Role::Magic) => field.write(&mut sink, PACKET_MAGIC.into()),
-                What::Role(Role::StreamClassId) => {
+                Content::Role(Role::Magic) => field.write(&mut sink, PACKET_MAGIC.into()),
+                Content::Role(Role::StreamClassId) => {
                     field.write(&mut sink, self.schema.streams[stream].id);
                 }
-                What::Role(Role::StreamInstanceId) => field.write(&mut sink, instance),
+                Content::Role(Role::StreamInstanceId) => field.write(&mut sink, instance),
                 _ => fill(std::slice::from_ref(field), &mut sink, &mut patches),
             }
         }
@@ -154,20 +135,20 @@ impl Encoder {
     }
 }
 
-fn first_way(scope: Scope, class: &FieldClass) -> Result<Vec<HeadField>, EncodeError> {
-    one_way(scope, class)?.map(|way| way.fields).ok_or_else(|| {
+fn first_layout(scope: Scope, class: &FieldClass) -> Result<Vec<HeadField>, EncodeError> {
+    one_layout(scope, class)?.map(|layout| layout.fields).ok_or_else(|| {
         EncodeError::new(format!("{}: a variant without options", scope.tsdl_name()))
     })
 }
 
 impl StreamEncoder {
-    fn new(stream: &StreamClass, given: &[bool]) -> Result<StreamEncoder, EncodeError> {
+    fn new(stream: &StreamClass, visited: &[bool]) -> Result<StreamEncoder, EncodeError> {
         let mut context = Vec::new();
         let mut context_blank = Vec::new();
         if let Some(class @ FieldClass::Struct(structure)) = &stream.packet_context {
-            context_blank = first_way(Scope::PacketContext, class)?;
-            for (member, &given) in structure.members.iter().zip(given) {
-                context.push(match given {
+            context_blank = first_layout(Scope::PacketContext, class)?;
+            for (member, &visited) in structure.members.iter().zip(visited) {
+                context.push(match visited {
                     true if headers::has_role(&member.class) => {
                         return Err(EncodeError::new(format!(
                             "stream.packet.context.{}: fields with and without a role in one \
@@ -175,30 +156,32 @@ impl StreamEncoder {
                             member.name
                         )));
                     }
-                    true => ContextPart::Given,
-                    false => ContextPart::Own(first_way(Scope::PacketContext, &member.class)?),
+                    true => ContextPart::Visited,
+                    false => {
+                        ContextPart::Filled(first_layout(Scope::PacketContext, &member.class)?)
+                    }
                 });
             }
         }
-        let ways = match &stream.event_header {
-            Some(class) => ways(Scope::EventHeader, class)?,
-            None => vec![Way::default()],
+        let layouts = match &stream.event_header {
+            Some(class) => layouts(Scope::EventHeader, class)?,
+            None => vec![Layout::default()],
         };
-        let ways_of_event = stream.events.iter().map(|event| {
-            let numbers = 0..ways.len() as u32;
-            numbers.filter(|&number| ways[number as usize].holds_id(event.id)).collect()
+        let layouts_of_event = stream.events.iter().map(|event| {
+            let numbers = 0..layouts.len() as u32;
+            numbers.filter(|&number| layouts[number as usize].holds_id(event.id)).collect()
         });
         Ok(StreamEncoder {
             context_align: stream.packet_context.as_ref().map_or(1, FieldClass::align),
             context,
             context_blank,
-            ways_of_event: ways_of_event.collect(),
-            ways,
+            layouts_of_event: layouts_of_event.collect(),
+            layouts,
         })
     }
 }
 
-/// The start of a packet: its header and context, but for what is known only at its end.
+/// The start of a packet: its header and context, without the values known only at its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     stream: usize,
@@ -219,16 +202,16 @@ impl Head {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Patch {
     at: u64,
-    /// `None`: ten bytes of LEB128.
+    /// Layout of the field; `None` for ten bytes of LEB128.
     bits: Option<crate::schema::Bits>,
     role: Role,
 }
 
-/// Writes fields that the encoder fills, and notes those that it does not know yet.
+/// Writes fields that the encoder fills, and records patches for unknown values.
 fn fill(fields: &[HeadField], sink: &mut Sink, patches: &mut Vec<Patch>) {
     for field in fields {
-        match field.what {
-            What::Role(role) => {
+        match field.content {
+            Content::Role(role) => {
                 field.write(sink, 0);
                 let (size, bits) = match field.form {
                     Form::Bits(bits) => (u64::from(bits.size), Some(bits)),
@@ -236,40 +219,41 @@ fn fill(fields: &[HeadField], sink: &mut Sink, patches: &mut Vec<Patch>) {
                 };
                 patches.push(Patch { at: sink.position() - size, bits, role });
             }
-            What::Const(value) => field.write(sink, value),
-            What::Uuid => field.write(sink, 0),
+            Content::Const(value) => field.write(sink, value),
+            Content::Uuid => field.write(sink, 0),
         }
     }
 }
 
 #[derive(Debug)]
-struct OwnFields<'w> {
+struct RoleFields<'w> {
     patches: &'w mut Vec<Patch>,
     parts: &'w [ContextPart],
     next: usize,
 }
 
-impl OwnFields<'_> {
-    /// Writes the encoder's own fields up to the next one that is given.
+impl RoleFields<'_> {
+    /// Writes the encoder's fields up to the next visited member.
     fn fill(&mut self, sink: &mut Sink) {
-        while let Some(ContextPart::Own(fields)) = self.parts.get(self.next) {
+        while let Some(ContextPart::Filled(fields)) = self.parts.get(self.next) {
             fill(fields, sink, self.patches);
             self.next += 1;
         }
     }
 }
 
-/// Writes the visited fields of a packet's context, and those with roles between them.
+/// Writes the visited fields of a packet's context, and the fields with roles between them.
 #[derive(Debug)]
 pub struct ContextWriter<'w> {
     fields: FieldWriter<'w>,
-    own: OwnFields<'w>,
-    /// Structures and the like around the current field.
+    own: RoleFields<'w>,
+    /// Number of structures, arrays, optionals and variants around the current field.
     depth: usize,
 }
 
 impl ContextWriter<'_> {
-    /// A member of the context's structure begins, or a part of one.
+    /// Called at the start of a member or a nested field. Before a member, writes the encoder's
+    /// fields.
     fn value(&mut self) {
         if self.depth == 0 {
             self.own.fill(self.fields.sink);
@@ -288,7 +272,7 @@ impl ContextWriter<'_> {
 }
 
 impl Visitor for ContextWriter<'_> {
-    // A packet's context is visited when all of it is at hand.
+    // A packet's context is visited only if the view has all of it.
     fn restart(&mut self) {}
     fn begin_struct(&mut self, node: &Node) {
         self.begin();
@@ -340,20 +324,20 @@ impl Visitor for ContextWriter<'_> {
     }
 }
 
-/// What is known at a packet's end.
+/// Values that are known at a packet's end.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PacketEnd {
-    /// The clock at the packet's start.
+    /// Clock at the packet's start.
     pub begin: u64,
-    /// The clock at its end.
+    /// Clock at the packet's end.
     pub end: u64,
-    /// Its number in its stream.
+    /// Sequence number of the packet in its stream.
     pub seq: u64,
-    /// Events that were dropped in the stream so far.
+    /// Number of events dropped in the stream so far.
     pub discarded: u64,
 }
 
-/// One packet, as it grows. The memory is used again for the next one.
+/// A packet under construction. The memory is reused for the next one.
 #[derive(Debug)]
 pub struct PacketWriter {
     encoder: Arc<Encoder>,
@@ -365,7 +349,7 @@ pub struct PacketWriter {
 }
 
 impl PacketWriter {
-    /// A writer for any streams of the encoder's schema, one packet at a time.
+    /// Makes a writer for any streams of the encoder's schema, one packet at a time.
     pub fn new(encoder: Arc<Encoder>) -> PacketWriter {
         PacketWriter {
             encoder,
@@ -386,14 +370,14 @@ impl PacketWriter {
         self.clock = begin;
     }
 
-    /// Bytes so far.
+    /// Size of the packet so far, in bytes.
     #[inline]
     pub fn size(&self) -> usize {
         self.sink.bytes.len()
     }
 
-    /// Adds an event of the class with that index, whose fields `fill` visits. If that gives
-    /// `false` the event is forgotten.
+    /// Adds an event of the class with that index, whose fields `fill` visits. If `fill` returns
+    /// `false`, the event is dropped.
     #[inline]
     pub fn event(
         &mut self,
@@ -404,14 +388,15 @@ impl PacketWriter {
         let stream = &self.encoder.streams[self.stream];
         let event = &self.encoder.schema.streams[self.stream].events[class];
         let before = self.sink.mark();
-        let mut ways = stream.ways_of_event[class].iter().map(|&way| &stream.ways[way as usize]);
-        let Some(way) = ways.find(|way| way.holds_time(self.clock, time)) else {
+        let mut layouts =
+            stream.layouts_of_event[class].iter().map(|&layout| &stream.layouts[layout as usize]);
+        let Some(layout) = layouts.find(|layout| layout.holds_time(self.clock, time)) else {
             return Err(EncodeError::new(format!(
                 "no event header can hold event class {} at {time} after {}",
                 event.id, self.clock
             )));
         };
-        way.write_event(&mut self.sink, event.id, time);
+        layout.write_event(&mut self.sink, event.id, time);
         let steps = &self.encoder.steps;
         let mut writer = FieldWriter::new(steps, &mut self.sink, &mut self.slots);
         let done = fill(&mut writer);
@@ -428,10 +413,10 @@ impl PacketWriter {
 
     #[cold]
     fn forget(&mut self, before: Mark) {
-        self.sink.go_back(before);
+        self.sink.truncate(before);
     }
 
-    /// Ends the packet: its bytes.
+    /// Ends the packet, and returns its bytes.
     pub fn finish(&mut self, end: PacketEnd) -> Result<&[u8], EncodeError> {
         let content = self.sink.position();
         self.sink.align(8);

@@ -1,17 +1,17 @@
-//! A packet's bytes as they grow, bit by bit where they must.
+//! A buffer for a packet's bytes, written bit by bit where necessary.
 
 use crate::bits;
 use crate::float;
 use crate::schema::{Bits, FloatClass};
 
-/// Bytes up to a position in bits; the bits of the last byte that nobody has written are zero.
+/// Bytes up to a position in bits; unwritten bits of the last byte are zero.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sink {
     pub(super) bytes: Vec<u8>,
     position: u64,
 }
 
-/// A place to go back to.
+/// A position to return to.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Mark {
     position: u64,
@@ -24,7 +24,7 @@ impl Sink {
         self.position
     }
 
-    /// Begins with what another one holds.
+    /// Replaces the contents by those of another sink.
     pub(super) fn copy_from(&mut self, other: &Sink) {
         self.bytes.clear();
         self.bytes.extend_from_slice(&other.bytes);
@@ -35,8 +35,8 @@ impl Sink {
         Mark { position: self.position, last: self.bytes.last().copied().unwrap_or(0) }
     }
 
-    /// Forgets what came after the mark.
-    pub(super) fn go_back(&mut self, mark: Mark) {
+    /// Discards all bits after the mark.
+    pub(super) fn truncate(&mut self, mark: Mark) {
         self.position = mark.position;
         self.bytes.truncate(mark.position.div_ceil(8) as usize);
         if let Some(last) = self.bytes.last_mut() {
@@ -53,7 +53,7 @@ impl Sink {
         }
     }
 
-    /// Makes room for so many bits of zeros, and gives where they start.
+    /// Appends this many zero bits, and returns their position.
     pub(super) fn reserve(&mut self, size: u64) -> u64 {
         let at = self.position;
         self.position += size;
@@ -61,7 +61,7 @@ impl Sink {
         at
     }
 
-    /// Writes any integer.
+    /// Writes an integer of any layout.
     pub(super) fn bits(&mut self, bits: Bits, value: u64) {
         let at = self.reserve(u64::from(bits.size));
         bits::write(&mut self.bytes, at, bits, value);

@@ -1,64 +1,64 @@
-//! How one field is written, decided once for each field.
+//! The way to write a field, determined once for each field.
 
 use crate::schema::{Bits, ByteOrder, Encoding, FieldClass, FloatClass, Length};
 
-/// What to do when a field is visited.
+/// The operations for a visited field.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
-    /// Of the field's first bit.
+    /// Alignment of the field's first bit.
     pub(super) align: u64,
     pub(super) write: Write,
-    /// Keep the value here: a text's length comes from it.
+    /// Slot to store the value in, if it is the length of a text.
     pub(super) save: Option<u16>,
-    /// An integer to write first, made of what is visited.
+    /// An integer to write first, derived from the visited field.
     pub(super) prefix: Option<Prefix>,
 }
 
-/// The bytes of a field.
+/// Encoding of a field.
 #[derive(Clone, Debug)]
 pub(super) enum Write {
-    /// None of its own: a structure, array, optional or variant.
+    /// Nothing of its own: a structure, array, optional or variant.
     Nothing,
-    /// Whole bytes on a byte boundary.
+    /// An integer of whole bytes on a byte boundary.
     Int { bytes: u8, big: bool },
-    /// Any integer.
+    /// An integer of any layout.
     Bits(Bits),
-    /// A boolean: 0 or 1.
+    /// A boolean, written as 0 or 1.
     Truth(Bits),
     /// A LEB128 integer.
     VarInt { signed: bool },
     /// A floating-point number.
     Float(FloatClass),
-    /// A terminated string, translated if the encodings differ.
+    /// A terminated string, converted if the encodings differ.
     String { from: Encoding, to: Encoding },
-    /// A counted string, filled up with zeros.
+    /// A counted string, padded with zeros.
     Text(Count),
     /// Counted bytes.
     Blob(Count),
 }
 
-/// How many bytes to write.
+/// Number of bytes to write.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Count {
-    /// Always so many.
+    /// A constant number.
     Static(u64),
-    /// As many as a field before has said.
+    /// The value of an earlier field.
     Slot(u16),
-    /// As many as there are.
+    /// The actual size of the value.
     Exact,
 }
 
-/// The length, selected option or presence, written as an integer of its own: for fields whose
-/// own length or selector is out of the target's reach.
+/// An integer before a field with its length, selected option or presence, for fields whose own
+/// length or selector cannot be referred to in the target.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Prefix {
-    /// Of the structure around, where there is one for the prefix's sake.
+    /// Alignment of the structure that was added around the prefix, if any.
     pub(super) align: u64,
     pub(super) bits: Bits,
 }
 
 impl Step {
-    /// How to write a field of the class. `from` is the encoding in which text comes.
+    /// Derives the step for a field of the class. `from` is the encoding of visited text.
     pub(super) fn of(class: &FieldClass, from: Encoding) -> Step {
         let write = match class {
             FieldClass::Int(int) => Write::int(int.bits),

@@ -1,5 +1,5 @@
-//! What is encoded decodes to the same: random schemas and values go through both versions, with
-//! their metadata as text on the way.
+//! Encoded events decode to the same values: random schemas and values pass through both versions,
+//! with their metadata as text.
 
 mod headers;
 mod random;
@@ -59,7 +59,7 @@ fn events(
     }
 }
 
-/// Feeds what `decoder` reads to an encoder.
+/// Encodes again what `decoder` reads.
 fn encoded_again(decoder: &Decoder, packets: &[Vec<u8>], lowered: Lowered) -> Vec<Vec<u8>> {
     let encoder = Arc::new(Encoder::new(lowered).unwrap());
     let mut written = Vec::new();
@@ -116,7 +116,7 @@ fn without_absent(text: &str) -> String {
     text.replace("<{}>", "<>")
 }
 
-/// Packets whose context nobody knows are packets all the same.
+/// Packets with blank contexts are valid.
 fn blank_contexts_decode(source: &Decoder) {
     let encoder = Arc::new(Encoder::new(unchanged(source).unwrap()).unwrap());
     for stream in 0..source.schema().streams.len() {
@@ -130,7 +130,7 @@ fn blank_contexts_decode(source: &Decoder) {
     }
 }
 
-/// Values, what the encoder makes of them, and what both versions make of that.
+/// Random values, their encoding, and the encoding of that in both versions.
 #[test]
 fn random_traces_survive_both_versions() {
     for seed in 0..600 {

@@ -1,35 +1,35 @@
-//! Fields as a tree, for those who make events by hand and for tests.
+//! Fields as a tree, for producers of single events and for tests.
 
-use super::EncodeError;
+use super::error::EncodeError;
 use crate::decode::{Node, NodeKind, Visitor};
 use crate::schema::Scope;
 
-/// A field's value.
+/// Value of a field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Of an integer that is not signed.
+    /// An integer other than a signed one.
     Unsigned(u64),
-    /// Of a signed integer.
+    /// A signed integer.
     Signed(i64),
-    /// Of a floating-point number.
+    /// A floating-point number.
     Float(f64),
-    /// Of a string, in its encoding.
+    /// A string, in its encoding.
     String(Vec<u8>),
-    /// Of a blob.
+    /// A byte string.
     Blob(Vec<u8>),
-    /// Of a structure: its members'.
+    /// A structure, by the values of its members.
     Struct(Vec<Value>),
-    /// Of an array: its elements'.
+    /// An array, by the values of its elements.
     Array(Vec<Value>),
-    /// Of an optional.
+    /// An optional, with its content if it is present.
     Optional(Option<Box<Value>>),
-    /// Of a variant: index and value of the option.
+    /// A variant, by index and value of the option.
     Variant(usize, Box<Value>),
 }
 
 impl Value {
-    /// Visits the value of a scope, whose structure is the node of id `root`. `nodes` are those of
-    /// the decoder that the encoder was made for.
+    /// Visits the value of a scope, whose structure is the node of id `root`. `nodes` belong to the
+    /// decoder that the encoder was made for.
     pub fn visit(
         &self,
         nodes: &[Node],
@@ -106,7 +106,7 @@ fn members(
     }
 }
 
-/// Nodes follow their parents, with what they hold between them.
+/// Nodes directly follow their parents, interleaved with their own descendants.
 fn children<'n>(nodes: &'n [Node], parent: &Node) -> impl Iterator<Item = &'n Node> {
     let id = parent.id;
     let within = move |node: &&Node| node.parent.is_some_and(|parent| parent >= id);
@@ -125,12 +125,12 @@ fn misfit(node: Option<&Node>) -> EncodeError {
     })
 }
 
-/// Gathers visited fields as values.
+/// A visitor that collects fields as values.
 #[derive(Debug, Default)]
 pub struct Gather {
-    /// The scopes visited so far.
+    /// Scopes visited so far.
     pub scopes: Vec<(Scope, Value)>,
-    /// The members or elements of what has begun, outermost first.
+    /// Members or elements of the open compound fields, outermost first.
     open: Vec<Vec<Value>>,
     options: Vec<usize>,
 }
@@ -159,7 +159,7 @@ impl Visitor for Gather {
         self.begin();
     }
     fn end_scope(&mut self, scope: Scope) {
-        // Scopes of which people see nothing end without having begun.
+        // A scope without visible fields ends without having begun.
         if let Some(members) = self.open.pop() {
             self.scopes.push((scope, Value::Struct(members)));
         }

@@ -1,37 +1,37 @@
-//! How much memory metadata may take. Few bytes of text can describe many fields, so everything
-//! that is made of a text is counted, in bytes, while it is made: see [`Budget`].
+//! Limit on the memory of metadata. A few bytes of text can describe many fields, so the size of
+//! everything made of a text is counted while it is made: see [`Budget`].
 
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::fmt;
 
-/// What any text may take, however short, …
+/// Permitted memory of any text, however short, in bytes.
 const BASE: usize = 12 << 20;
-/// … what it may take for each of its own bytes, …
+/// Additional permitted memory for each byte of the text.
 const PER_BYTE: usize = 8;
-/// … and what no text may exceed, itself included.
+/// Upper limit on the memory of any text, itself included, in bytes.
 const MOST: usize = 208 << 20;
 
-/// The memory that one text may take, and what it has taken so far.
+/// Permitted memory of one text, and the memory counted so far.
 ///
-/// With [`super::METADATA_SIZE_MAX`] it keeps a process that opens a trace below 256 MiB, and one
-/// that opens a text of up to a megabyte within 32 MiB of what an idle one takes.
+/// Together with [`super::METADATA_SIZE_MAX`] it keeps a process that opens a trace below 256 MiB,
+/// and one that opens a text of up to a megabyte within 32 MiB of an idle one.
 pub(crate) struct Budget {
     limit: usize,
-    /// For the schema, and for the decoder that will be made of it.
+    /// Bytes of the schema, and of the decoder to be compiled from it.
     kept: Cell<usize>,
-    /// For what is forgotten once the schema is made.
+    /// Bytes that are freed once the schema is complete.
     passing: Cell<usize>,
 }
 
-/// There is no memory left for a text.
+/// Error of a text that would exceed its budget.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OverBudget {
     limit: usize,
 }
 
 impl OverBudget {
-    /// What may help somebody who meant that text.
+    /// Explanation for the author of such a text.
     pub(crate) const HINT: &str = "what stands behind a name counts wherever the name is used";
 }
 
@@ -43,7 +43,7 @@ impl fmt::Display for OverBudget {
 }
 
 impl Budget {
-    /// For a text of `text_size` bytes.
+    /// Budget for a text of `text_size` bytes.
     pub(crate) fn of_text(text_size: usize) -> Budget {
         let limit = text_size.saturating_mul(PER_BYTE).saturating_add(BASE);
         let limit = limit.min(MOST.saturating_sub(text_size));
@@ -57,19 +57,20 @@ impl Budget {
         self.check()
     }
 
-    /// Counts bytes that are needed until [`Budget::forget_to`].
+    /// Counts bytes that are freed before a later [`Budget::forget_to`].
     #[inline]
     pub(crate) fn pass(&self, bytes: usize) -> Result<(), OverBudget> {
         self.passing.set(self.passing.get().saturating_add(bytes));
         self.check()
     }
 
-    /// The bytes that will be forgotten, as of now.
+    /// Temporary bytes at present, to be passed to [`Budget::forget_to`] later.
     pub(crate) fn passing(&self) -> usize {
         self.passing.get()
     }
 
-    /// What has been counted as passing since `passing` was asked for has been dropped.
+    /// Uncounts the temporary bytes that were counted since `passing` was read, and have been
+    /// freed.
     pub(crate) fn forget_to(&self, passing: usize) {
         self.passing.set(passing);
     }
@@ -83,7 +84,7 @@ impl Budget {
     }
 }
 
-/// What an allocation of `bytes` takes: allocators round up, and keep a word for themselves.
+/// Memory taken by an allocation of `bytes`: allocators round up, and store a word of their own.
 #[inline]
 pub(crate) fn allocation(bytes: usize) -> usize {
     match bytes {
@@ -92,7 +93,7 @@ pub(crate) fn allocation(bytes: usize) -> usize {
     }
 }
 
-/// What a name takes beside the text that it is a piece of.
+/// Memory of a name apart from the text that it may borrow from.
 #[allow(clippy::ptr_arg, reason = "whether it is a piece is what matters")]
 pub(crate) fn owned(name: &Cow<'_, str>) -> usize {
     match name {
@@ -101,8 +102,8 @@ pub(crate) fn owned(name: &Cow<'_, str>) -> usize {
     }
 }
 
-/// What an entry of a hash table takes at worst: just after the table has grown, half of it is
-/// empty, and the one before is still there.
+/// Worst-case memory of an entry in a hash table: just after the table has grown, half of it is
+/// empty, and the previous table still exists.
 pub(crate) const fn table_entry<K, V>() -> usize {
     (size_of::<(K, V)>() + 1) * 7 / 2
 }

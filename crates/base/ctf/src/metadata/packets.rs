@@ -1,47 +1,48 @@
-//! Metadata as packets, the form in which LTTng stores and sends it. Each packet is
+//! Packetised metadata, the form in which LTTng stores and sends it. Each packet is
 //!
 //! ```text
 //! 0  u32 magic 0x75D11D57, whose byte order is that of all numbers   24 u32 content size, bits
 //! 4  16 bytes UUID of the trace                                      28 u32 packet size, bits
 //! 20 u32 checksum, 0                                                 32 u8 compression, 0
 //! 33 u8 encryption, 0    34 u8 checksum scheme, 0    35 u8 major, 1    36 u8 minor, 8
-//! 37 text, then filling up to the packet size
+//! 37 text, then padding up to the packet size
 //! ```
 //!
-//! The text is cut anywhere, so it is put together before anybody looks at it.
+//! Packets split the text at any byte, so it is reassembled before it is parsed.
 
-use super::{METADATA_SIZE_MAX, MetadataError};
+use super::error::MetadataError;
+use super::limits::METADATA_SIZE_MAX;
 use crate::schema::{ByteOrder, Uuid};
 use std::borrow::Cow;
 use std::ops::Range;
 
 const MAGIC: u32 = 0x75D1_1D57;
 const HEADER_SIZE: usize = 37;
-/// What [`pack`] makes; LTTng's usual size.
+/// Size of the packets that [`pack`] makes: LTTng's usual size.
 const PACKET_SIZE: usize = 4096;
 
-/// A metadata file's text, and in which form it lay there.
+/// The text of a metadata file, and its packing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetadataText {
-    /// The text, without packet headers and filling.
+    /// The text, without packet headers and padding.
     pub text: String,
-    /// `None` for a plain text file.
+    /// Packing of the file; `None` for a plain text file.
     pub packing: Option<Packing>,
-    /// Bytes behind the last metadata packet that are too few for another one's header; they are
-    /// not in the text.
+    /// Range of bytes after the last metadata packet that are too few for another packet's header.
+    /// They are not in the text.
     pub stray: Option<Range<usize>>,
 }
 
-/// What metadata packets say about the trace beside their text.
+/// Properties of metadata packets apart from their text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packing {
-    /// The trace's UUID, the same in all packets.
+    /// UUID of the trace, the same in all packets.
     pub uuid: Uuid,
-    /// Byte order of the packet headers' numbers.
+    /// Byte order of the numbers in packet headers.
     pub byte_order: ByteOrder,
 }
 
-/// Reads a metadata file, be it plain text or packets.
+/// Extracts the text of a metadata file, plain or packetised.
 pub fn unpack<'b>(bytes: impl Into<Cow<'b, [u8]>>) -> Result<MetadataText, MetadataError> {
     let bytes = bytes.into();
     if bytes.len() > METADATA_SIZE_MAX {
@@ -56,7 +57,7 @@ pub fn unpack<'b>(bytes: impl Into<Cow<'b, [u8]>>) -> Result<MetadataText, Metad
     };
     let mut uuid = None;
     let mut offset = 0;
-    // The text moves to the front of the bytes that it is taken from.
+    // The text is moved to the front of the same buffer.
     let mut length = 0;
     let mut stray = None;
     while offset < bytes.len() {
@@ -81,7 +82,7 @@ pub fn unpack<'b>(bytes: impl Into<Cow<'b, [u8]>>) -> Result<MetadataText, Metad
     Ok(MetadataText { text: utf8(bytes)?, packing, stray })
 }
 
-/// Cuts `text` into metadata packets; there is always at least one.
+/// Splits `text` into metadata packets, at least one.
 pub fn pack(text: &str, uuid: Uuid, byte_order: ByteOrder) -> Vec<u8> {
     let word = |value: u32| match byte_order {
         ByteOrder::Little => value.to_le_bytes(),
@@ -110,11 +111,11 @@ pub fn pack(text: &str, uuid: Uuid, byte_order: ByteOrder) -> Vec<u8> {
 struct Packet {
     uuid: Uuid,
     content: Range<usize>,
-    /// Offset of the next packet; past the end of the file where filling is missing.
+    /// Offset of the next packet; past the end of the file if padding is missing.
     end: usize,
 }
 
-/// The byte order of packetised metadata; `None` for anything else.
+/// Byte order of packetised metadata; `None` for any other file.
 fn packed_byte_order(bytes: &[u8]) -> Option<ByteOrder> {
     match bytes.first_chunk()? {
         magic if u32::from_le_bytes(*magic) == MAGIC => Some(ByteOrder::Little),
@@ -191,7 +192,7 @@ fn utf8(bytes: Vec<u8>) -> Result<String, MetadataError> {
     })
 }
 
-/// An error at an offset of the file itself.
+/// An error at an offset of the file, as opposed to the text.
 fn at_byte(offset: usize, message: String) -> MetadataError {
     MetadataError { offset, position: None, message, hint: None }
 }

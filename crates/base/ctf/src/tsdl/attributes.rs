@@ -1,17 +1,17 @@
-//! The attributes between the braces of `integer`, `floating_point` and `string`, and what blocks
-//! share with them: how numbers, words and truth are written.
+//! The attributes in the braces of `integer`, `floating_point` and `string`, and the values of
+//! attributes in general: numbers, words and booleans.
 
 use super::lexer::shortened;
 use super::syntax::{Attribute, Value};
 use super::types::{IntType, Type, bits};
-use crate::metadata::MetadataError;
 use crate::metadata::budget::Budget;
-use crate::metadata::nearest::nearest;
+use crate::metadata::error::MetadataError;
+use crate::metadata::suggest::did_you_mean;
 use crate::schema::{Base, ByteOrder, Encoding, FloatClass, IntKind, Uuid};
 use std::collections::HashMap;
 
-/// What attributes may refer to.
-pub(super) struct Surroundings<'t> {
+/// Reader of attributes, with the context that they may refer to.
+pub(super) struct AttributeReader<'t> {
     pub(super) text: &'t str,
     pub(super) budget: &'t Budget,
     pub(super) byte_order: ByteOrder,
@@ -19,7 +19,7 @@ pub(super) struct Surroundings<'t> {
     pub(super) clocks: HashMap<String, usize>,
 }
 
-impl<'t> Surroundings<'t> {
+impl<'t> AttributeReader<'t> {
     pub(super) fn error(&self, at: usize, message: impl Into<String>) -> MetadataError {
         MetadataError::at(self.text, at, message)
     }
@@ -30,13 +30,13 @@ impl<'t> Surroundings<'t> {
         self.budget.keep(bytes).map_err(error)
     }
 
-    /// Counts memory that is needed until the block, or all of the text, has been read.
+    /// Counts memory that is freed when the block, or the whole text, has been read.
     pub(super) fn pass(&self, at: usize, bytes: usize) -> Result<(), MetadataError> {
         let error = |error| MetadataError::over_budget(self.text, at, error);
         self.budget.pass(bytes).map_err(error)
     }
 
-    /// `integer { … }` at the offset `at`.
+    /// Reads `integer { … }` at the offset `at`.
     pub(super) fn integer(
         &self,
         at: usize,
@@ -64,7 +64,7 @@ impl<'t> Surroundings<'t> {
         let align = align.unwrap_or(if size % 8 == 0 { 8 } else { 1 });
         if size > 64 {
             return match size % 8 == 0 && align == 8 {
-                true => Ok(Type::Wide(size / 8)),
+                true => Ok(Type::WideInt(size / 8)),
                 false => Err(self
                     .error(at, format!("integer of {size} bits, aligned on {align}"))
                     .hint("over 64 bits, only whole bytes aligned on 8 bits can be read")),
@@ -80,7 +80,7 @@ impl<'t> Surroundings<'t> {
         }))
     }
 
-    /// `floating_point { … }` at the offset `at`.
+    /// Reads `floating_point { … }` at the offset `at`.
     pub(super) fn float(
         &self,
         at: usize,
@@ -117,7 +117,7 @@ impl<'t> Surroundings<'t> {
         }))
     }
 
-    /// `string { … }`.
+    /// Reads `string { … }`.
     pub(super) fn string(&self, attributes: &[Attribute<'_>]) -> Result<Type<'t>, MetadataError> {
         let mut encoding = None;
         for attribute in attributes {
@@ -128,7 +128,7 @@ impl<'t> Surroundings<'t> {
         Ok(Type::String(encoding.flatten().unwrap_or_default()))
     }
 
-    /// Sets what may be set once.
+    /// Sets a value; fails if it is set already.
     pub(super) fn once<T>(
         &self,
         slot: &mut Option<T>,
@@ -143,7 +143,7 @@ impl<'t> Surroundings<'t> {
         }
     }
 
-    /// A number from 0 to `u64::MAX`.
+    /// Reads a number from 0 to `u64::MAX`.
     pub(super) fn unsigned(&self, attribute: &Attribute<'_>) -> Result<u64, MetadataError> {
         match &attribute.value {
             Value::Integer(value) => u64::try_from(*value).ok(),
@@ -152,7 +152,7 @@ impl<'t> Surroundings<'t> {
         .ok_or_else(|| self.bad_value(attribute, "an unsigned integer"))
     }
 
-    /// A number from -2⁶⁴+1 to 2⁶⁴-1.
+    /// Reads a number from -2⁶⁴+1 to 2⁶⁴-1.
     pub(super) fn signed(&self, attribute: &Attribute<'_>) -> Result<i128, MetadataError> {
         match attribute.value {
             Value::Integer(value) => Ok(value),
@@ -187,7 +187,7 @@ impl<'t> Surroundings<'t> {
         }
     }
 
-    /// A byte order with `native` for the trace's.
+    /// Reads a byte order; `native` is the trace's.
     fn byte_order(&self, attribute: &Attribute<'_>) -> Result<ByteOrder, MetadataError> {
         match named_byte_order(&attribute.value) {
             Some(byte_order) => Ok(byte_order),
@@ -236,7 +236,7 @@ impl<'t> Surroundings<'t> {
         }
     }
 
-    /// The index of the clock in `clock.NAME.value`.
+    /// Index of the clock in `clock.NAME.value`.
     fn clock(&self, attribute: &Attribute<'_>) -> Result<usize, MetadataError> {
         let path = self.string_value(attribute)?;
         let name = path.strip_prefix("clock.").and_then(|rest| rest.strip_suffix(".value"));
@@ -260,7 +260,7 @@ impl<'t> Surroundings<'t> {
     }
 }
 
-/// A byte order that does not depend on the trace's.
+/// The byte order of a word other than `native`.
 pub(super) fn named_byte_order(value: &Value<'_>) -> Option<ByteOrder> {
     match value {
         Value::Text(text) => match text.as_ref() {
@@ -269,17 +269,5 @@ pub(super) fn named_byte_order(value: &Value<'_>) -> Option<ByteOrder> {
             _ => None,
         },
         Value::Integer(_) => None,
-    }
-}
-
-/// Adds the nearest of `candidates` as a hint.
-pub(super) fn did_you_mean<'c>(
-    error: MetadataError,
-    name: &str,
-    candidates: impl IntoIterator<Item = &'c str>,
-) -> MetadataError {
-    match nearest(name, candidates) {
-        Some(candidate) => error.hint(format!("did you mean `{candidate}`?")),
-        None => error,
     }
 }

@@ -1,18 +1,20 @@
-//! From types as they are written to [`Type`]s: keeps the names that each lexical scope declares,
-//! and looks them up from the innermost scope outwards. Start at [`Declarations::type_of`].
+//! Conversion of written types to [`Type`]s: keeps the names declared in each lexical scope, and
+//! looks them up from the innermost scope outwards. Start at [`Declarations::type_of`].
 
-use super::attributes::{Surroundings, did_you_mean};
+use super::attributes::AttributeReader;
 use super::lexer::shortened;
 use super::syntax::{
     Align, Declarator, EnumSpec, Enumerator, LengthSpec, Path, Statement, TypeKind, TypeSpec, Value,
 };
 use super::types::{
-    ArrayType, Enumeration, IntType, LengthType, MemberType, Members, PathRef, Repeated,
+    ArrayType, DuplicateMember, Enumeration, IntType, LengthType, MemberType, Members, PathRef,
     StructType, Type, VariantType,
 };
 use crate::decode::size;
 use crate::metadata::budget::{allocation, owned, table_entry};
-use crate::metadata::{DEPTH_MAX, MetadataError};
+use crate::metadata::error::MetadataError;
+use crate::metadata::limits::DEPTH_MAX;
+use crate::metadata::suggest::did_you_mean;
 use crate::schema::{Base, EnvValue, IntKind, Mapping, Ranges};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -20,14 +22,15 @@ use std::collections::hash_map::Entry;
 use std::rc::Rc;
 
 pub(super) struct Declarations<'t> {
-    pub(super) surroundings: Surroundings<'t>,
-    /// For lengths such as `x[env.count]`.
+    pub(super) reader: AttributeReader<'t>,
+    /// Environment of the trace, for lengths such as `x[env.count]`.
     pub(super) env: Environment<'t>,
-    /// Innermost last. Structures, variants and enumerations have their keyword in their name.
+    /// Declared names by scope, innermost last. The names of structures, variants and enumerations
+    /// include their keyword.
     scopes: Vec<HashMap<Cow<'t, str>, Type<'t>>>,
 }
 
-/// The trace's environment, in order of appearance, and found by name.
+/// Environment of the trace, in order of appearance and indexed by name.
 #[derive(Default)]
 pub(super) struct Environment<'t> {
     pub(super) list: Vec<(String, EnvValue)>,
@@ -41,11 +44,11 @@ impl Environment<'_> {
 }
 
 impl<'t> Declarations<'t> {
-    pub(super) fn new(surroundings: Surroundings<'t>) -> Declarations<'t> {
-        Declarations { surroundings, env: Environment::default(), scopes: vec![HashMap::new()] }
+    pub(super) fn new(reader: AttributeReader<'t>) -> Declarations<'t> {
+        Declarations { reader, env: Environment::default(), scopes: vec![HashMap::new()] }
     }
 
-    /// Runs `inside` in a scope of its own.
+    /// Runs `inside` in a new scope.
     pub(super) fn scoped<T>(
         &mut self,
         inside: impl FnOnce(&mut Self) -> Result<T, MetadataError>,
@@ -56,7 +59,7 @@ impl<'t> Declarations<'t> {
         result
     }
 
-    /// Takes a statement that declares types; gives back any other.
+    /// Declares the types of a statement; returns any other statement.
     pub(super) fn declare<'s>(
         &mut self,
         statement: &'s Statement<'t>,
@@ -84,13 +87,13 @@ impl<'t> Declarations<'t> {
         Ok(None)
     }
 
-    /// What a written type means. Declares the name in `struct name { … }` on the way.
+    /// Converts a written type. Also declares the name in `struct name { … }`.
     pub(super) fn type_of(&mut self, spec: &TypeSpec<'t>) -> Result<Type<'t>, MetadataError> {
         match &spec.kind {
             TypeKind::Named(name) => self.lookup(name, spec.at),
-            TypeKind::Integer(attributes) => self.surroundings.integer(spec.at, attributes),
-            TypeKind::Float(attributes) => self.surroundings.float(spec.at, attributes),
-            TypeKind::String(attributes) => self.surroundings.string(attributes),
+            TypeKind::Integer(attributes) => self.reader.integer(spec.at, attributes),
+            TypeKind::Float(attributes) => self.reader.float(spec.at, attributes),
+            TypeKind::String(attributes) => self.reader.string(attributes),
             TypeKind::Struct { name, body, align } => {
                 self.structure(name.as_deref(), body.as_deref(), *align, spec.at)
             }
@@ -102,14 +105,14 @@ impl<'t> Declarations<'t> {
     }
 
     fn error(&self, at: usize, message: impl Into<String>) -> MetadataError {
-        self.surroundings.error(at, message)
+        self.reader.error(at, message)
     }
 
     fn lookup(&self, name: &str, at: usize) -> Result<Type<'t>, MetadataError> {
         if let Some(found) = self.find(name) {
             return Ok(found.clone());
         }
-        // An alias of `int` also serves where a `const int` is asked for.
+        // An alias of `int` also stands for `const int`.
         let words = || name.split(' ').filter(|word| *word != "const");
         if let Some(found) = self.find(&words().collect::<Vec<_>>().join(" ")) {
             return Ok(found.clone());
@@ -129,7 +132,7 @@ impl<'t> Declarations<'t> {
         class: Type<'t>,
         at: usize,
     ) -> Result<(), MetadataError> {
-        self.surroundings.pass(at, table_entry::<Cow<'_, str>, Type<'_>>() + owned(&name))?;
+        self.reader.pass(at, table_entry::<Cow<'_, str>, Type<'_>>() + owned(&name))?;
         if let Type::Variant(variant) = &class
             && variant.tag.is_none()
             && !name.starts_with("variant ")
@@ -147,7 +150,7 @@ impl<'t> Declarations<'t> {
             Entry::Occupied(taken) => {
                 let message =
                     format!("type `{}` is already declared in this scope", shortened(taken.key()));
-                Err(self.surroundings.error(at, message))
+                Err(self.reader.error(at, message))
             }
         }
     }
@@ -188,7 +191,7 @@ impl<'t> Declarations<'t> {
         let members = self.members(body)?;
         let depth = members.depth() + 1;
         self.check_depth(depth, at)?;
-        self.surroundings.pass(at, allocation(size_of::<StructType<'_>>() + 16))?;
+        self.reader.pass(at, allocation(size_of::<StructType<'_>>() + 16))?;
         let structure = Type::Struct(Rc::new(StructType { members, align, depth }));
         if let Some(full_name) = full_name {
             self.register(full_name.into(), structure.clone(), at)?;
@@ -203,7 +206,7 @@ impl<'t> Declarations<'t> {
         body: Option<&[Statement<'t>]>,
         at: usize,
     ) -> Result<Type<'t>, MetadataError> {
-        self.surroundings
+        self.reader
             .pass(at, allocation(size_of::<VariantType<'_>>() + size_of::<Members<'_>>() + 32))?;
         let full_name = name.map(|name| format!("variant {name}"));
         let tag = tag.map(|tag| self.path(&tag.text, tag.at)).transpose()?;
@@ -229,7 +232,7 @@ impl<'t> Declarations<'t> {
         Ok(variant)
     }
 
-    /// The fields between the braces of a structure or variant.
+    /// Converts the fields of a structure or variant.
     fn members(&mut self, body: &[Statement<'t>]) -> Result<Members<'t>, MetadataError> {
         self.scoped(|this| {
             let mut members = Vec::new();
@@ -248,11 +251,11 @@ impl<'t> Declarations<'t> {
                             .hint("write `variant <tag> …` with the name of an enumeration"));
                     }
                     let size = size_of::<MemberType<'_>>() + size_of::<u32>();
-                    this.surroundings.pass(declarator.at, size + owned(&declarator.name))?;
+                    this.reader.pass(declarator.at, size + owned(&declarator.name))?;
                     members.push(MemberType::new(declarator.name.clone(), field, declarator.at));
                 }
             }
-            Members::new(members).map_err(|Repeated { name, at, first_at }| {
+            Members::new(members).map_err(|DuplicateMember { name, at, first_at }| {
                 let (line, column) = this.error(first_at, "").position.unwrap_or_default();
                 this.error(at, format!("2nd field named `{}`", shortened(&name)))
                     .hint(format!("the 1st is on line {line}, column {column}"))
@@ -260,7 +263,7 @@ impl<'t> Declarations<'t> {
         })
     }
 
-    /// The type that several declarators share, unless they all point to it.
+    /// The type that several declarators share; `None` if all of them are pointers to it.
     fn declared_type(
         &mut self,
         class: &TypeSpec<'t>,
@@ -286,13 +289,13 @@ impl<'t> Declarations<'t> {
             let length = self.length(length)?;
             let depth = declared.depth() + 1;
             self.check_depth(depth, declarator.at)?;
-            self.surroundings.pass(declarator.at, allocation(size_of::<ArrayType<'_>>() + 16))?;
+            self.reader.pass(declarator.at, allocation(size_of::<ArrayType<'_>>() + 16))?;
             declared = Type::Array(Rc::new(ArrayType { element: declared, length, depth }));
         }
         Ok(declared)
     }
 
-    /// Pointers have names of their own; they are shown in hexadecimal.
+    /// Looks up a pointer type, which has a name of its own. Pointers are shown in hexadecimal.
     fn pointer(
         &self,
         class: &TypeSpec<'t>,
@@ -343,7 +346,7 @@ impl<'t> Declarations<'t> {
         }
         let sizes = words().map(|word| size_of::<String>() + allocation(word.len()));
         let size = allocation(size_of::<PathRef>() + 16) + sizes.sum::<usize>();
-        self.surroundings.pass(at, size)?;
+        self.reader.pass(at, size)?;
         Ok(Rc::new(PathRef { words: words().map(str::to_owned).collect(), at }))
     }
 
@@ -397,15 +400,15 @@ impl<'t> Declarations<'t> {
             match index.entry(label.as_ref()) {
                 Entry::Vacant(vacant) => {
                     let sizes = size::mapping(label, 1) + size_of::<u32>();
-                    self.surroundings.keep(*at, sizes)?;
-                    self.surroundings.pass(*at, table_entry::<&str, usize>())?;
+                    self.reader.keep(*at, sizes)?;
+                    self.reader.pass(*at, table_entry::<&str, usize>())?;
                     vacant.insert(mappings.len());
                     let (label, ranges) = (label.to_string(), Ranges(vec![(low, high)]));
                     mappings.push(Mapping { label, ranges });
                 }
                 Entry::Occupied(known) => {
                     // A growing list is up to half empty.
-                    self.surroundings.keep(*at, 2 * size_of::<(i128, i128)>())?;
+                    self.reader.keep(*at, 2 * size_of::<(i128, i128)>())?;
                     mappings[*known.get()].ranges.0.push((low, high));
                 }
             }
@@ -414,7 +417,8 @@ impl<'t> Declarations<'t> {
     }
 }
 
-/// A label's value as the integer's kind holds it in 64 bits: -1 is the largest unsigned value.
+/// Converts a label's value to the range of the integer's kind in 64 bits: an unsigned -1 is the
+/// largest value.
 fn fit(value: i128, kind: IntKind) -> Option<i128> {
     match kind {
         IntKind::Signed => i64::try_from(value)
@@ -428,7 +432,7 @@ fn fit(value: i128, kind: IntKind) -> Option<i128> {
     }
 }
 
-/// What an array's elements' elements are in the end.
+/// The element type of nested arrays.
 fn innermost<'a, 't>(mut class: &'a Type<'t>) -> &'a Type<'t> {
     while let Type::Array(array) = class {
         class = &array.element;

@@ -1,36 +1,37 @@
-//! From a [`Type`] to the tree of field classes at the place where it is used: gives fields their
-//! roles and display names, and writes aliases out. Start at [`Expander::scope`].
+//! Expansion of a [`Type`] to a tree of field classes at its place of use: assigns roles and
+//! display names, and replaces aliases by their types. Start at [`Expander::scope`].
 
-use super::resolve::{Frame, Level, Purpose};
+use super::frame::{Frame, Level, Purpose};
 use super::roles;
 use super::syntax::BlockKind;
 use super::types::{ArrayType, IntType, LengthType, MemberType, Type, VariantType};
 use crate::decode::size;
-use crate::metadata::MetadataError;
 use crate::metadata::budget::Budget;
+use crate::metadata::error::MetadataError;
+use crate::metadata::suggest::did_you_mean;
 use crate::schema::{
     ArrayClass, BlobClass, Clock, FieldClass, IntClass, IntKind, Length, Member, Role, Roles,
     Scope, StringClass, StructClass, TextClass, VariantClass, VariantOption,
 };
 use std::collections::HashSet;
 
-/// The types of the scopes of an event, as far as they are known, in the order of [`Scope`].
+/// Known types of an event's scopes, in the order of [`Scope`].
 pub(super) type ScopeTypes<'t> = [Option<Type<'t>>; 6];
 
 pub(super) struct Expander<'t> {
     pub(super) text: &'t str,
     budget: &'t Budget,
     pub(super) clocks: Vec<Clock>,
-    /// The scopes that lie before the current one.
+    /// Types of the scopes before the current one.
     pub(super) scopes: ScopeTypes<'t>,
     pub(super) current: Scope,
     /// The compound types around the current field, outermost first.
     pub(super) frames: Vec<Frame<'t>>,
-    /// Where the current field is declared, for errors about it.
+    /// Offset of the current field's declaration, for errors.
     at: usize,
 }
 
-/// What a field is called, if it is.
+/// Name of a field, if it has one.
 #[derive(Clone, Copy)]
 enum Name<'n> {
     Member(&'n str),
@@ -51,7 +52,7 @@ impl<'t> Expander<'t> {
         }
     }
 
-    /// The field class of a whole scope; later scopes can refer to it.
+    /// Expands a whole scope; later scopes can refer to it.
     pub(super) fn scope(
         &mut self,
         scope: Scope,
@@ -73,7 +74,7 @@ impl<'t> Expander<'t> {
         MetadataError::at(self.text, at, message)
     }
 
-    /// Counts something that is about to be made.
+    /// Counts memory before it is allocated.
     fn keep(&self, bytes: usize) -> Result<(), MetadataError> {
         let error = |error| MetadataError::over_budget(self.text, self.at, error);
         self.budget.keep(bytes).map_err(error)
@@ -83,7 +84,7 @@ impl<'t> Expander<'t> {
         self.keep(size::CLASS)?;
         match class {
             Type::Int(int) => self.int(int, name),
-            Type::Wide(bytes) => Ok(FieldClass::Blob(BlobClass {
+            Type::WideInt(bytes) => Ok(FieldClass::Blob(BlobClass {
                 length: Length::Static(*bytes),
                 media_type: None,
                 roles: Roles::NONE,
@@ -108,7 +109,7 @@ impl<'t> Expander<'t> {
         }
     }
 
-    /// Moves on to the next member or option of the innermost frame.
+    /// Moves to the next member or option of the innermost frame.
     fn enter(&mut self, index: usize, member: &MemberType<'_>) {
         self.at = member.at;
         if let Some(frame) = self.frames.last_mut() {
@@ -146,8 +147,8 @@ impl<'t> Expander<'t> {
         }))
     }
 
-    /// The clock of timestamps that name none: the trace's only one. A trace without clocks gets
-    /// one of nanoseconds.
+    /// Clock of timestamps without a `map`: the trace's only clock. A trace without clocks gets one
+    /// in nanoseconds.
     fn only_clock(&mut self, name: &str) -> Result<usize, MetadataError> {
         if self.clocks.is_empty() {
             self.clocks.push(Clock { name: "default".to_owned(), ..Clock::default() });
@@ -216,7 +217,7 @@ impl<'t> Expander<'t> {
                 let message = format!("option `{written}` is no label of the variant's tag");
                 let error = self.error(option.at, message);
                 let names = labels.mappings.iter().map(|mapping| mapping.label.as_str());
-                return Err(super::attributes::did_you_mean(error, written, names));
+                return Err(did_you_mean(error, written, names));
             };
             let mapping = &labels.mappings[label];
             if !seen.insert(label) {
@@ -232,7 +233,7 @@ impl<'t> Expander<'t> {
         Ok(FieldClass::Variant(VariantClass { selector, options }))
     }
 
-    /// Refuses members whose name promises what their type cannot hold.
+    /// Rejects members with a reserved name and an unsuitable type.
     fn check_reserved(&self, index: usize, member: &MemberType<'_>) -> Result<(), MetadataError> {
         if !self.is_top() {
             return Ok(());
@@ -276,7 +277,7 @@ fn is_uuid_type(class: &Type<'_>) -> bool {
     }
 }
 
-/// The scope that a block's key such as `event.header` describes.
+/// The scope of a block's key such as `event.header`.
 pub(super) fn scope_of(block: BlockKind, key: &str) -> Option<Scope> {
     match (block, key) {
         (BlockKind::Trace, "packet.header") => Some(Scope::PacketHeader),

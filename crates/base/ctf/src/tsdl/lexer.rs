@@ -1,10 +1,10 @@
-//! TSDL text as a sequence of [`Token`]s, read on demand. Comments and white space vanish here, and
-//! escapes in strings and identifiers are resolved.
+//! Splits TSDL text into [`Token`]s on demand. Skips comments and white space, and resolves escapes
+//! in strings and identifiers.
 
-use crate::metadata::MetadataError;
+use crate::metadata::error::MetadataError;
 use std::borrow::Cow;
 
-/// A token and where it stands.
+/// A token and its position.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Token<'t> {
     /// Byte offset of its start.
@@ -24,7 +24,7 @@ pub(super) enum Kind<'t> {
 }
 
 impl Kind<'_> {
-    /// How an error message calls it.
+    /// Description of the token for an error message.
     pub(super) fn describe(&self) -> String {
         match self {
             Kind::Word(word) => format!("`{}`", shortened(word)),
@@ -73,7 +73,7 @@ pub(crate) fn is_keyword(word: &str) -> bool {
     KEYWORDS.contains(&word)
 }
 
-/// Whether `word` is a keyword that type names are made of.
+/// Whether `word` is a keyword that occurs in the names of types.
 pub(super) fn is_type_keyword(word: &str) -> bool {
     matches!(
         word,
@@ -92,7 +92,7 @@ pub(super) fn is_type_keyword(word: &str) -> bool {
     )
 }
 
-/// Text short enough for an error message.
+/// Shortens a text for an error message.
 pub(super) fn shortened(text: &str) -> Cow<'_, str> {
     const LENGTH_MAX: usize = 80;
     match text.char_indices().nth(LENGTH_MAX) {
@@ -101,19 +101,19 @@ pub(super) fn shortened(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Reads tokens one after the other.
+/// Reads tokens in sequence.
 pub(super) struct Lexer<'t> {
     text: &'t str,
     at: usize,
 }
 
 impl<'t> Lexer<'t> {
-    /// Starts at an offset, where a token does.
+    /// Starts at the offset of a token.
     pub(super) fn new(text: &'t str, at: usize) -> Lexer<'t> {
         Lexer { text, at }
     }
 
-    /// The next token; [`Kind::End`] again and again after the last one.
+    /// The next token; [`Kind::End`] at the end of the text, also when called again.
     pub(super) fn next(&mut self) -> Result<Token<'t>, MetadataError> {
         self.skip_blanks()?;
         let at = self.at;
@@ -122,7 +122,7 @@ impl<'t> Lexer<'t> {
             None => Kind::End,
             Some(b'0'..=b'9') => self.integer()?,
             Some(&quote @ (b'"' | b'\'')) => self.literal(quote)?,
-            // Wide strings: the letter says how C would store them, which is of no use here.
+            // A wide string: the prefix determines C's storage, which does not matter here.
             Some(b'L') if matches!(bytes.get(at + 1), Some(b'"' | b'\'')) => {
                 self.at += 1;
                 self.literal(bytes[at + 1])?
@@ -154,7 +154,7 @@ impl<'t> Lexer<'t> {
     }
 
     fn symbol(&mut self) -> Result<Kind<'t>, MetadataError> {
-        // Longer ones first, where one starts another.
+        // A symbol precedes its own prefixes.
         const SYMBOLS: [&str; 19] = [
             "...", ":=", "->", "{", "}", ";", "=", "[", "]", "(", ")", "<", ">", ",", ".", ":",
             "*", "+", "-",
@@ -234,7 +234,7 @@ impl<'t> Lexer<'t> {
         Ok(Kind::Word(Cow::Owned(word)))
     }
 
-    /// `uXXXX` or `UXXXXXXXX`, the backslash before it at `escape`.
+    /// Reads `uXXXX` or `UXXXXXXXX` after the backslash at `escape`.
     fn universal_character(&mut self, escape: usize) -> Result<char, MetadataError> {
         let length = if self.text.as_bytes()[self.at] == b'u' { 4 } else { 8 };
         let start = self.at + 1;
@@ -256,13 +256,14 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// A literal whose opening `quote` is next.
+    /// Reads a literal, including its quotes.
     fn literal(&mut self, quote: u8) -> Result<Kind<'t>, MetadataError> {
         let bytes = self.text.as_bytes();
         let opening = self.at;
         self.at += 1;
         let start = self.at;
-        // Filled from the first escape on; until then the literal is a piece of the text.
+        // Contains the literal from its first escape on; without escapes the literal borrows the
+        // text.
         let mut escaped: Option<Vec<u8>> = None;
         loop {
             let Some(length) = memchr::memchr2(quote, b'\\', &bytes[self.at..]) else {
@@ -290,7 +291,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// Resolves the escape whose backslash is next.
+    /// Reads an escape, including its backslash.
     fn escape(&mut self, content: &mut Vec<u8>) -> Result<(), MetadataError> {
         let bytes = self.text.as_bytes();
         let backslash = self.at;
@@ -325,7 +326,7 @@ impl<'t> Lexer<'t> {
         Ok(())
     }
 
-    /// Up to three digits that are next.
+    /// Reads up to three digits.
     fn numeric_escape(&mut self, backslash: usize, radix: u32) -> Result<u8, MetadataError> {
         let bytes = self.text.as_bytes();
         let digits = bytes[self.at..]

@@ -1,8 +1,8 @@
-//! From the syntax tree to a [`Schema`]. Start at [`lower`], which takes the blocks in the order in
-//! which they depend on each other, wherever they stand in the text: byte order, environment,
+//! Conversion of the syntax tree to a [`Schema`]. Start at [`lower`], which processes the blocks in
+//! the order of their dependencies, whatever their order in the text: byte order, environment,
 //! clocks, types, trace, streams, events.
 
-use super::attributes::{Surroundings, did_you_mean, named_byte_order};
+use super::attributes::{AttributeReader, named_byte_order};
 use super::clock::clock;
 use super::declare::{Declarations, Environment};
 use super::expand::{Expander, ScopeTypes, scope_of};
@@ -11,9 +11,9 @@ use super::syntax::{Attribute, Block, BlockKind, Statement, Syntax, Value};
 use super::types::Type;
 use super::{parser, roles};
 use crate::decode::size;
-use crate::metadata::MetadataError;
 use crate::metadata::budget::{Budget, allocation, table_entry};
-use crate::metadata::nearest::CANDIDATES_MAX;
+use crate::metadata::error::MetadataError;
+use crate::metadata::suggest::{CANDIDATES_MAX, did_you_mean};
 use crate::schema::{
     ByteOrder, EnvValue, EventClass, FieldClass, Role, Schema, Scope, StreamClass, TraceClass,
     Version,
@@ -22,7 +22,7 @@ use std::borrow::Cow;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
-/// Makes a schema of all statements of a text.
+/// Converts all statements of a text to a schema.
 pub(super) fn lower<'t>(
     text: &'t str,
     syntax: Syntax<'t>,
@@ -31,17 +31,17 @@ pub(super) fn lower<'t>(
     let Syntax { statements, events, size } = syntax;
     let trace = only_trace_block(text, &statements)?;
     let byte_order = trace_byte_order(text, trace)?;
-    let surroundings = Surroundings { text, budget, byte_order, clocks: HashMap::new() };
-    let mut declarations = Declarations::new(surroundings);
-    declarations.env = environment(&declarations.surroundings, &statements)?;
+    let reader = AttributeReader { text, budget, byte_order, clocks: HashMap::new() };
+    let mut declarations = Declarations::new(reader);
+    declarations.env = environment(&declarations.reader, &statements)?;
     let is_lttng = matches!(
         declarations.env.get("tracer_name"),
         Some(EnvValue::Str(name)) if name.starts_with("lttng")
     );
     let mut clocks = Vec::new();
     for block in blocks(&statements, BlockKind::Clock) {
-        let clock = clock(&declarations.surroundings, block, is_lttng)?;
-        let known = &mut declarations.surroundings.clocks;
+        let clock = clock(&declarations.reader, block, is_lttng)?;
+        let known = &mut declarations.reader.clocks;
         if known.insert(clock.name.clone(), clocks.len()).is_some() {
             let message = format!("2nd clock named `{}`", shortened(&clock.name));
             return Err(MetadataError::at(text, block.at, message));
@@ -83,13 +83,6 @@ fn blocks<'s, 't>(
     })
 }
 
-pub(super) fn attributes<'s, 't>(block: &'s Block<'t>) -> impl Iterator<Item = &'s Attribute<'t>> {
-    block.body.iter().filter_map(|statement| match statement {
-        Statement::Attribute(attribute) => Some(attribute),
-        _ => None,
-    })
-}
-
 fn only_trace_block<'s, 't>(
     text: &str,
     statements: &'s [Statement<'t>],
@@ -105,7 +98,7 @@ fn only_trace_block<'s, 't>(
 }
 
 fn trace_byte_order(text: &str, trace: &Block<'_>) -> Result<ByteOrder, MetadataError> {
-    let Some(attribute) = attributes(trace).find(|attribute| attribute.key == "byte_order") else {
+    let Some(attribute) = trace.attributes().find(|attribute| attribute.key == "byte_order") else {
         return Err(MetadataError::at(text, trace.at, "`trace` block without `byte_order`"));
     };
     named_byte_order(&attribute.value).ok_or_else(|| {
@@ -113,19 +106,19 @@ fn trace_byte_order(text: &str, trace: &Block<'_>) -> Result<ByteOrder, Metadata
     })
 }
 
-/// All `env` blocks together; of values for the same key the last one counts.
+/// Merges all `env` blocks; for repeated keys the last value counts.
 fn environment<'t>(
-    surroundings: &Surroundings<'t>,
+    reader: &AttributeReader<'t>,
     statements: &[Statement<'t>],
 ) -> Result<Environment<'t>, MetadataError> {
     let mut env = Environment::default();
-    for attribute in blocks(statements, BlockKind::Env).flat_map(attributes) {
+    for attribute in blocks(statements, BlockKind::Env).flat_map(Block::attributes) {
         let value = match &attribute.value {
             Value::Text(text) => EnvValue::Str(text.to_string()),
             Value::Integer(value) => {
                 let value = i64::try_from(*value)
                     .or_else(|_| u64::try_from(*value).map(u64::cast_signed))
-                    .map_err(|_| surroundings.bad_value(attribute, "an integer of 64 bits"))?;
+                    .map_err(|_| reader.bad_value(attribute, "an integer of 64 bits"))?;
                 EnvValue::Int(value)
             }
         };
@@ -134,7 +127,7 @@ fn environment<'t>(
             EnvValue::Int(_) => 2 * allocation(attribute.key.len()),
         };
         let entry = size_of::<(String, EnvValue)>() + table_entry::<Cow<'_, str>, usize>();
-        surroundings.keep(attribute.at, entry + strings)?;
+        reader.keep(attribute.at, entry + strings)?;
         match env.index.entry(attribute.key.clone()) {
             Entry::Occupied(known) => env.list[*known.get()].1 = value,
             Entry::Vacant(vacant) => {
@@ -154,13 +147,13 @@ struct Lowering<'t> {
     stream_by_id: HashMap<u64, usize>,
 }
 
-/// A stream that still gets its events.
+/// A stream, to which events are still added.
 struct Stream<'t> {
     class: StreamClass,
     at: usize,
     types: ScopeTypes<'t>,
     event_ids: HashSet<u64>,
-    /// What each event takes beside its own fields.
+    /// Memory of each event apart from its own fields.
     event_size: usize,
 }
 
@@ -170,15 +163,15 @@ impl<'t> Lowering<'t> {
     }
 
     fn keep(&self, at: usize, bytes: usize) -> Result<(), MetadataError> {
-        self.declarations.surroundings.keep(at, bytes)
+        self.declarations.reader.keep(at, bytes)
     }
 
-    /// Goes through a block's statements in a scope of its own: declares its types, hands over its
-    /// attributes, and gives back the field classes that it assigns.
+    /// Processes a block's statements in a new scope: declares its types, passes its attributes to
+    /// `attribute`, and returns the field classes that it assigns.
     fn block(
         &mut self,
         block: &Block<'t>,
-        mut attribute: impl FnMut(&Surroundings<'t>, &Attribute<'t>) -> Result<(), MetadataError>,
+        mut attribute: impl FnMut(&AttributeReader<'t>, &Attribute<'t>) -> Result<(), MetadataError>,
     ) -> Result<ScopeClasses, MetadataError> {
         let expander = &mut self.expander;
         self.declarations.scoped(|declarations| {
@@ -186,7 +179,7 @@ impl<'t> Lowering<'t> {
             for statement in &block.body {
                 match declarations.declare(statement)? {
                     Some(Statement::Attribute(found)) => {
-                        attribute(&declarations.surroundings, found)?;
+                        attribute(&declarations.reader, found)?;
                     }
                     Some(Statement::Assignment { key, at, class }) => {
                         let Some(scope) = scope_of(block.kind, key) else { continue };
@@ -198,7 +191,7 @@ impl<'t> Lowering<'t> {
                     _ => (),
                 }
             }
-            // Lengths may name fields of scopes that are assigned further down in the text.
+            // Lengths may refer to scopes that are assigned further down in the text.
             assigned.sort_by_key(|&(scope, ..)| scope);
             let mut classes = ScopeClasses::default();
             for (scope, class, at) in assigned {
@@ -210,23 +203,22 @@ impl<'t> Lowering<'t> {
 
     fn trace(&mut self, block: &Block<'t>) -> Result<(), MetadataError> {
         let (mut major, mut minor, mut uuid, mut byte_order) = (None, None, None, None);
-        let mut classes =
-            self.block(block, |surroundings, attribute| match attribute.key.as_ref() {
-                "major" | "minor" => {
-                    let (slot, expected) = match attribute.key == "major" {
-                        true => (&mut major, 1),
-                        false => (&mut minor, 8),
-                    };
-                    if surroundings.unsigned(attribute)? != expected {
-                        let expected = format!("{expected}: only CTF 1.8 is written in TSDL");
-                        return Err(surroundings.bad_value(attribute, &expected));
-                    }
-                    surroundings.once(slot, attribute, expected)
+        let mut classes = self.block(block, |reader, attribute| match attribute.key.as_ref() {
+            "major" | "minor" => {
+                let (slot, expected) = match attribute.key == "major" {
+                    true => (&mut major, 1),
+                    false => (&mut minor, 8),
+                };
+                if reader.unsigned(attribute)? != expected {
+                    let expected = format!("{expected}: only CTF 1.8 is written in TSDL");
+                    return Err(reader.bad_value(attribute, &expected));
                 }
-                "uuid" => surroundings.once(&mut uuid, attribute, surroundings.uuid(attribute)?),
-                "byte_order" => surroundings.once(&mut byte_order, attribute, ()),
-                _ => Ok(()),
-            })?;
+                reader.once(slot, attribute, expected)
+            }
+            "uuid" => reader.once(&mut uuid, attribute, reader.uuid(attribute)?),
+            "byte_order" => reader.once(&mut byte_order, attribute, ()),
+            _ => Ok(()),
+        })?;
         for (found, name) in [(major, "major"), (minor, "minor")] {
             if found.is_none() {
                 return Err(self.error(block.at, format!("`trace` block without `{name}`")));
@@ -240,11 +232,10 @@ impl<'t> Lowering<'t> {
     fn stream(&mut self, block: &Block<'t>) -> Result<(), MetadataError> {
         self.expander.scopes[1..].fill(None);
         let mut id = None;
-        let mut classes =
-            self.block(block, |surroundings, attribute| match attribute.key.as_ref() {
-                "id" => surroundings.once(&mut id, attribute, surroundings.unsigned(attribute)?),
-                _ => Ok(()),
-            })?;
+        let mut classes = self.block(block, |reader, attribute| match attribute.key.as_ref() {
+            "id" => reader.once(&mut id, attribute, reader.unsigned(attribute)?),
+            _ => Ok(()),
+        })?;
         if id.is_none() && !self.streams.is_empty() {
             let error = self.error(block.at, "`stream` block without `id`");
             return Err(error.hint("only a trace's first stream can do without"));
@@ -276,18 +267,18 @@ impl<'t> Lowering<'t> {
         self.expander.scopes.clone_from(&self.streams[stream].types);
         let (mut id, mut stream_id, mut name) = (None, None, None);
         let (mut log_level, mut emf_uri) = (None, None);
-        let mut classes = self.block(block, |surroundings, attribute| {
-            let text = || surroundings.string_value(attribute).map(str::to_owned);
+        let mut classes = self.block(block, |reader, attribute| {
+            let text = || reader.string_value(attribute).map(str::to_owned);
             match attribute.key.as_ref() {
-                "id" => surroundings.once(&mut id, attribute, surroundings.unsigned(attribute)?),
-                "stream_id" => surroundings.once(&mut stream_id, attribute, ()),
-                "name" => surroundings.once(&mut name, attribute, text()?),
+                "id" => reader.once(&mut id, attribute, reader.unsigned(attribute)?),
+                "stream_id" => reader.once(&mut stream_id, attribute, ()),
+                "name" => reader.once(&mut name, attribute, text()?),
                 "loglevel" => {
-                    let level = i64::try_from(surroundings.signed(attribute)?)
-                        .map_err(|_| surroundings.bad_value(attribute, "an integer of 64 bits"))?;
-                    surroundings.once(&mut log_level, attribute, level)
+                    let level = i64::try_from(reader.signed(attribute)?)
+                        .map_err(|_| reader.bad_value(attribute, "an integer of 64 bits"))?;
+                    reader.once(&mut log_level, attribute, level)
                 }
-                "model.emf.uri" => surroundings.once(&mut emf_uri, attribute, text()?),
+                "model.emf.uri" => reader.once(&mut emf_uri, attribute, text()?),
                 _ => Ok(()),
             }
         })?;
@@ -307,7 +298,7 @@ impl<'t> Lowering<'t> {
             id,
             name,
             log_level,
-            // An empty one says nothing; babeltrace2 takes it for none, too.
+            // An empty URI counts as none, as in babeltrace2.
             emf_uri: emf_uri.filter(|uri: &String| !uri.is_empty()),
             specific_context: classes.take(Scope::SpecificContext),
             payload: classes.take(Scope::Payload),
@@ -316,10 +307,10 @@ impl<'t> Lowering<'t> {
         Ok(())
     }
 
-    /// The index of the stream that an event belongs to. A trace with one stream needs no
-    /// `stream_id`, and one without `stream` blocks has a stream all the same.
+    /// Index of the stream that an event belongs to. A trace with one stream needs no `stream_id`.
+    /// A trace without `stream` blocks has an implicit stream.
     fn stream_of_event(&mut self, block: &Block<'t>) -> Result<usize, MetadataError> {
-        let Some(attribute) = attributes(block).find(|attribute| attribute.key == "stream_id")
+        let Some(attribute) = block.attributes().find(|attribute| attribute.key == "stream_id")
         else {
             return match self.streams.len() {
                 0 => {
@@ -334,7 +325,7 @@ impl<'t> Lowering<'t> {
                 }
             };
         };
-        let id = self.declarations.surroundings.unsigned(attribute)?;
+        let id = self.declarations.reader.unsigned(attribute)?;
         self.stream_by_id.get(&id).copied().ok_or_else(|| {
             let error = self.error(attribute.value_at, format!("there is no stream {id}"));
             let ids = self.stream_by_id.keys().take(CANDIDATES_MAX).map(u64::to_string);
@@ -343,7 +334,7 @@ impl<'t> Lowering<'t> {
         })
     }
 
-    /// Checks what can be known only at the end, and puts the schema together.
+    /// Checks the conditions that involve all streams and events, and assembles the schema.
     fn finish(self, trace_at: usize) -> Result<Schema, MetadataError> {
         let header = self.trace.packet_header.as_ref();
         if self.streams.len() > 1 && !has_role(header, Role::StreamClassId) {
@@ -368,7 +359,7 @@ impl<'t> Lowering<'t> {
     }
 }
 
-/// The field classes of a block, in the order of [`Scope`].
+/// Field classes of a block, in the order of [`Scope`].
 #[derive(Default)]
 struct ScopeClasses([Option<FieldClass>; 6]);
 

@@ -1,14 +1,15 @@
-//! CTF 1.8's metadata language, TSDL, read into and written from a [`Schema`].
+//! CTF 1.8's metadata language, TSDL, parsed into and written from a [`Schema`].
 //!
-//! Reading goes through `lexer`, `parser` (a tree of what is written), `declare` (types, their
-//! names looked up) and `expand` (field classes, their lengths and tags found by `resolve`);
-//! `lower` holds it together. Events, which are nearly all of a text, go that way one by one, and
-//! all steps draw on one budget of memory. Writing is [`write()`].
+//! The stages of reading are `lexer`, `parser` (the syntax tree), `declare` (types, with their
+//! names looked up) and `expand` (field classes, with lengths and tags resolved by `resolve`);
+//! `lower` drives them. Events, which are most of a text, pass through the stages one by one, and
+//! all stages draw on one budget of memory. Writing is [`write()`].
 
 mod attributes;
 mod clock;
 mod declare;
 mod expand;
+mod frame;
 mod lexer;
 mod lower;
 mod parser;
@@ -23,8 +24,8 @@ mod write;
 pub(crate) use lexer::is_keyword;
 pub use write::{WriteError, Written, write, write_more};
 
-use crate::metadata::MetadataError;
 use crate::metadata::budget::Budget;
+use crate::metadata::error::MetadataError;
 use crate::schema::Schema;
 
 /// Parses TSDL text.

@@ -1,18 +1,18 @@
-//! From tokens to the syntax tree. Start at [`parse`], which reads statement by statement.
+//! Parsing of tokens into the syntax tree, statement by statement. Start at [`parse`].
 //!
-//! TSDL's grammar needs no table of type names as long as the last word before `[`, `,` or `;` is
-//! taken for the field's name and those before it for its type.
+//! The parser needs no table of type names: it takes the last word before `[`, `,` or `;` for the
+//! field's name, and the words before it for the type.
 
 mod type_specs;
 
 use super::lexer::{Kind, Lexer, Token};
 use super::syntax::{Attribute, Block, BlockKind, Statement, Syntax, TypeKind, Typealias, Value};
 use crate::metadata::budget::{Budget, OverBudget, allocation, owned};
-use crate::metadata::{DEPTH_MAX, MetadataError};
+use crate::metadata::error::MetadataError;
+use crate::metadata::limits::DEPTH_MAX;
 use std::borrow::Cow;
-use type_specs::declares_name;
 
-/// Parses a whole text, except for what is inside of `event` blocks.
+/// Parses a whole text, except for the contents of `event` blocks.
 pub(super) fn parse<'t>(text: &'t str, budget: &Budget) -> Result<Syntax<'t>, MetadataError> {
     let mut parser = Parser::new(text, 0, budget)?;
     let mut syntax = Syntax::default();
@@ -20,7 +20,7 @@ pub(super) fn parse<'t>(text: &'t str, budget: &Budget) -> Result<Syntax<'t>, Me
         match parser.block_kind() {
             Some(BlockKind::Event) => {
                 budget.keep(size_of::<usize>()).map_err(|error| parser.over_budget(error))?;
-                syntax.events.push(parser.outline()?);
+                syntax.events.push(parser.skip_block()?);
             }
             Some(BlockKind::Callsite) => {
                 let before = budget.passing();
@@ -37,7 +37,7 @@ pub(super) fn parse<'t>(text: &'t str, budget: &Budget) -> Result<Syntax<'t>, Me
     Ok(syntax)
 }
 
-/// Parses the `event` block at an offset that [`parse`] gave.
+/// Parses the `event` block at an offset that [`parse`] returned.
 pub(super) fn event<'t>(
     text: &'t str,
     at: usize,
@@ -50,9 +50,9 @@ pub(super) fn event<'t>(
     }
 }
 
-/// Where a statement stands decides what it may be.
+/// Position of a statement, which determines its permitted forms.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum StatementPosition {
     Root,
     Block,
     /// Inside a structure or variant.
@@ -76,15 +76,15 @@ impl<'t, 'b> Parser<'t, 'b> {
         Ok(Parser { text, budget, lexer, current, following, depth: 0 })
     }
 
-    /// Moves over a block: only its tokens and braces are looked at. Gives the block's offset.
-    fn outline(&mut self) -> Result<usize, MetadataError> {
+    /// Skips a block by its braces, and returns its offset.
+    fn skip_block(&mut self) -> Result<usize, MetadataError> {
         let at = self.advance()?.at;
         let mut open = 0_usize;
         loop {
             match self.advance()?.kind {
                 Kind::Symbol("{") => open += 1,
                 Kind::Symbol("}") => open -= 1,
-                // Where braces do not match, the parser knows best what is missing.
+                // If braces do not match, the full parser reports the missing one.
                 Kind::End => return event(self.text, at, self.budget).map(|block| block.at),
                 _ => {}
             }
@@ -101,7 +101,7 @@ impl<'t, 'b> Parser<'t, 'b> {
             return Ok(None);
         }
         let Some(kind) = self.block_kind() else {
-            return self.declaration(Place::Root).map(Some);
+            return self.declaration(StatementPosition::Root).map(Some);
         };
         let at = self.advance()?.at;
         let body = self.braces(|parser| parser.block_statement())?;
@@ -125,7 +125,7 @@ impl<'t, 'b> Parser<'t, 'b> {
         }
     }
 
-    /// Attributes may have keywords for names, so what follows the first word decides.
+    /// Attributes may be named by keywords, so the token after the first word decides.
     fn block_statement(&mut self) -> Result<Statement<'t>, MetadataError> {
         let is_attribute = match self.current.kind {
             Kind::Text(_) => true,
@@ -135,7 +135,7 @@ impl<'t, 'b> Parser<'t, 'b> {
             _ => false,
         };
         if !is_attribute {
-            return self.declaration(Place::Block);
+            return self.declaration(StatementPosition::Block);
         }
         let at = self.current.at;
         let key = self.dotted("the name of an attribute")?;
@@ -148,7 +148,7 @@ impl<'t, 'b> Parser<'t, 'b> {
         Ok(statement)
     }
 
-    /// The rest of an attribute after its name.
+    /// Parses an attribute after its name.
     fn attribute_value(
         &mut self,
         key: Cow<'t, str>,
@@ -162,7 +162,7 @@ impl<'t, 'b> Parser<'t, 'b> {
         Ok(Attribute { key, at, value: self.value()?, value_at })
     }
 
-    /// `{ key = value; … }` of an `integer`, `floating_point` or `string`.
+    /// Parses `{ key = value; … }` of an `integer`, `floating_point` or `string`.
     fn attributes(&mut self) -> Result<Vec<Attribute<'t>>, MetadataError> {
         self.braces(|parser| {
             let at = parser.current.at;
@@ -173,20 +173,20 @@ impl<'t, 'b> Parser<'t, 'b> {
         })
     }
 
-    fn declaration(&mut self, place: Place) -> Result<Statement<'t>, MetadataError> {
+    fn declaration(&mut self, position: StatementPosition) -> Result<Statement<'t>, MetadataError> {
         if self.is_word("typealias") {
             return self.typealias();
         }
         let (class, is_typedef) = self.type_spec(true)?;
         if self.is_symbol(";") && !is_typedef {
             let is_type = !matches!(class.kind, TypeKind::Named(_));
-            if !is_type || (place == Place::Fields && !declares_name(&class.kind)) {
+            if !is_type || (position == StatementPosition::Fields && !class.kind.declares_name()) {
                 return Err(self.unexpected("the name of a field"));
             }
             self.advance()?;
             return Ok(Statement::Declaration(class));
         }
-        if !is_typedef && place != Place::Fields {
+        if !is_typedef && position != StatementPosition::Fields {
             return Err(self
                 .unexpected("`;`")
                 .hint("fields are declared in structures, types with `typedef` or `typealias`"));
@@ -253,7 +253,7 @@ impl<'t, 'b> Parser<'t, 'b> {
         Ok(i128::from(value))
     }
 
-    /// Words or a string, joined by dots.
+    /// Parses words or a string, joined by dots.
     fn dotted(&mut self, what: &str) -> Result<Cow<'t, str>, MetadataError> {
         let mut path = match &self.current.kind {
             Kind::Text(_) => self.advance_text()?,
@@ -274,7 +274,7 @@ impl<'t, 'b> Parser<'t, 'b> {
         }
     }
 
-    /// Moves on from a word or string, and returns it.
+    /// Consumes a word or string, and returns it.
     fn advance_text(&mut self) -> Result<Cow<'t, str>, MetadataError> {
         let (Kind::Word(text) | Kind::Text(text)) = self.advance()?.kind else {
             return Ok(Cow::Borrowed(""));
@@ -283,7 +283,7 @@ impl<'t, 'b> Parser<'t, 'b> {
         Ok(text)
     }
 
-    /// `{`, items, `}`.
+    /// Parses items in braces.
     fn braces<T>(
         &mut self,
         item: impl Fn(&mut Self) -> Result<T, MetadataError>,
@@ -311,8 +311,8 @@ impl<'t, 'b> Parser<'t, 'b> {
         &mut self,
         parse: impl FnOnce(&mut Self) -> Result<T, MetadataError>,
     ) -> Result<T, MetadataError> {
-        // A type and its braces are two levels here but one level of nesting, and the outermost
-        // structure is in a block and the innermost holds fields.
+        // A type and its braces are two levels here but one level of nesting. One more level is the
+        // block around the outermost structure, and one the fields of the innermost.
         if self.depth == 2 * DEPTH_MAX + 2 {
             return Err(self.too_deep());
         }
@@ -327,7 +327,7 @@ impl<'t, 'b> Parser<'t, 'b> {
         MetadataError::at(self.text, self.current.at, message)
     }
 
-    /// Counts memory of the tree that is made.
+    /// Counts memory of the syntax tree.
     fn pass(&self, bytes: usize) -> Result<(), MetadataError> {
         self.budget.pass(bytes).map_err(|error| self.over_budget(error))
     }
@@ -336,16 +336,16 @@ impl<'t, 'b> Parser<'t, 'b> {
         MetadataError::over_budget(self.text, self.current.at, error)
     }
 
-    /// Adds to a list of the tree.
+    /// Appends to a list of the syntax tree.
     fn push<T>(&self, list: &mut Vec<T>, item: T) -> Result<(), MetadataError> {
-        // Room is made for four at once.
+        // The first push allocates four items.
         let room = if list.capacity() == 0 { 4 } else { 1 };
         self.pass(room * size_of::<T>())?;
         list.push(item);
         Ok(())
     }
 
-    /// Appends a word to those before it.
+    /// Appends a word to a text.
     fn join(
         &self,
         text: &mut Cow<'t, str>,
@@ -367,7 +367,7 @@ impl<'t, 'b> Parser<'t, 'b> {
         Ok(())
     }
 
-    /// Moves on and returns what was current.
+    /// Consumes the current token, and returns it.
     fn advance(&mut self) -> Result<Token<'t>, MetadataError> {
         let after = self.lexer.next()?;
         let current = std::mem::replace(&mut self.following, after);
@@ -382,7 +382,7 @@ impl<'t, 'b> Parser<'t, 'b> {
         matches!(&self.current.kind, Kind::Word(current) if current == word)
     }
 
-    /// Moves over `symbol` if it is there.
+    /// Consumes the current token if it is `symbol`.
     fn skip(&mut self, symbol: &str) -> Result<bool, MetadataError> {
         let there = self.is_symbol(symbol);
         if there {

@@ -1,55 +1,26 @@
-//! Finds the field that a length or a tag names, as CTF 1.8 orders the search: the structures
-//! around the length from the innermost outwards, then the scopes before it from last to first.
+//! Resolution of the fields named by lengths and tags, in CTF 1.8's order of search: the structures
+//! around the reference from the innermost outwards, then the earlier scopes from last to first.
 //! Start at [`Expander::resolve`].
 
-use super::attributes::did_you_mean;
 use super::expand::Expander;
+use super::frame::{Frame, Level, Purpose};
 use super::lexer::shortened;
-use super::types::{IntType, Members, PathRef, StructType, Type};
-use crate::metadata::MetadataError;
+use super::types::{IntType, Members, PathRef, Type};
+use crate::metadata::error::MetadataError;
+use crate::metadata::suggest::did_you_mean;
 use crate::schema::{FieldRef, IntKind, Scope};
-use std::rc::Rc;
 
-/// A compound type that is being expanded.
-pub(super) struct Frame<'t> {
-    pub(super) level: Level<'t>,
-    /// The member or option that is being expanded; 0 in arrays.
-    pub(super) index: usize,
-}
-
-pub(super) enum Level<'t> {
-    Struct(Rc<StructType<'t>>),
-    Variant,
-    Array,
-}
-
-/// What the field that is looked for is needed for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Purpose {
-    Length,
-    Tag,
-}
-
-impl Purpose {
-    fn name(self) -> &'static str {
-        match self {
-            Purpose::Length => "length",
-            Purpose::Tag => "tag",
-        }
-    }
-}
-
-/// A field that a path leads to.
-struct Found<'t> {
-    /// Display names of members.
+/// The field at the end of a path.
+struct FieldAtPath<'t> {
+    /// Display names of members on the path.
     names: Vec<String>,
-    /// Indexes of members, options (and 0 for arrays) on the way.
+    /// Indexes of members and options (and 0 for arrays) on the path.
     steps: Vec<usize>,
     class: Type<'t>,
 }
 
 impl<'t> Expander<'t> {
-    /// The place and type of the field that `path` means here.
+    /// Finds the place and type of the field that `path` refers to from the current position.
     pub(super) fn resolve(
         &self,
         path: &PathRef,
@@ -72,7 +43,7 @@ impl<'t> Expander<'t> {
             Purpose::Length => "an unsigned integer",
             Purpose::Tag => "an enumeration",
         };
-        let (name, found) = (path.written(), class.describe());
+        let (name, found) = (path.shown(), class.describe());
         let message = format!("{} `{name}` is {found}, expected {expected}", purpose.name());
         Err(self.error(path.at, message))
     }
@@ -85,7 +56,7 @@ impl<'t> Expander<'t> {
         purpose: Purpose,
     ) -> Result<(FieldRef, Type<'t>), MetadataError> {
         let too_late = |why: &str| {
-            let message = format!("{} `{}` {why}", purpose.name(), path.written());
+            let message = format!("{} `{}` {why}", purpose.name(), path.shown());
             self.error(path.at, message)
         };
         if scope > self.current {
@@ -117,7 +88,7 @@ impl<'t> Expander<'t> {
         Ok((FieldRef { scope, path: found.names }, found.class))
     }
 
-    /// The search without a scope's name; names as they are written go first.
+    /// Searches by a path without a scope; exact names take precedence.
     fn relative(&self, path: &PathRef) -> Option<(FieldRef, Type<'t>)> {
         [true, false].into_iter().find_map(|exactly| {
             self.around(&path.words, exactly).or_else(|| {
@@ -144,7 +115,7 @@ impl<'t> Expander<'t> {
         })
     }
 
-    /// The members of a scope before the current one.
+    /// Members of an earlier scope.
     fn scope_members(&self, scope: Scope) -> Option<&Members<'t>> {
         match &self.scopes[scope as usize] {
             Some(Type::Struct(structure)) => Some(&structure.members),
@@ -153,7 +124,7 @@ impl<'t> Expander<'t> {
     }
 
     fn not_found(&self, path: &PathRef, purpose: Purpose) -> MetadataError {
-        let (name, purpose) = (path.written(), purpose.name());
+        let (name, purpose) = (path.shown(), purpose.name());
         let first = &path.words[0];
         let error = self.error(path.at, format!("{purpose} `{name}` is no field before this one"));
         let around = || {
@@ -177,8 +148,8 @@ impl<'t> Expander<'t> {
 }
 
 impl PathRef {
-    /// As the text has it, but no longer than a message should be.
-    fn written(&self) -> String {
+    /// The path as in the text, shortened for messages.
+    fn shown(&self) -> String {
         shortened(&self.words.join(".")).into_owned()
     }
 }
@@ -198,12 +169,11 @@ fn absolute(path: &PathRef) -> Option<(Scope, &[String])> {
     })
 }
 
-/// Follows `words` into a structure: through arrays without a word, into a variant with the name
-/// of an option.
-fn descend<'t>(root: &Members<'t>, words: &[String], exactly: bool) -> Option<Found<'t>> {
+/// Follows `words` into a structure: arrays take no word, a variant takes the name of an option.
+fn descend<'t>(root: &Members<'t>, words: &[String], exactly: bool) -> Option<FieldAtPath<'t>> {
     let mut members = root;
     let mut in_variant = false;
-    let mut found = Found { names: Vec::new(), steps: Vec::new(), class: Type::Wide(0) };
+    let mut found = FieldAtPath { names: Vec::new(), steps: Vec::new(), class: Type::WideInt(0) };
     for (position, word) in words.iter().enumerate() {
         let index = members.find(word, exactly).or_else(|| members.find(word, true))?;
         let member = &members.list[index];
@@ -229,7 +199,7 @@ fn descend<'t>(root: &Members<'t>, words: &[String], exactly: bool) -> Option<Fo
     None
 }
 
-/// The display name that a frame adds to a path.
+/// Display name that a frame adds to a path.
 fn name_of(frame: &Frame<'_>) -> Option<String> {
     match &frame.level {
         Level::Struct(structure) => {

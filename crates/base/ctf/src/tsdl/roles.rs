@@ -1,10 +1,10 @@
-//! The names by which CTF 1.8 knows the fields that readers need, and the clock that orders a
-//! stream. The writer asks here too, so that both agree about which names are reserved.
+//! The reserved names of CTF 1.8's special fields, and the clock of a stream. Reader and writer
+//! share them, so that both agree on the reserved names.
 
 use crate::schema::{FieldClass, IntClass, IntKind, Role, Scope, StreamClass};
 
-/// The role of an integer by its written name. `top` says that it is a direct member of the
-/// scope's structure.
+/// Role of an integer by its written name. `top` tells whether it is a direct member of the scope's
+/// structure.
 pub(super) fn reserved_role(scope: Scope, top: bool, name: &str) -> Option<Role> {
     match (scope, name) {
         (Scope::PacketHeader, "magic") if top => Some(Role::Magic),
@@ -26,7 +26,7 @@ pub(super) fn is_uuid(scope: Scope, top: bool, name: &str) -> bool {
     scope == Scope::PacketHeader && top && name == "uuid"
 }
 
-/// Whether an integer of that name belongs to the trace's clock even if it does not say so.
+/// Whether an integer of that name counts in the trace's clock even without a `map`.
 pub(super) fn is_timestamp_name(scope: Scope, name: &str) -> bool {
     match scope {
         Scope::PacketContext => matches!(name, "timestamp_begin" | "timestamp_end"),
@@ -35,8 +35,8 @@ pub(super) fn is_timestamp_name(scope: Scope, name: &str) -> bool {
     }
 }
 
-/// Whether an integer that is mapped to the stream's own clock sets this clock. In packet
-/// contexts only `timestamp_begin` does, which has its role from its name.
+/// Whether an integer that is mapped to the stream's own clock sets this clock. In packet contexts
+/// only `timestamp_begin` does, which has its role from its name.
 pub(super) fn sets_clock(scope: Scope, int: &IntClass, own_clock: Option<usize>) -> bool {
     scope >= Scope::EventHeader
         && int.kind == IntKind::Unsigned
@@ -44,7 +44,7 @@ pub(super) fn sets_clock(scope: Scope, int: &IntClass, own_clock: Option<usize>)
         && int.clock == own_clock
 }
 
-/// Finds the clock that orders the stream's events, and marks the fields that set it.
+/// Determines the clock of the stream's events, and marks the fields that set it.
 pub(super) fn assign_clock(stream: &mut StreamClass) {
     let context = stream.packet_context.as_ref();
     let begin = |int: &IntClass| int.roles.has(Role::Timestamp);
@@ -76,7 +76,7 @@ pub(super) fn assign_clock(stream: &mut StreamClass) {
     }
 }
 
-/// The clock of the first integer that has one and is `wanted`.
+/// Clock of the first integer that has one and satisfies `wanted`.
 fn first_clock(class: Option<&FieldClass>, wanted: fn(&IntClass) -> bool) -> Option<usize> {
     match class? {
         FieldClass::Int(int) if wanted(int) => int.clock,

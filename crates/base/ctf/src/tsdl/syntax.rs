@@ -1,23 +1,23 @@
-//! The syntax tree of TSDL text, as [`super::parser`] makes it: what is written, not yet what it
-//! means. Start at [`Statement`]. `at` is always a byte offset in the text.
+//! The syntax tree of TSDL text, as [`super::parser`] builds it, before names are resolved. Start
+//! at [`Statement`]. `at` is always a byte offset in the text.
 
 use std::borrow::Cow;
 
-/// A whole text. Events are most of it, so they are read one by one when all else is known.
+/// A whole text. Its events are parsed one by one, after everything else has been processed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Syntax<'t> {
-    /// All but events, and what nobody needs.
+    /// All statements except for events and ignored blocks.
     pub(super) statements: Vec<Statement<'t>>,
-    /// What they take in memory.
+    /// Memory of the statements.
     pub(super) size: usize,
-    /// Where `event` blocks start.
+    /// Offsets of the `event` blocks.
     pub(super) events: Vec<usize>,
 }
 
-/// What stands between two semicolons.
+/// A statement.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Statement<'t> {
-    /// `trace { … };` and the like, at the root only.
+    /// A block such as `trace { … };`, at the root only.
     Block(Block<'t>),
     /// `key = value;`
     Attribute(Attribute<'t>),
@@ -29,7 +29,7 @@ pub(super) enum Statement<'t> {
     Typealias(Box<Typealias<'t>>),
     /// `type name, other[4];` in a structure or variant.
     Field { class: TypeSpec<'t>, names: Vec<Declarator<'t>> },
-    /// A structure, variant or enumeration that is declared without being used.
+    /// A declaration of a structure, variant or enumeration without a field.
     Declaration(TypeSpec<'t>),
 }
 
@@ -49,6 +49,16 @@ pub(super) struct Block<'t> {
     pub(super) body: Vec<Statement<'t>>,
 }
 
+impl<'t> Block<'t> {
+    /// The block's attributes, in the order of the text.
+    pub(super) fn attributes(&self) -> impl Iterator<Item = &Attribute<'t>> {
+        self.body.iter().filter_map(|statement| match statement {
+            Statement::Attribute(attribute) => Some(attribute),
+            _ => None,
+        })
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BlockKind {
     Trace,
@@ -59,10 +69,10 @@ pub(super) enum BlockKind {
     Callsite,
 }
 
-/// `key = value`, of a block or of an `integer { … }`.
+/// `key = value`, in a block or in an `integer { … }`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Attribute<'t> {
-    /// Words with dots between them.
+    /// Words joined by dots.
     pub(super) key: Cow<'t, str>,
     pub(super) at: usize,
     pub(super) value: Value<'t>,
@@ -73,11 +83,11 @@ pub(super) struct Attribute<'t> {
 pub(super) enum Value<'t> {
     /// Wide enough for all of `u64` and its negatives.
     Integer(i128),
-    /// A string, or words with dots between them: TSDL treats both alike.
+    /// A string, or words joined by dots: TSDL treats both alike.
     Text(Cow<'t, str>),
 }
 
-/// A type as it is written down.
+/// A type as written.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct TypeSpec<'t> {
     pub(super) at: usize,
@@ -86,7 +96,7 @@ pub(super) struct TypeSpec<'t> {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum TypeKind<'t> {
-    /// The name of an alias, its words separated by one space.
+    /// The name of an alias, with its words separated by one space.
     Named(Cow<'t, str>),
     Integer(Vec<Attribute<'t>>),
     Float(Vec<Attribute<'t>>),
@@ -104,6 +114,19 @@ pub(super) enum TypeKind<'t> {
     Enum(Box<EnumSpec<'t>>),
 }
 
+impl TypeKind<'_> {
+    /// Whether the type declares its own name, as `struct name { … }` does.
+    pub(super) fn declares_name(&self) -> bool {
+        match self {
+            TypeKind::Struct { name, body, .. } | TypeKind::Variant { name, body, .. } => {
+                name.is_some() && body.is_some()
+            }
+            TypeKind::Enum(spec) => spec.name.is_some() && spec.labels.is_some(),
+            _ => false,
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct EnumSpec<'t> {
     pub(super) name: Option<Cow<'t, str>>,
@@ -118,7 +141,7 @@ pub(super) struct Align {
     pub(super) at: usize,
 }
 
-/// Words with dots between them that name a field.
+/// Reference to a field: words joined by dots.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Path<'t> {
     pub(super) text: Cow<'t, str>,
@@ -129,17 +152,17 @@ pub(super) struct Path<'t> {
 pub(super) struct Enumerator<'t> {
     pub(super) label: Cow<'t, str>,
     pub(super) at: usize,
-    /// First and last value; without them one more than the label before.
+    /// First and last value; by default one more than the previous label's last value.
     pub(super) range: Option<(i128, i128)>,
 }
 
-/// What follows a type and makes a field or a new type of it.
+/// The part of a declaration after the type, which declares a field or a new type.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Declarator<'t> {
     pub(super) at: usize,
-    /// `" *"` or `" * const"` for each pointer: they only add to the name of the type.
+    /// `" *"` or `" * const"` for each pointer: they only extend the type's name.
     pub(super) pointers: String,
-    /// Empty where a type is meant without naming anything.
+    /// Empty if the declaration names nothing.
     pub(super) name: Cow<'t, str>,
     /// Outermost array first.
     pub(super) lengths: Vec<LengthSpec<'t>>,

@@ -1,6 +1,6 @@
-//! Small texts, and what they mean in a short notation made by [`show`]: `u8` is an integer, `@16`
-//! its alignment where it is not 8, `be` its byte order where it is not the trace's little-endian,
-//! `x`, `o` or `b` its base, `{A=0..3}` its labels, `#0` its clock and `!Magic` its roles. Every text
+//! Small texts and their schemas, in a short notation made by [`show`]: `u8` is an integer, `@16`
+//! its alignment unless it is 8, `be` its byte order unless it is the trace's little-endian, `x`,
+//! `o` or `b` its base, `{A=0..3}` its labels, `#0` its clock and `!Magic` its roles. Every text
 //! that parses is also written and parsed again, which must give an equal schema.
 
 mod blocks;
@@ -17,7 +17,7 @@ use crate::schema::{
 
 const TRACE: &str = "trace { major = 1; minor = 8; byte_order = le; };";
 
-/// Parses, and checks that writing loses nothing.
+/// Parses a text, and checks that writing loses nothing.
 fn parse_and_write(text: &str) -> Result<Schema, MetadataError> {
     let schema = parse(text)?;
     let written = write(&schema).unwrap_or_else(|error| panic!("{error}\n{text}"));
@@ -28,7 +28,7 @@ fn parse_and_write(text: &str) -> Result<Schema, MetadataError> {
     Ok(schema)
 }
 
-/// The class in `event { fields := … }`, which is line 2, with what stands before the event.
+/// The class in `event { fields := … }`, which is line 2, after `before`.
 fn payload(before: &str, fields: &str) -> Result<String, MetadataError> {
     let text = format!("{TRACE} {before} event {{ name = e; fields :=\n{fields}; }};");
     let schema = parse_and_write(&text)?;

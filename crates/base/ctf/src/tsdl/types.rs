@@ -1,20 +1,20 @@
-//! Types after names have been looked up: aliases share what they stand for, so a text that names
-//! aliases in aliases stays small here. [`super::expand`] makes a tree of field classes from it
-//! wherever a type is used, for only there do lengths and tags find the fields they name.
+//! Types with resolved type names. Aliases share their types, so a text with aliases of aliases
+//! stays small here. [`super::expand`] makes a tree of field classes at each use of a type, because
+//! lengths and tags are resolved only there.
 //!
-//! Names are pieces of the text, found again by binary search: there may be very many.
+//! Names borrow the text, and are looked up by binary search: there may be very many.
 
 use crate::schema::{Base, Bits, ByteOrder, Encoding, FloatClass, IntKind, Mapping};
 use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A type whose names of types are resolved and whose names of fields are not.
+/// A type with resolved names of types, and unresolved names of fields.
 #[derive(Clone, Debug)]
 pub(super) enum Type<'t> {
     Int(IntType),
-    /// An integer wider than 64 bits: that many bytes.
-    Wide(u64),
+    /// An integer wider than 64 bits, by its number of bytes.
+    WideInt(u64),
     Float(FloatClass),
     String(Encoding),
     Array(Rc<ArrayType<'t>>),
@@ -27,7 +27,7 @@ pub(super) struct IntType {
     pub(super) bits: Bits,
     pub(super) kind: IntKind,
     pub(super) base: Base,
-    /// Makes text of an array.
+    /// Encoding by which an array of the integer is text.
     pub(super) encoding: Option<Encoding>,
     /// Index of the clock in `map = clock.NAME.value`.
     pub(super) clock: Option<usize>,
@@ -36,9 +36,9 @@ pub(super) struct IntType {
 
 #[derive(Debug)]
 pub(super) struct Enumeration {
-    /// Shared with the field classes that are made of it.
+    /// Labels, shared with the field classes made of the type.
     pub(super) mappings: Arc<[Mapping]>,
-    /// Indexes in `mappings`, by label.
+    /// Indexes in `mappings`, sorted by label.
     sorted: Box<[u32]>,
 }
 
@@ -55,10 +55,10 @@ pub(super) enum LengthType {
     Dynamic(Rc<PathRef>),
 }
 
-/// The name of a field, as a length or tag gives it.
+/// Reference to a field in a length or tag.
 #[derive(Debug)]
 pub(super) struct PathRef {
-    /// At least one.
+    /// Words of the path, at least one.
     pub(super) words: Box<[String]>,
     /// Byte offset in the text.
     pub(super) at: usize,
@@ -74,7 +74,7 @@ pub(super) struct StructType<'t> {
 #[derive(Debug)]
 pub(super) struct VariantType<'t> {
     pub(super) options: Rc<Members<'t>>,
-    /// `None` while a named variant is only declared.
+    /// `None` for the declaration of a named variant.
     pub(super) tag: Option<Rc<PathRef>>,
     pub(super) at: usize,
     pub(super) depth: usize,
@@ -84,30 +84,30 @@ pub(super) struct VariantType<'t> {
 #[derive(Debug, Default)]
 pub(super) struct Members<'t> {
     pub(super) list: Vec<MemberType<'t>>,
-    /// Indexes in `list`, by written name.
+    /// Indexes in `list`, sorted by written name.
     sorted: Box<[u32]>,
 }
 
 #[derive(Debug)]
 pub(super) struct MemberType<'t> {
-    /// The name in the text.
+    /// Name in the text.
     pub(super) written: Cow<'t, str>,
-    /// Whether people see the name without its underscore.
+    /// Whether the display name lacks the written name's underscore.
     is_escaped: bool,
     pub(super) class: Type<'t>,
     pub(super) at: usize,
 }
 
-/// The first member that has the name of one before it.
+/// The first member with the name of an earlier one.
 #[derive(Debug)]
-pub(super) struct Repeated<'t> {
+pub(super) struct DuplicateMember<'t> {
     pub(super) name: Cow<'t, str>,
     pub(super) at: usize,
     pub(super) first_at: usize,
 }
 
 impl Type<'_> {
-    /// Levels of compound types, this one included.
+    /// Number of nested compound types, this one included.
     pub(super) fn depth(&self) -> usize {
         match self {
             Type::Array(array) => array.depth,
@@ -117,13 +117,13 @@ impl Type<'_> {
         }
     }
 
-    /// How an error message calls it.
+    /// Description of the type for an error message.
     pub(super) fn describe(&self) -> &'static str {
         match self {
             Type::Int(IntType { enumeration: Some(_), .. }) => "an enumeration",
             Type::Int(IntType { kind: IntKind::Signed, .. }) => "a signed integer",
             Type::Int(_) => "an integer",
-            Type::Wide(_) => "an integer of more than 64 bits",
+            Type::WideInt(_) => "an integer of more than 64 bits",
             Type::Float(_) => "a floating point number",
             Type::String(_) => "a string",
             Type::Array(_) => "an array",
@@ -141,14 +141,14 @@ impl IntType {
 }
 
 impl Enumeration {
-    /// The labels of `mappings` are unique.
+    /// Makes an enumeration of `mappings`, whose labels are unique.
     pub(super) fn new(mappings: Vec<Mapping>) -> Enumeration {
         let mut sorted: Box<[u32]> = (0..mappings.len() as u32).collect();
         sorted.sort_unstable_by_key(|&index| mappings[index as usize].label.as_str());
         Enumeration { mappings: mappings.into(), sorted }
     }
 
-    /// The index of a label.
+    /// Index of a label.
     pub(super) fn find(&self, label: &str) -> Option<usize> {
         let label_of = |index: &u32| self.mappings[*index as usize].label.as_str();
         let found = self.sorted.binary_search_by_key(&label, label_of).ok()?;
@@ -161,24 +161,24 @@ impl<'t> MemberType<'t> {
         MemberType { written, is_escaped: false, class, at }
     }
 
-    /// The name for people.
+    /// Display name.
     pub(super) fn display(&self) -> &str {
         &self.written[usize::from(self.is_escaped)..]
     }
 }
 
 impl<'t> Members<'t> {
-    /// Members in order, their names unique.
-    pub(super) fn new(mut list: Vec<MemberType<'t>>) -> Result<Members<'t>, Repeated<'t>> {
+    /// Makes a list of members, and checks that their names are unique.
+    pub(super) fn new(mut list: Vec<MemberType<'t>>) -> Result<Members<'t>, DuplicateMember<'t>> {
         list.shrink_to_fit();
         let mut sorted: Box<[u32]> = (0..list.len() as u32).collect();
-        // A stable sort: members of the same name stay in order.
+        // A stable sort keeps members of the same name in order.
         sorted.sort_by_key(|&index| list[index as usize].written.as_ref());
         let pairs = sorted.windows(2).map(|pair| (pair[0] as usize, pair[1] as usize));
         let same = pairs.filter(|&(one, other)| list[one].written == list[other].written);
         if let Some((first, second)) = same.min_by_key(|&(_, second)| second) {
             let (first_at, second) = (list[first].at, list.swap_remove(second));
-            return Err(Repeated { name: second.written, at: second.at, first_at });
+            return Err(DuplicateMember { name: second.written, at: second.at, first_at });
         }
         let mut members = Members { list, sorted };
         for index in 0..members.list.len() {
@@ -189,7 +189,7 @@ impl<'t> Members<'t> {
         Ok(members)
     }
 
-    /// The index of the member with that name, or else of one that differs by the escaping
+    /// Index of the member with that name or, unless `exactly`, of one that differs by the escaping
     /// underscore.
     pub(super) fn find(&self, name: &str, exactly: bool) -> Option<usize> {
         let find = |name: &str| {
@@ -208,14 +208,14 @@ impl<'t> Members<'t> {
     }
 }
 
-/// What people see of a written name among others that `is_taken` knows: without the one leading
-/// underscore that keeps producers' names apart from keywords, unless another field is seen under
-/// that name.
+/// Display name of a written name: without the one leading underscore that separates producers'
+/// names from keywords, unless another field is displayed under that name. `is_taken` tells which
+/// other names are written.
 pub(super) fn display_name(written: &str, is_taken: impl Fn(&str) -> bool) -> &str {
     let mut lowest = written;
     while let Some(bare) = lowest.strip_prefix('_').filter(|bare| !bare.is_empty()) {
         if !is_taken(bare) {
-            // That field is seen without its underscore, and so are all above it.
+            // That field is displayed without its underscore, and so are all names above it.
             return &written[1..];
         }
         lowest = bare;
@@ -223,7 +223,7 @@ pub(super) fn display_name(written: &str, is_taken: impl Fn(&str) -> bool) -> &s
     written
 }
 
-/// Where bits lie with the usual order in each byte.
+/// Layout with the usual order of bits.
 pub(super) fn bits(size: u32, align: u64, byte_order: ByteOrder) -> Bits {
     Bits { size, align, byte_order, bit_order: byte_order.usual_bit_order() }
 }

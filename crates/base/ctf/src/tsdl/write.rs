@@ -1,32 +1,33 @@
-//! A schema as TSDL text that babeltrace2 reads. Start at [`write`].
+//! Writing of a schema as TSDL text that babeltrace2 reads. Start at [`write`].
 //!
-//! The text gives back an equal schema, or there is an error that names the field that CTF 1.8
-//! cannot describe. What only identifies or explains things (namespaces, names and unique ids of
-//! CTF 2, a clock's accuracy) is left out. babeltrace2 2.0.4 itself lacks some of CTF 1.8: it
-//! refuses blobs (integers over 64 bits), floats other than of 32 and 64 bits, events without
-//! a name, negative log levels, tags that are not in a structure around their variant, and options
-//! that share a value.
+//! Parsing the text yields an equal schema, or an error names the field that CTF 1.8 cannot
+//! describe. Descriptive properties (namespaces, names and unique ids of CTF 2, a clock's accuracy)
+//! are left out. babeltrace2 2.0.4 lacks some of CTF 1.8: it rejects blobs (integers over 64 bits),
+//! floats other than of 32 and 64 bits, events without a name, negative log levels, tags outside of
+//! the structures around their variant, and options that share a value.
 
 mod classes;
+mod frame;
 mod names;
 mod references;
+mod spelling;
 
 use crate::schema::{
     ByteOrder, Clock, ClockOrigin, EnvValue, EventClass, FieldClass, IntClass, Ranges, Role,
     Schema, Scope, StreamClass, StructClass, Uuid,
 };
-use classes::Frame;
-use names::Names;
+use frame::{Frame, Names};
+use spelling::quoted;
 use std::collections::HashMap;
 use std::fmt;
 use std::rc::Rc;
 
-/// What a schema holds that TSDL cannot say.
+/// Error for a part of a schema that TSDL cannot express.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteError {
     /// The field, with its scope and event.
     pub field: String,
-    /// A lower-case fragment.
+    /// Message: a lower-case fragment.
     pub message: String,
 }
 
@@ -43,16 +44,17 @@ pub fn write(schema: &Schema) -> Result<String, WriteError> {
     write_more(schema, &mut Written::default())
 }
 
-/// How much of a schema has been written.
+/// Progress of writing a growing schema.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     has_begun: bool,
-    /// Events of each stream that was written.
+    /// Number of written events, by stream.
     events: Vec<usize>,
 }
 
-/// Writes what has been added to a schema since: streams behind its streams, and events behind their
-/// events. All that came from one `written`, put together, is the text of the whole schema.
+/// Writes the additions to a schema since the last call: new streams after the written ones, and
+/// new events after the written ones of each stream. The concatenated results for one `written` are
+/// the text of the whole schema.
 pub fn write_more(schema: &Schema, written: &mut Written) -> Result<String, WriteError> {
     let mut writer = Writer {
         schema,
@@ -66,7 +68,8 @@ pub fn write_more(schema: &Schema, written: &mut Written) -> Result<String, Writ
         names: HashMap::new(),
         labels: HashMap::new(),
     };
-    // What was written before is written again, and thrown away, as far as more may refer to it.
+    // Parts that were written before are written again and discarded, if additions may refer to
+    // them.
     writer.out.push_str("/* CTF 1.8 */\n");
     writer.trace()?;
     writer.env();
@@ -140,7 +143,7 @@ impl<'s> Writer<'s> {
         }
         self.open("env {");
         for (key, value) in env {
-            let key = match names::is_plain(key) {
+            let key = match spelling::is_plain(key) {
                 true => key.clone(),
                 false => quoted(key),
             };
@@ -162,7 +165,7 @@ impl<'s> Writer<'s> {
         if clock.frequency == 0 || clock.frequency == u64::MAX {
             return fail("its frequency is none");
         }
-        // babeltrace2 takes no negative cycles.
+        // babeltrace2 rejects negative cycles.
         let frequency = i128::from(clock.frequency);
         let cycles = i128::from(clock.offset_cycles);
         let seconds = i128::from(clock.offset_seconds) + cycles.div_euclid(frequency);
@@ -235,7 +238,7 @@ impl<'s> Writer<'s> {
         Ok(())
     }
 
-    /// `key := struct { … };`
+    /// Writes `key := struct { … };`
     fn scope(
         &mut self,
         scope: Scope,
@@ -294,25 +297,4 @@ impl<'s> Writer<'s> {
         }
         WriteError { field: format!("{field} of {}", self.owner), message: message.into() }
     }
-}
-
-/// A string literal. babeltrace2 reads up to three digits after `\x`, so numbers are octal.
-fn quoted(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for letter in text.chars() {
-        match letter {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            '\r' => out.push_str("\\r"),
-            control if control.is_ascii_control() => {
-                out.push_str(&format!("\\{:03o}", u32::from(control)));
-            }
-            other => out.push(other),
-        }
-    }
-    out.push('"');
-    out
 }

@@ -1,4 +1,4 @@
-//! What people see when a filter is wrong.
+//! Error messages for wrong filters.
 
 use super::parse;
 use crate::tree::DEPTH_MAX;
@@ -364,7 +364,7 @@ unknown operator `=`
 hint: did you mean `==`?
 ",
     );
-    // What follows the first line is not underlined.
+    // Only the part on the first line is underlined.
     check(
         "a == 1 && (1 <\n \"x\")",
         "
@@ -460,7 +460,7 @@ fn limits() {
     parse(&vec!["a"; DEPTH_MAX].join(" + "));
     deep(&vec!["a"; DEPTH_MAX + 1].join(" + "));
     deep(&vec!["a"; 12_000].join(" == "));
-    // A high tree without deep nesting of parentheses.
+    // A high tree without deeply nested parentheses.
     deep(&format!("({}) * {}", vec!["a"; 40].join(" + "), vec!["b"; 40].join(" * ")));
 }
 
@@ -471,7 +471,7 @@ fn messages_stay_short() {
     assert!(error.render(false).len() < 1000);
 }
 
-/// What comes later than an event is recorded is refused, and a field of the event's own is not.
+/// Operands known only after the recording of an event are refused; the event's own fields are not.
 #[test]
 fn filters_for_recording() {
     for (text, field) in [

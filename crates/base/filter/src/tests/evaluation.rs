@@ -1,4 +1,4 @@
-//! Which filters hold, by constants and for a sample event.
+//! Results of filters on constants and on a sample event.
 
 use super::{State, eval};
 use crate::{Filter, Integer, Severity, Value};
@@ -53,7 +53,7 @@ fn comparisons() {
     holds(&["(1 < 2) == 1", "(1 > 2) + 1 == 1", "1 >= (1 >= 1)", "-(1 == 1) < 0"]);
 }
 
-/// The deeper side is evaluated first, and each value is still that of its own side.
+/// The deeper side is evaluated first, and each side still gets its own values.
 #[test]
 fn sides_that_are_nested() {
     holds(&["9 - (8 - (7 - (6 - 5))) == 7", "((9 - 8) - 7) - 6 == -12", "2 > (1 == (3 > 2)) - 1"]);
@@ -90,10 +90,10 @@ fn arithmetic() {
         "half - 1 < 0",
     ]);
     holds(&["state + 1 == 2", "broken - 1 == -2", "-broken == 1"]);
-    // Two unsigned make an unsigned, but a difference is signed.
+    // Two unsigned integers give an unsigned one, but a difference is signed.
     holds(&["big + 1 == 0", "big * 2 == 18446744073709551614", "big / 2 == 0x7fffffffffffffff"]);
     holds(&["big % 16 == 15", "zero - one == -1", "zero - one < 0", "-one == -1"]);
-    // One signed side makes all of it signed.
+    // One signed operand makes the result signed.
     holds(&["big + minus == -6", "least - 1 == 0x7fffffffffffffff", "least / -1 == least"]);
     holds(&["least % -1 == 0", "-least == least"]);
 }
@@ -110,7 +110,7 @@ fn bits() {
     holds(&["big & (1 << 63) == 1 << 63", "(one & 1) - 2 < 0", "state | 2 == 3"]);
     // Shifts by too much are absent.
     fails(&["1 << 64 == 0", "1 << 64 != 0", "1 << -1", "1 >> 64 == 0", "1 << 10000", "1 << big"]);
-    // Bits of what turns out not to be an integer are absent.
+    // Bit operations on anything but integers give absent.
     fails(&["half & 1 == 0", "half & 1 != 0", "~half", "msg | 1", "half % 1 == 0"]);
 }
 
@@ -160,7 +160,7 @@ fn strings() {
     ]);
     holds(&[r#"bytes == "\xff\0\*""#, "\"a\" == \"a*\"", "\"a\" == \"a\""]);
     fails(&["msg == \"foo\"", "msg != \"foobar\"", "msg < \"foo\"", "msg == \"Foobar\""]);
-    // Across kinds.
+    // Comparisons across kinds.
     fails(&["msg == 1", "msg != 1", "msg < 1", "one == \"1\"", "one != \"1\"", "one != msg"]);
     fails(&["msg + 1 == 1", "-msg", "!!msg"]);
 }

@@ -84,7 +84,8 @@ fn value(random: &mut Random) -> Value<'static> {
     }
 }
 
-/// The canonical text means the same, for the tree and for events, and is its own canonical text.
+/// The canonical text has the same meaning, as a tree and for events, and is its own canonical
+/// text.
 #[test]
 fn canonical_text_parses_to_the_same_tree() {
     let mut random = Random::new(0x9e37_79b9_7f4a_7c15);
@@ -113,8 +114,8 @@ fn canonical_text_parses_to_the_same_tree() {
     }
 }
 
-/// Anything may come in: it parses or it does not, errors can be shown, and what parses can be
-/// printed and asked.
+/// Any input is accepted or gives an error; errors can be displayed, and parsed filters can be
+/// printed and evaluated.
 fn try_everything(text: &str, random: &mut Random) -> bool {
     match Filter::parse(text) {
         Err(error) => {
@@ -125,7 +126,7 @@ fn try_everything(text: &str, random: &mut Random) -> bool {
             let values: Vec<Value<'_>> = filter.operands().iter().map(|_| value(random)).collect();
             filter.eval(&values[..]);
             let canonical = filter.to_string();
-            // Spaces and escapes may make it longer than the text was.
+            // Spaces and escapes may make it longer than the original text.
             if canonical.len() <= FILTER_SIZE_MAX {
                 let again = Filter::parse(&canonical).map(|again| again.root().clone());
                 assert!(again.as_ref() == Ok(filter.root()), "{text:.200}\n{canonical:.200}");
@@ -171,7 +172,7 @@ fn random_tokens_do_no_harm() {
     assert!(parsed > 500, "too few of the texts are filters to show anything: {parsed}");
 }
 
-/// Deletes, doubles or replaces a character somewhere in a good filter.
+/// Deletes, doubles or replaces a random character of a valid filter.
 #[test]
 fn damaged_filters_do_no_harm() {
     let mut random = Random::new(1234);
@@ -190,7 +191,7 @@ fn damaged_filters_do_no_harm() {
     }
 }
 
-/// Nothing takes more than linear time in the length of the text.
+/// All operations take time linear in the length of the text.
 #[test]
 fn long_hostile_texts_end_soon() {
     let mut random = Random::new(99);

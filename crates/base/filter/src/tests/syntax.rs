@@ -1,11 +1,11 @@
-//! Which tree a text becomes, shown by the canonical text of the tree or with every operator's
-//! operands in brackets.
+//! The tree of a text, shown as the tree's canonical text or with every operator's operands in
+//! brackets.
 
 use super::parse;
 use crate::tree::{Expr, Node, Type};
 use crate::{Filter, Operand, OperandKind, Pseudo, Severity, Step};
 
-/// The tree with all operators before their operands.
+/// The tree in prefix notation.
 fn tree(node: &Node, operands: &[Operand]) -> String {
     let list = |symbol: &str, children: &[&Node]| {
         let children: Vec<String> = children.iter().map(|child| tree(child, operands)).collect();
@@ -285,7 +285,7 @@ fn canonical_text() {
     check("has( $app.a:b )", "has($app.a:b)");
 }
 
-/// What lttng-enable-event(1) and its users write.
+/// Filters from lttng-enable-event(1) and its users.
 #[test]
 fn accepts_what_lttng_accepts() {
     for text in [
@@ -321,7 +321,7 @@ fn long_chains_are_flat() {
     assert_eq!(filter.to_string(), text);
 }
 
-/// The user's page: each example in its table is a filter, and its error looks as shown.
+/// The user's page: each example in its table is a valid filter, and its error looks as shown.
 #[test]
 fn examples_of_the_manual() {
     let page = include_str!("../../../../../docs/filter.md");

@@ -1,8 +1,8 @@
-//! A simulated disk. What it does is counted in operations (all that change something), so that a test can have the
-//! k-th of them fail, or the power cut after it, for each k.
+//! A simulated disk. It counts all operations that change something, so that a test can fail the
+//! k-th of them, or cut the power after it, for each k.
 
-use super::Random;
 use super::inode::Inode;
+use super::random::Random;
 use crate::disk::{Disk, File, Lock};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -10,11 +10,11 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// A disk in memory. Clones are the same disk.
+/// A disk in memory. Clones share the same disk.
 #[derive(Clone)]
 pub struct SimulatedDisk {
     shared: Arc<Shared>,
-    /// Of names in a directory of the directory.
+    /// Prefix of the names in this directory, if it is a subdirectory.
     prefix: String,
 }
 
@@ -24,7 +24,7 @@ struct Shared {
     released: Condvar,
 }
 
-/// A disk that waits.
+/// A pause of the disk: `sync` of files waits until this is dropped.
 #[must_use = "dropped, the disk goes on"]
 pub struct Held(SimulatedDisk);
 
@@ -35,12 +35,12 @@ impl Drop for Held {
     }
 }
 
-/// How the disk deceives.
+/// A way of lying about durability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lie {
-    /// It says that files are durable, and does nothing.
+    /// `sync` of a file reports success, and does nothing.
     Files,
-    /// It says that names are durable, and does nothing.
+    /// `sync` of the directory reports success, and does nothing.
     Names,
 }
 
@@ -59,11 +59,11 @@ struct State {
     unreadable: Option<(String, Range<u64>)>,
     lie: Option<Lie>,
     is_held: bool,
-    /// How many share the lock, and whether one has it alone.
+    /// Number of shared locks, and whether there is an exclusive one.
     lock: (u32, bool),
 }
 
-/// A change of names.
+/// A change of names that is not durable yet.
 #[derive(Clone, Debug)]
 enum Change {
     Set(String, usize),
@@ -71,86 +71,88 @@ enum Change {
     Rename { from: String, to: String, file: usize },
 }
 
-/// How an operation goes.
+/// Outcome of an operation.
 enum Fate {
     Happens,
-    /// It fails, perhaps after something has happened.
+    /// The operation fails, perhaps after a part of it has happened.
     Fails(Errno),
 }
 
 impl SimulatedDisk {
-    /// An empty one. What it loses depends on the seed.
+    /// An empty disk. The seed determines what it loses.
     pub fn new(seed: u64) -> SimulatedDisk {
         let disk = SimulatedDisk { shared: Arc::default(), prefix: String::new() };
         disk.state().random = Some(Random::new(seed));
         disk
     }
 
-    /// How many operations there have been.
+    /// Number of operations so far.
     pub fn operations(&self) -> u64 {
         self.state().operations
     }
 
-    /// Has those operations fail whose numbers, counted from the first of all, are in the range.
+    /// Makes the operations in this range fail, counted from the disk's first one.
     pub fn fail(&self, operations: Range<u64>, with: Errno) {
         self.state().failing = Some((operations, with));
     }
 
-    /// Has operation `operation` and all after it not happen, as if who asks for them were dead by then.
+    /// Makes operation `operation` and all later ones fail without effect, as if their caller were
+    /// dead.
     pub fn stop_at(&self, operation: u64) {
         self.state().stops_at = Some(operation);
     }
 
-    /// Nothing fails any more.
+    /// Ends all failures that `fail` and `stop_at` requested.
     pub fn repair(&self) {
         let mut state = self.state();
         state.failing = None;
         state.stops_at = None;
     }
 
-    /// Has power end in operation `operation`: it and all after it fail.
+    /// Ends the power in operation `operation`: it and all later ones fail.
     pub fn end_power_at(&self, operation: u64) {
         self.state().power_ends_at = Some(operation);
     }
 
-    /// Cuts the power, if it has not ended before, and turns it on again. What was not durable is lost, or not.
+    /// Cuts the power, if it has not ended before, and turns it on again. Each change that was not
+    /// durable is lost or kept at random.
     pub fn cut_power(&self) {
         self.state().cut_power();
     }
 
-    /// Has files and names take at most so many bytes.
+    /// Limits the total size of all files; `None` for no limit.
     pub fn set_capacity(&self, bytes: Option<usize>) {
         self.state().capacity_bytes = bytes;
     }
 
-    /// Has these bytes of a file be unreadable.
+    /// Makes reads of these bytes of a file fail.
     pub fn set_unreadable(&self, name: &str, bytes: Range<u64>) {
         self.state().unreadable = Some((name.to_owned(), bytes));
     }
 
-    /// Has it deceive, or not.
+    /// Sets or ends a lie about durability.
     pub fn set_lie(&self, lie: Option<Lie>) {
         self.state().lie = lie;
     }
 
-    /// Has making files durable wait, until what is returned is dropped.
+    /// Makes `sync` of files wait until the result is dropped.
     pub fn hold(&self) -> Held {
         self.state().is_held = true;
         Held(self.clone())
     }
 
-    /// All names, also of directories of this one, as `DIRECTORY/NAME`.
+    /// All names; those of subdirectories as `DIRECTORY/NAME`.
     pub fn names(&self) -> Vec<String> {
         self.state().names.keys().cloned().collect()
     }
 
-    /// What a file has.
+    /// Contents of a file, as reads see them.
     pub fn bytes(&self, name: &str) -> Option<Vec<u8>> {
         let state = self.state();
         state.names.get(name).map(|&file| state.files[file].seen.clone())
     }
 
-    /// Gives a file other bytes, durably, and makes it if it is not there.
+    /// Replaces the contents of a file durably, and creates it if it does not exist.
     pub fn set_bytes(&self, name: &str, bytes: Vec<u8>) {
         let mut state = self.state();
         if let Some(&file) = state.names.get(name) {
@@ -177,7 +179,7 @@ impl State {
         self.random.get_or_insert_with(|| Random::new(0))
     }
 
-    /// Counts an operation, and says how it goes.
+    /// Counts an operation, and determines its outcome.
     fn fate(&mut self) -> Fate {
         let operation = self.operations;
         self.operations += 1;
@@ -191,7 +193,8 @@ impl State {
         }
     }
 
-    /// Whether nothing happens any more. The operation in which power ended may have happened in part.
+    /// Whether operations have no effect any more. The operation in which the power ended may have
+    /// happened in part.
     fn is_off(&self) -> bool {
         self.power_ends_at.is_some_and(|end| self.operations > end + 1) || self.is_stopped()
     }
@@ -212,7 +215,7 @@ impl State {
         self.power_ends_at = None;
     }
 
-    /// Makes durable some changes of names, and drops the others.
+    /// Makes a random part of the pending changes of names durable, and drops the others.
     fn lose_names(&mut self, random: &mut Random) {
         for change in std::mem::take(&mut self.pending) {
             if random.once_in(2) {
@@ -226,7 +229,7 @@ impl State {
         self.pending.push(change);
     }
 
-    /// Whether so many more bytes find room.
+    /// Whether `more` bytes fit.
     fn has_room(&self, more: usize) -> bool {
         let Some(capacity) = self.capacity_bytes else { return true };
         let used: usize = self.names.values().map(|&file| self.files[file].seen.len()).sum();
@@ -244,7 +247,7 @@ impl Change {
                 to.remove(name);
             }
             Change::Rename { from, to: name, file } => {
-                // A disk may have lost that the file had the first name.
+                // The disk may have lost the change that gave the file its first name.
                 if to.get(from) == Some(file) {
                     to.remove(from);
                 }

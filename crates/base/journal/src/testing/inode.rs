@@ -1,8 +1,8 @@
-//! A simulated file: what reads see, what the disk has, and what is on its way.
+//! A simulated file: its contents as reads see them, its durable contents, and the pending changes.
 
-use super::Random;
+use super::random::Random;
 
-/// What a disk writes whole or not at all.
+/// Unit that a disk writes atomically.
 const SECTOR_BYTES: usize = 512;
 
 #[derive(Clone, Debug, Default)]
@@ -18,19 +18,19 @@ enum Pending {
     Resize(usize),
 }
 
-/// What a power cut leaves of what was pending.
+/// The part of the pending changes that a power cut loses.
 #[derive(Clone, Copy, Debug)]
 enum Loss {
     Nothing,
     Everything,
-    /// Any sectors, one of them torn.
+    /// A random set of sectors, one of them torn.
     Sectors,
-    /// All behind some byte.
+    /// All bytes after a random one.
     Suffix,
 }
 
 impl Inode {
-    /// One that is on disk already.
+    /// A file whose contents are durable.
     pub(super) fn durable(bytes: Vec<u8>) -> Inode {
         Inode { seen: bytes.clone(), durable: bytes, pending: Vec::new() }
     }
@@ -51,12 +51,12 @@ impl Inode {
         }
     }
 
-    /// As a kernel does it: what could not be written is called clean, and not tried again.
+    /// Fails as kernels do: pages that could not be written are marked clean, and not tried again.
     pub(super) fn fail_sync(&mut self, random: &mut Random) {
         self.lose(random);
     }
 
-    /// What is clean is read from the disk again.
+    /// Drops clean pages, so that reads see the durable contents again.
     pub(super) fn forget(&mut self) {
         self.seen.clone_from(&self.durable);
         for pending in &self.pending {
@@ -69,7 +69,7 @@ impl Inode {
         self.seen.clone_from(&self.durable);
     }
 
-    /// Makes durable some of what is pending, and drops the rest.
+    /// Makes a random part of the pending changes durable, and drops the rest.
     fn lose(&mut self, random: &mut Random) {
         let loss = match random.below(4) {
             0 => Loss::Nothing,

@@ -1,24 +1,24 @@
-//! Each byte of a journal is flipped, and each segment cut at each offset: it is noticed, and costs nothing but the
-//! records that it hits.
+//! Flips each byte of a journal, and cuts each segment at each offset: the damage is noticed, and
+//! loses only the records that it hits.
 
 use super::{figure, rig::options};
 use crate::batch::{Batch, Payload};
+use crate::injection::{self, Injection};
 use crate::layout::{HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, segment_name};
 use crate::log::Log;
-use crate::plant::{self, Plant};
 use crate::reader::{Item, Reader};
-use crate::table::{State, load};
+use crate::table::{Access, load};
 use crate::testing::{Random, SimulatedDisk};
 use crate::{Damage, Options};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A journal of 64 KiB that was closed, and where its records are.
+/// A closed journal of 64 KiB, and the positions of its records.
 struct Sample {
     disk: SimulatedDisk,
     records: BTreeMap<u64, Place>,
-    /// Each segment's bytes.
+    /// Bytes by segment.
     segments: BTreeMap<u64, Vec<u8>>,
 }
 
@@ -76,7 +76,8 @@ impl Sample {
         sample
     }
 
-    /// Reads it with a segment replaced. Returns the sequence numbers that were read, and what was told.
+    /// Reads the journal with a segment replaced. Returns the sequence numbers that were read, and
+    /// the reported damage.
     fn read_with(&self, segment: u64, bytes: Vec<u8>) -> Result<Told, String> {
         self.disk.set_bytes(&segment_name(segment), bytes);
         let told = self.read();
@@ -85,7 +86,7 @@ impl Sample {
     }
 
     fn read(&self) -> Result<Told, String> {
-        let tail = load(&self.disk, State::AtRest).map_err(|error| error.to_string())?.tail;
+        let tail = load(&self.disk, Access::AtRest).map_err(|error| error.to_string())?.tail;
         let mut told = Told {
             was_closed: tail.is_some_and(|tail| tail.was_closed),
             sequences: Vec::new(),
@@ -109,7 +110,8 @@ impl Sample {
         Ok(told)
     }
 
-    /// Whether exactly the records that `is_hit` says are missing, and as many are told to be.
+    /// Checks that exactly the records selected by `is_hit` are missing, and that as many are
+    /// reported.
     fn check(
         &self,
         told: &Told,
@@ -130,12 +132,12 @@ impl Sample {
     }
 }
 
-/// What a reader has found.
+/// The findings of a reader.
 struct Told {
     was_closed: bool,
     sequences: Vec<u64>,
     damages: Vec<Damage>,
-    /// Of a segment that nobody says the beginning of.
+    /// Number of missing records at the start of a segment whose beginning is unknown.
     gone: u64,
 }
 
@@ -145,7 +147,7 @@ fn flip(sample: &Sample, segment: u64, offset: usize) -> Result<(), String> {
     bytes[offset] ^= 1 << (offset % 8);
     let told = sample.read_with(segment, bytes)?;
     sample.check(&told, |place| place.segment == segment && place.bytes.contains(&offset), true)?;
-    // The last bytes are the mark that all was closed.
+    // The last bytes are the mark of an orderly close.
     let is_told = told.damages.iter().any(|damage| {
         let from = damage.offset as usize;
         damage.segment == segment && (from..from + damage.bytes as usize).contains(&offset)
@@ -160,7 +162,7 @@ fn cut(sample: &Sample, segment: u64, offset: usize) -> Result<(), String> {
     let bytes = sample.segments[&segment][..offset].to_vec();
     let is_last = sample.segments.keys().last() == Some(&segment);
     let told = sample.read_with(segment, bytes)?;
-    // Where the last segment should end, nobody knows.
+    // The intended end of the last segment is unknown.
     let is_hit = |place: &Place| place.segment == segment && place.bytes.end > offset;
     sample.check(&told, is_hit, !is_last)?;
     match if is_last { !told.was_closed } else { !told.damages.is_empty() } {
@@ -169,7 +171,7 @@ fn cut(sample: &Sample, segment: u64, offset: usize) -> Result<(), String> {
     }
 }
 
-/// Does something to each byte of all segments; returns how many they are.
+/// Runs a check for each byte of all segments; returns their number.
 fn each_byte(run: impl Fn(&Sample, u64, usize) -> Result<(), String>) -> Result<usize, String> {
     let sample = Sample::new();
     for (&segment, bytes) in &sample.segments {
@@ -195,6 +197,6 @@ fn a_cut_costs_what_is_cut_off() {
 
 #[test]
 fn a_reader_without_payload_checks_is_found_out() {
-    let found = plant::with(Plant::PayloadCrcSkipped, || each_byte(flip));
+    let found = injection::inject(Injection::PayloadCrcSkipped, || each_byte(flip));
     assert!(found.unwrap_err().contains("is damaged"));
 }

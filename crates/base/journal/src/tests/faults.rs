@@ -1,18 +1,19 @@
-//! Each operation of a story fails, one after the other and in rows, and the power is cut in each: what was
-//! acknowledged is there, nothing else is, and the journal opens again by itself.
+//! Each operation of a scenario fails, alone or with those after it, or the power is cut in it.
+//! Afterwards exactly the acknowledged records are there, and the journal opens again without
+//! intervention.
 
 use super::{figure, rig::Rig};
 use crate::position;
 use crate::testing::Lie;
 use rustix::io::Errno;
 
-/// As many operations fail in a row.
+/// Maximum number of consecutive failures.
 const FAILURES_MAX: u64 = 3;
 
-/// A life with all that there is: segments that fill, readers, trims, positions, closing, dying.
+/// A scenario with everything: full segments, readers, trims, positions, closing, being killed.
 fn tell(rig: &mut Rig) -> Result<(), String> {
     for chapter in 0..3 {
-        // Whoever starts a program again when it could not start does that too.
+        // A supervisor would restart the program too.
         if !(0..FAILURES_MAX).any(|_| rig.open().is_ok()) {
             rig.open().map_err(|why| format!("does not open: {why}"))?;
         }
@@ -32,14 +33,14 @@ fn tell(rig: &mut Rig) -> Result<(), String> {
     Ok(())
 }
 
-/// How many operations the story has if nothing fails.
+/// Number of operations of the scenario if nothing fails.
 fn operations(seed: u64) -> u64 {
     let mut rig = Rig::new(seed);
     tell(&mut rig).unwrap();
     rig.disk.operations()
 }
 
-/// Afterwards, with a disk in order, all goes on.
+/// Checks that everything works afterwards, when the disk does again.
 fn check(rig: &mut Rig, what: &str) -> Result<(), String> {
     let place = |why| format!("{what}: {why}");
     rig.disk.repair();
@@ -57,7 +58,7 @@ fn check(rig: &mut Rig, what: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns how many there are.
+/// Fails each operation; returns their number.
 fn fail_each(seed: u64, errno: Errno, in_a_row: u64) -> u64 {
     let operations = operations(seed);
     for k in 0..operations {
@@ -70,13 +71,13 @@ fn fail_each(seed: u64, errno: Errno, in_a_row: u64) -> u64 {
     operations
 }
 
-/// Cuts the power in operation `k`; then the story goes on.
+/// Cuts the power in operation `k`, then continues the scenario.
 fn cut_power(seed: u64, k: u64, lie: Option<Lie>) -> Result<(), String> {
     let mut rig = Rig::new(seed);
     let what = format!("seed {seed}, power ends at {k}");
     rig.disk.set_lie(lie);
     rig.disk.end_power_at(k);
-    // Without power it does not open.
+    // The journal does not open without power.
     let _ = tell(&mut rig);
     rig.cut_power();
     check(&mut rig, &what)?;
@@ -107,7 +108,8 @@ fn the_power_may_be_cut_in_each_operation() {
     figure("D2", &format!("{count} power cuts, one in each operation of a journal"));
 }
 
-/// The writer is killed before operation `k`, and the power cut when the next one has read what is there.
+/// Kills the writer before operation `k`, and cuts the power after the next writer has read the
+/// journal.
 fn kill(seed: u64, k: u64) -> Result<(), String> {
     let mut rig = Rig::new(seed);
     let what = format!("seed {seed}, killed at {k}");

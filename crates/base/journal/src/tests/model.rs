@@ -1,16 +1,16 @@
-//! A journal and a naive model of it do the same random things, and are compared all the time: thousands of seeds. A
-//! seed that fails is printed, and goes to `FAILED_ONCE` when it is repaired.
+//! A journal and a naive model of it run the same random operations, and are compared continually,
+//! for thousands of seeds. A failing seed is printed; add it to `FAILED_ONCE` with the fix.
 
 use super::{figure, rig::Rig};
-use crate::plant::{self, Plant};
+use crate::injection::{self, Injection};
 use crate::testing::Lie;
 use rustix::io::Errno;
 
-/// How many seeds are tried; `TEST_SEEDS` says another number.
+/// Number of seeds to try, unless `TEST_SEEDS` is set.
 const SEEDS: u64 = 3000;
 const STEPS: u64 = 60;
 
-/// Seeds that have failed.
+/// Seeds that have failed in the past.
 const FAILED_ONCE: [u64; 1] = [12031];
 
 fn run(seed: u64, lie: Option<Lie>) -> Result<(), String> {
@@ -42,7 +42,7 @@ fn act(rig: &mut Rig) -> Result<(), String> {
         5 => rig.disk.repair(),
         6..9 => rig.follow()?,
         _ => {
-            // A disk that fails may keep it from being opened.
+            // A failing disk may prevent opening.
             let opened = rig.open();
             if opened.is_err() {
                 rig.disk.repair();
@@ -64,7 +64,8 @@ fn journal_and_model_agree() {
     figure("D2", &format!("{seeds} journals and their models, {STEPS} random steps each"));
 }
 
-/// Each of these faults is found by most seeds; all together must not be needed to find it once.
+/// Each of these faults must be found by at least half of the seeds, so that detection does not
+/// rely on luck.
 fn assert_is_found(what: &str, mut run: impl FnMut(u64) -> Result<(), String>) {
     let found = (0..100).filter(|&seed| run(seed).is_err()).count();
     assert!(found >= 50, "{what}: found by {found} seeds of 100");
@@ -75,6 +76,6 @@ fn planted_faults_are_found() {
     assert_is_found("files are not made durable", |seed| run(seed, Some(Lie::Files)));
     assert_is_found("names are not made durable", |seed| run(seed, Some(Lie::Names)));
     assert_is_found("what was not written is acknowledged", |seed| {
-        plant::with(Plant::WriteSkipped, || run(seed, None))
+        injection::inject(Injection::WriteSkipped, || run(seed, None))
     });
 }

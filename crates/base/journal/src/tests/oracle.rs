@@ -1,5 +1,5 @@
-//! What must be in a journal, whatever has happened to it: all that was acknowledged, and nothing that was never
-//! appended. Checkers return what they miss, so that tests can see that they would miss it.
+//! What a journal must contain, whatever has happened to it: everything acknowledged, and nothing
+//! that was never appended. Checks return errors, so that tests can verify that they would fail.
 
 use crate::testing::SimulatedDisk;
 use crate::{Item, Reader, Record};
@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A naive journal: all that was ever appended, and what of it was promised.
+/// A naive journal: everything that was ever appended, and which part of it was acknowledged.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Oracle {
-    /// A sequence number may be given again, if what had it was not promised.
+    /// A sequence number may be assigned again if its record was not acknowledged.
     submitted: BTreeMap<u64, Vec<(u8, Vec<u8>)>>,
     promised: BTreeMap<u64, (u8, Vec<u8>)>,
-    /// What is before need not be there any more.
+    /// Records before this one may be missing.
     pub(super) trimmed: u64,
 }
 
@@ -31,7 +31,7 @@ impl Oracle {
         }
     }
 
-    /// A reader that follows was given it, so from now on it must stay.
+    /// A following reader has returned the record, so it must persist from now on.
     pub(super) fn show(&mut self, record: &Record<'_>) -> Result<(), String> {
         self.check_record(record)?;
         self.promised.insert(record.sequence, (record.kind, record.payload.to_vec()));
@@ -49,12 +49,12 @@ impl Oracle {
         }
     }
 
-    /// The largest sequence number that was promised, and 1.
+    /// The end of the acknowledged sequence numbers.
     pub(super) fn promised_end(&self) -> u64 {
         self.promised.last_key_value().map_or(0, |(last, _)| last + 1)
     }
 
-    /// Reads all, at rest. `Ok` has how many records there are.
+    /// Reads the whole journal at rest. Returns the number of its records.
     pub(super) fn check(&self, disk: &SimulatedDisk) -> Result<usize, String> {
         let mut reader = Reader::open_on(Arc::new(disk.clone()), 0)
             .map_err(|error| format!("does not open: {error}"))?;
@@ -76,7 +76,7 @@ impl Oracle {
                     count += 1;
                     missing.pop_if(|sequence| *sequence == record.sequence);
                 }
-                // Nothing was damaged, so what looks like it was never acknowledged.
+                // Nothing was damaged, so apparent damage was never acknowledged.
                 Item::Damage(damage) if damage.may_be_torn => {}
                 Item::Damage(damage) => return Err(format!("damage: {damage:?}")),
                 Item::Gone(range) if range.end <= self.trimmed => {}

@@ -1,4 +1,4 @@
-//! What is found when a journal is opened, case by case.
+//! The state after opening a journal, case by case.
 
 use super::rig::options;
 use crate::batch::{Batch, Payload};
@@ -11,7 +11,7 @@ use crate::testing::SimulatedDisk;
 use crate::{AtLimit, Error, Options, Refusal};
 use std::sync::Arc;
 
-/// Size of most payloads here, and what one takes.
+/// Size of most payloads here, and of a record with one.
 const PAYLOAD: usize = 100;
 const RECORD: usize = record_bytes(PAYLOAD);
 
@@ -19,7 +19,7 @@ fn open(disk: &SimulatedDisk) -> Result<(Log, Recovery), Error> {
     Log::open(Arc::new(disk.clone()), options())
 }
 
-/// Writes a group of as many records, each of which is `PAYLOAD` times its sequence number.
+/// Writes a group of `count` records, whose payloads are `PAYLOAD` times the sequence number.
 fn write(log: &mut Log, first: u64, count: u64) -> Result<(), Refusal> {
     let mut batch = Batch::reuse(Vec::new(), first);
     for sequence in first..first + count {
@@ -37,7 +37,7 @@ fn journal(groups: u64) -> SimulatedDisk {
     disk
 }
 
-/// What a reader tells, as text: ranges of records, and all else.
+/// The results of a reader as text: ranges of records, and everything else.
 fn told(disk: &SimulatedDisk) -> String {
     let mut reader = Reader::open_on(Arc::new(disk.clone()), 0).unwrap();
     tell(&mut reader)
@@ -85,7 +85,7 @@ fn change(disk: &SimulatedDisk, segment: u64, change: impl FnOnce(&mut Vec<u8>))
     disk.set_bytes(&name, bytes);
 }
 
-/// Where a record of the first segment begins.
+/// Offset of a record of the first segment.
 fn offset(sequence: usize) -> usize {
     HEADER_BYTES as usize + sequence * RECORD
 }
@@ -104,7 +104,7 @@ fn a_journal_belongs_to_one_writer_or_to_readers() {
     open(&disk).unwrap();
 }
 
-/// Who looks beside the writer sees what is there, and whatever is being written looks like a torn end.
+/// A reader beside the writer sees the present state; a record being written looks like a torn end.
 #[test]
 fn others_look_while_it_is_written() {
     let disk = SimulatedDisk::new(1);
@@ -136,7 +136,7 @@ fn opening_again_and_again_leaves_nothing_behind() {
     for _ in 0..20 {
         let (mut log, recovery) = open(&disk).unwrap();
         assert_eq!((recovery.next_sequence, recovery.was_closed), (6, false));
-        // Also if somebody looked whether it could be written.
+        // Also after a check whether the disk is writable.
         log.prepare().unwrap();
     }
     let segments = disk.names().len();
@@ -173,7 +173,7 @@ fn a_segment_of_another_journal_is_refused() {
     let other = SimulatedDisk::new(2);
     write(&mut open(&other).unwrap().0, 0, 1).unwrap();
     let mut bytes = other.bytes(&segment_name(1)).unwrap();
-    // Under a name of its own, which its header has to say too.
+    // Under another name, which its header has to contain too.
     for sector in bytes[..HEADER_BYTES as usize].chunks_exact_mut(512) {
         sector[32] = 2;
         let crc = crc32c::crc32c(&sector[..508]);
@@ -190,7 +190,7 @@ fn damage_is_told_from_what_was_being_written() {
         let disk = journal(3);
         change(&disk, 1, |bytes| bytes[offset(hit)] ^= 1);
         assert_eq!(told(&disk), expected);
-        // The same when others have been written behind it.
+        // The same after more records have been written behind it.
         let (mut log, recovery) = open(&disk).unwrap();
         write(&mut log, recovery.next_sequence, 1).unwrap();
         drop(log);
@@ -205,11 +205,11 @@ fn damage_is_told_from_what_was_being_written() {
     check(5, "0-4, 1:1704+136 lost 1, 6-8");
     check(6, "0-5, 1:1840+136 lost 1 torn, 7-8");
     check(7, "0-6, 1:1976+136 lost 1 torn, 8-8");
-    // Nothing behind it says that it has ever been whole.
+    // Nothing after the record proves that it was ever whole.
     check(8, "0-7");
 }
 
-/// All that it had is missing, and no byte is left that could tell.
+/// All its records are missing, and no byte is left to tell their number.
 #[test]
 fn a_segment_that_is_shorter_than_its_headers_was_cut() {
     for left in [600, 1023] {
@@ -225,7 +225,7 @@ fn what_is_torn_goes_to_quarantine() {
     let disk = journal(1);
     change(&disk, 1, |bytes| bytes[offset(2) + 3..].fill(0));
     let (log, recovery) = open(&disk).unwrap();
-    // They are looked at by eights.
+    // They are examined in steps of eight bytes.
     assert_eq!((recovery.torn_bytes, recovery.next_sequence), (8, 2));
     let kept = disk.bytes("quarantine/0000000000000001-0000000000000510.bytes").unwrap();
     assert_eq!(kept, [&log.shared().identity.marker()[..3], &[0; 5]].concat());
@@ -237,12 +237,12 @@ fn quarantine_has_a_limit_and_keeps_each_damage_once() {
     for sequence in 0..4 {
         change(&disk, 1, |bytes| bytes[offset(sequence * 2) + 50] ^= 1);
     }
-    // A file counts for 4 KiB at least.
+    // A file counts as at least 4 KiB.
     let options = Options { quarantine_bytes_max: 3 * 4096, ..options() };
     for round in 0..2 {
         let (log, _) = Log::open(Arc::new(disk.clone()), options.clone()).unwrap();
         for _ in 0..2 {
-            tell(&mut Reader::of(Arc::clone(log.shared()), 0));
+            tell(&mut Reader::follow(Arc::clone(log.shared()), 0));
         }
         let counters = log.shared().counters();
         let expected = if round == 0 { (4, 4, 3, 1) } else { (1, 1, 0, 1) };
@@ -263,13 +263,13 @@ fn what_the_disk_cannot_read_costs_only_itself() {
     let (mut log, _) = Log::open(Arc::new(disk.clone()), options.clone()).unwrap();
     (0..100).for_each(|group| write(&mut log, group * 3, 3).unwrap());
     disk.set_unreadable(&segment_name(1), 9000..9001);
-    // Of the block from 8192 to 12288, that is of records 52 to 82.
+    // The block from 8192 to 12288 has records 52 to 82.
     let expected = "0-51, 1:8096+4216 lost 31, 83-299";
-    assert_eq!(tell(&mut Reader::of(Arc::clone(log.shared()), 0)), expected);
+    assert_eq!(tell(&mut Reader::follow(Arc::clone(log.shared()), 0)), expected);
     drop(log);
     let (log, recovery) = Log::open(Arc::new(disk.clone()), options).unwrap();
     assert_eq!(recovery.next_sequence, 300);
-    assert_eq!(tell(&mut Reader::of(Arc::clone(log.shared()), 0)), expected);
+    assert_eq!(tell(&mut Reader::follow(Arc::clone(log.shared()), 0)), expected);
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn without_any_header_records_are_found_by_their_numbers() {
     change(&disk, 3, |bytes| bytes[..1024].fill(0xee));
     assert!(told(&disk).ends_with("44-59"), "{}", told(&disk));
     change(&disk, 1, |bytes| bytes[..1024].fill(0xee));
-    // Nobody knows the identity any more.
+    // The identity is lost.
     assert!(!told(&disk).contains('-'), "{}", told(&disk));
     let (mut log, recovery) = open(&disk).unwrap();
     write(&mut log, recovery.next_sequence, 1).unwrap();
@@ -293,7 +293,7 @@ fn without_any_header_records_are_found_by_their_numbers() {
 
 #[test]
 fn numbers_go_on_behind_a_segment_of_unknown_end() {
-    // The last segment would say where the one before ends.
+    // The last segment would state the end of the one before.
     let disk = journal(10);
     change(&disk, 2, |bytes| bytes.truncate(1));
     let (mut log, recovery) = open(&disk).unwrap();
@@ -316,7 +316,7 @@ fn a_segment_that_was_never_used_is_passed_over() {
     let (mut log, _) = open(&disk).unwrap();
     write(&mut log, 3, 3).unwrap();
     drop(log);
-    // As if making segment 2 had failed after all, and its removal too.
+    // As if creating segment 2 had failed after all, and its removal too.
     let third = disk.bytes(&segment_name(2)).unwrap();
     disk.set_bytes(&segment_name(2), unused);
     let mut renumbered = third;
@@ -334,7 +334,8 @@ fn a_segment_that_was_never_used_is_passed_over() {
 
 #[test]
 fn a_payload_that_looks_like_a_record_is_none() {
-    /// What a reader finds if record 1 holds one by `forger`'s identity, and its header is damaged.
+    /// The results of a reader if record 1 contains a record with `forger`'s identity, and its
+    /// header is damaged.
     fn check(forger: impl FnOnce(Identity) -> Identity) -> Vec<u64> {
         let disk = journal(1);
         let (mut log, _) = open(&disk).unwrap();
@@ -358,7 +359,7 @@ fn a_payload_that_looks_like_a_record_is_none() {
         sequences
     }
     assert_eq!(check(|_| Identity::new(0x1234_5678_9abc_def0)), [4]);
-    // Were the identity known, it would be found: that nobody knows it is what helps.
+    // If the identity were known, the forged record would be found: its secrecy is what protects.
     assert_eq!(check(|identity| identity), [3, 4]);
 }
 
@@ -402,7 +403,7 @@ fn at_its_limit_a_journal_refuses_or_drops() {
     let dropping = Options { at_limit: AtLimit::DropOldest, ..refusing };
     let disk = SimulatedDisk::new(1);
     let (mut log, _) = Log::open(Arc::new(disk.clone()), dropping).unwrap();
-    let mut reader = Reader::of(Arc::clone(log.shared()), 0);
+    let mut reader = Reader::follow(Arc::clone(log.shared()), 0);
     for group in 0..100 {
         write(&mut log, group * 3, 3).unwrap();
         assert!(log.shared().table().file_bytes() <= 4 * 4096);
@@ -428,7 +429,7 @@ fn a_segment_that_failed_is_given_up_and_nothing_is_lost() {
 
 #[test]
 fn a_segment_that_cannot_be_made_leaves_nothing() {
-    // Creating it, reserving it, writing it, making it durable, renaming it, making its name durable.
+    // Create, reserve, write, sync, rename, sync the name.
     for step in 0..6 {
         let disk = SimulatedDisk::new(step);
         let (mut log, _) = open(&disk).unwrap();

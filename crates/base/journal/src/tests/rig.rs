@@ -43,7 +43,7 @@ impl Rig {
         }
     }
 
-    /// Opens it, if it is not open; it may fail if the disk does.
+    /// Opens the log if it is not open; may fail if the disk does.
     pub(super) fn open(&mut self) -> Result<(), String> {
         if self.log.is_none() {
             let opened = Log::open(Arc::new(self.disk.clone()), self.options.clone());
@@ -52,14 +52,14 @@ impl Rig {
                 return Err(format!("goes on at {}", recovery.next_sequence));
             }
             self.next = recovery.next_sequence;
-            // What was promised to the last one was promised to all.
-            self.follower = Some(Reader::of(Arc::clone(log.shared()), self.oracle.trimmed));
+            // What was acknowledged to the last follower holds for all.
+            self.follower = Some(Reader::follow(Arc::clone(log.shared()), self.oracle.trimmed));
             self.log = Some(log);
         }
         Ok(())
     }
 
-    /// Appends some records. What the disk refuses is not an error.
+    /// Appends some records. A refusal by the disk is not an error.
     pub(super) fn append(&mut self) -> Result<(), Refusal> {
         let Some(log) = &mut self.log else { return Ok(()) };
         let count = 1 + self.random.below(5);
@@ -77,7 +77,7 @@ impl Rig {
         Ok(())
     }
 
-    /// Reads all that there is behind the writer.
+    /// Reads everything available with the following reader.
     pub(super) fn follow(&mut self) -> Result<(), String> {
         let Some(follower) = &mut self.follower else { return Ok(()) };
         while let Some(item) = follower.next().map_err(|error| error.to_string())? {
@@ -95,7 +95,7 @@ impl Rig {
         }
     }
 
-    /// Lets go of a random part of what there is.
+    /// Trims a random part of the journal.
     pub(super) fn trim(&mut self) {
         let Some(log) = &self.log else { return };
         let before = self.random.below(self.oracle.promised_end() + 1);
@@ -103,7 +103,7 @@ impl Rig {
         let _ = log.shared().trim_before(before);
     }
 
-    /// Ends in order, if the disk permits it.
+    /// Closes the log in order, if the disk permits it.
     pub(super) fn close(&mut self) {
         self.follower = None;
         if let Some(log) = self.log.take() {
@@ -111,7 +111,7 @@ impl Rig {
         }
     }
 
-    /// Ends without a word; the machine goes on.
+    /// Ends without closing; the machine keeps running.
     pub(super) fn kill(&mut self) {
         self.follower = None;
         self.log = None;
@@ -123,7 +123,7 @@ impl Rig {
     }
 }
 
-/// Some bytes that are unlike all others; now and then like a record, or zeros.
+/// Some bytes that differ from all others; sometimes like a record, or zeros.
 fn record(random: &mut Random) -> (u8, Vec<u8>) {
     let kind = random.number() as u8;
     let size = if random.once_in(8) { random.below(2000) } else { random.below(100) } as usize;

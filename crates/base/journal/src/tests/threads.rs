@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-/// Nothing takes so long; a test that waits longer hangs.
+/// Timeout: a test that waits longer hangs.
 const LONG: Duration = Duration::from_secs(20);
 
-/// How soon a journal goes on when it can.
+/// Maximum time until a journal resumes after it can.
 const RESUMES: Duration = Duration::from_secs(5);
 
 fn open(disk: &SimulatedDisk, options: Options) -> Journal {
@@ -71,7 +71,7 @@ fn many_threads_get_what_they_were_promised() {
             });
         }
     });
-    // No close: power is cut.
+    // No close: the power is cut.
     let journal = Arc::into_inner(journal).unwrap();
     disk.end_power_at(disk.operations());
     drop(journal);
@@ -93,7 +93,7 @@ fn memory_of_what_waits_is_bounded() {
     let held = disk.hold();
     let text = "x".repeat(96);
     let mut tickets = vec![append(&journal, &text).unwrap()];
-    // What is being written waits too.
+    // A record that is being written waits too.
     std::thread::sleep(Duration::from_millis(50));
     let refusal = loop {
         match append(&journal, &text) {
@@ -141,7 +141,7 @@ fn callbacks_are_called_once_with_what_became_of_it() {
     assert_eq!((seen.load(Ordering::Relaxed), durable.load(Ordering::Relaxed)), (10, 10));
 }
 
-/// Breaks the disk, repairs it, and sees that the journal notices both by itself.
+/// Breaks the disk, repairs it, and checks that the journal notices both by itself.
 fn breaks_and_resumes(
     at: impl Fn(&SimulatedDisk),
     is_expected: impl Fn(&Refusal) -> bool,
@@ -151,7 +151,7 @@ fn breaks_and_resumes(
     let journal = open(&disk, options());
     append(&journal, "before").unwrap().wait().unwrap();
     at(&disk);
-    // What was reserved can still be written.
+    // Reserved space can still be written.
     let refusal = loop {
         let appended = append(&journal, &"x".repeat(1000));
         if let Err(refusal) = appended.and_then(|ticket| wait(&ticket)) {

@@ -1,15 +1,16 @@
-//! File systems that are mounted for a test, and unmounted when dropped, however the test ends.
+//! File systems mounted for a test, and unmounted when dropped, however the test ends.
 
-use super::Scratch;
+use super::scratch::Scratch;
 use std::path::Path;
 use std::process::Command;
 
-/// A file system, in a directory of its own.
+/// A mounted file system, on a directory of its own.
 #[derive(Debug)]
 pub struct Mounted(Scratch);
 
 impl Mounted {
-    /// By `mount`'s words but the last. If it is refused: what `mount` says.
+    /// Mounts by the arguments of `mount`, except for the directory. Returns the output of `mount`
+    /// on failure.
     pub fn new(words: &[&str]) -> Result<Mounted, String> {
         let directory = Scratch::new("mounted");
         let output = Command::new("mount").args(words).arg(&directory.0).output();
@@ -20,24 +21,24 @@ impl Mounted {
         }
     }
 
-    /// One in memory.
+    /// Mounts a `tmpfs` of that size.
     pub fn in_memory(kib: u64) -> Result<Mounted, String> {
         Mounted::new(&["-t", "tmpfs", "-o", &format!("size={kib}k"), "tmpfs"])
     }
 
-    /// Where it is.
+    /// Directory of the mount.
     pub fn path(&self) -> &Path {
         &self.0.0
     }
 
-    /// Gives one in memory so much room.
+    /// Changes the size of a `tmpfs`.
     pub fn resize(&self, kib: u64) {
         let mut mount = Command::new("mount");
         mount.args(["-o", &format!("remount,size={kib}k")]).arg(self.path());
         assert!(mount.status().expect("a program").success());
     }
 
-    /// What `umount` does must have been done.
+    /// Unmounts, and panics on failure.
     pub fn unmount(self) {
         let status = Command::new("umount").arg(self.path()).status();
         assert!(status.expect("a program").success(), "{} is in use", self.path().display());
@@ -57,7 +58,7 @@ fn is_mounted(path: &Path) -> bool {
     mounts.lines().any(|line| line.split(' ').nth(1).is_some_and(|at| Path::new(at) == path))
 }
 
-/// At once, or when the last has let go of it.
+/// Unmounts at once or, if it is in use, when it is no longer.
 pub fn unmount(path: &Path) {
     for words in [&[][..], &["--lazy"]] {
         let output = Command::new("umount").args(words).arg(path).output();

@@ -4,7 +4,7 @@ use rustix::process::{Pid, kill_process};
 
 pub use rustix::process::Signal;
 
-/// Sends a signal to a process of the test's own.
+/// Sends a signal to a process that the test has started.
 #[track_caller]
 pub fn signal(id: u32, signal: Signal) {
     let pid = i32::try_from(id).ok().and_then(Pid::from_raw);

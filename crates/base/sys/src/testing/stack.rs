@@ -1,4 +1,5 @@
-//! How much stack a function needs, measured on a signal handler's alternate stack that was painted before.
+//! Measurement of the stack that a function needs, on an alternate signal stack that was painted
+//! before.
 
 use std::cell::UnsafeCell;
 use std::io;
@@ -6,7 +7,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::SeqCst};
 
 const PAINT: u8 = 0xa5;
-/// Memory that cannot be touched, below the stack.
+/// Size of the inaccessible memory below the stack.
 const GUARD: usize = 64 << 10;
 
 static BODY: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
@@ -15,20 +16,20 @@ static ENTRY: AtomicUsize = AtomicUsize::new(0);
 extern "C" fn handle(_: libc::c_int) {
     let here = UnsafeCell::new(0u8);
     ENTRY.store(here.get().addr(), SeqCst);
-    // SAFETY: what is stored is a pointer that was made from such a function.
+    // SAFETY: the stored pointer was made from a function of this type.
     #[expect(unsafe_code, reason = "a function as an atomic pointer")]
     let body = unsafe { std::mem::transmute::<*mut (), fn()>(BODY.load(SeqCst)) };
     body();
 }
 
-/// Runs `body` in a signal handler of this thread on an alternate stack of `size` bytes, and gives the bytes of
-/// it that `body` has used. One such call at a time. A body that needs more than there is ends the process
-/// with SIGSEGV.
+/// Runs `body` in a signal handler of this thread on an alternate stack of `size` bytes, and
+/// returns the number of bytes that `body` has used. One such call at a time. A body that needs
+/// more than `size` bytes ends the process with SIGSEGV.
 pub fn stack_used(size: usize, body: fn()) -> io::Result<usize> {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: a new mapping, of which the lower part is made inaccessible; the upper part is painted, and is the
-    // alternate stack until that is disabled. All structures may be zero.
+    // SAFETY: a new mapping, of which the lower part is made inaccessible; the upper part is
+    // painted, and is the alternate stack until that is disabled. All structures may be zero.
     #[expect(unsafe_code, reason = "system calls, and memory of their own")]
     unsafe {
         let memory = libc::mmap(ptr::null_mut(), GUARD + size, protection, flags, -1, 0);

@@ -355,7 +355,7 @@ fn depth() {
         format!("{}{UNSIGNED_8}{}", open.repeat(depth), "}".repeat(depth))
     };
     let class = |depth| format!(r#"{{"name": "f", "field-class": {}}}"#, nested(depth));
-    // Beside the arrays count the payload and the integer.
+    // The payload and the integer count too.
     assert!(payload(&class(62)).is_ok());
     let error = payload(&class(63)).expect_err("no error").message;
     assert!(error.ends_with("field-class: field classes nest deeper than 64"), "{error}");
@@ -627,7 +627,7 @@ fn aliases() {
         &[PREAMBLE, &aliases[0], &aliases[0]],
         "fragment 3 (field-class-alias): the alias `u8` is declared twice",
     );
-    // A mistake is found where it is made, though the alias is never used.
+    // An error is found at the declaration, although the alias is never used.
     check_error(
         &[PREAMBLE, &alias("bad", r#"{"type": "static-length-blob"}"#)],
         "fragment 2 (field-class-alias): field-class: `length` is missing",
@@ -641,7 +641,7 @@ fn aliases() {
 
 #[test]
 fn aliases_cannot_explode() {
-    // Each level holds the one below twice.
+    // Each level contains the one below twice.
     let doubled = |deepest: &str, levels: usize| {
         let mut fragments = vec![PREAMBLE.to_owned(), alias("a0", deepest)];
         for level in 1..=levels {

@@ -1,4 +1,4 @@
-//! The sequence of fragments, and what each holds besides field classes.
+//! The sequence of fragments, and their contents apart from field classes.
 
 use super::*;
 
@@ -331,7 +331,7 @@ fn event_attributes() {
     let both = r#"{"babeltrace.org,2020": {"log-level": "alert", "emf-uri": "b"},
         "lttng.org,2009": {"log-level": "debug"}}"#;
     check(both, Some(14), Some("b"));
-    // What is malformed or unknown is ignored.
+    // Malformed and unknown attributes are ignored.
     check(r#"{"lttng.org,2009": {"log-level": "loud", "emf-uri": 3}}"#, None, None);
     check(r#"{"lttng.org,2009": [], "my.tracer": true}"#, None, None);
     check("7", None, None);

@@ -1,4 +1,4 @@
-//! Field locations: how they become absolute, and what they must point at.
+//! Field locations: how they become absolute, and which fields they may refer to.
 
 use super::*;
 
@@ -21,7 +21,7 @@ fn text(name: &str, location: &str) -> String {
     field(name, &format!(r#""type": "dynamic-length-string", "length-field-location": {location}"#))
 }
 
-/// All lengths that are read from a field, in order, as `scope:path`.
+/// All references of lengths, in order, as `scope:path`.
 fn references(class: &FieldClass, found: &mut Vec<String>) {
     match class {
         FieldClass::Text(TextClass { length: Length::Dynamic(field), .. }) => {
@@ -61,7 +61,7 @@ fn absolute() {
     let location = r#"{"origin": "event-record-payload", "path": ["a", "b", "len"]}"#;
     let inner = group("a", &[group("b", &[number("len")])]);
     check(&[inner, text("t", location)], &["event-record-payload:a.b.len"]);
-    // As release candidates wrote it.
+    // The form of release candidates.
     let location = r#"["event-record-payload", "len"]"#;
     check(&[number("len"), text("t", location)], &["event-record-payload:len"]);
 }
@@ -113,7 +113,7 @@ fn through_arrays_and_variants() {
         &[number("s"), variant(number_class, number_class), whole.clone()],
         &["event-record-payload:v"],
     );
-    // What another option holds at the same place does not count.
+    // A field of another option at the same place does not count.
     let borrower = format!(r#"{{"type": "structure", "member-classes": [{near}]}}"#);
     check_fails(
         &[number("s"), variant(&element, &borrower)],
@@ -127,7 +127,7 @@ fn through_arrays_and_variants() {
         "member-classes[1]: field-class: options[1]: field-class: length-field-location: \
          no field `v` of the event-record-payload comes before this one",
     );
-    // Not all that may be there are unsigned.
+    // Not all of the possible fields are unsigned.
     let signed_class = r#"{"type": "variable-length-signed-integer"}"#;
     check_fails(
         &[number("s"), variant(number_class, signed_class), whole],

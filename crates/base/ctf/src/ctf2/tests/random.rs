@@ -1,11 +1,11 @@
-//! Makes random schemas that CTF 2 can say completely, the same for the same seed.
+//! Random schemas that CTF 2 can express completely; the same for the same seed.
 
 use super::*;
-use crate::ctf2::words::role_belongs;
+use crate::ctf2::vocabulary::role_belongs;
 use blkkin_sys::testing::Random;
 use std::sync::Arc;
 
-/// What schemas are made of.
+/// Random parts of schemas.
 trait Parts {
     fn text(&mut self) -> String;
     fn maybe_text(&mut self) -> Option<String>;
@@ -43,7 +43,7 @@ impl Parts for Random {
     }
 }
 
-/// A schema; everything but its byte order, which the fields decide.
+/// A schema, complete except for its byte order, which the fields determine.
 pub(crate) fn schema(random: &mut Random) -> Schema {
     let uuid = random.chance(50).then(|| Uuid(std::array::from_fn(|_| random.next() as u8)));
     let clocks: Vec<Clock> =
@@ -251,7 +251,7 @@ impl Classes<'_> {
         self.structure(scope, path, depth.saturating_sub(1))
     }
 
-    /// A class whose fields nothing behind it may refer to.
+    /// A class to whose fields no later field may refer.
     fn hidden(&mut self, scope: Scope, path: &mut Vec<String>, depth: usize) -> FieldClass {
         let count = self.known.len();
         let class = self.class(scope, path, depth.saturating_sub(1), false);

@@ -1,4 +1,5 @@
-//! What is written: its text, that it reads back, and what is lost where CTF 2 has no words.
+//! Written schemas: their text, that it reads back, and the losses where CTF 2 cannot express
+//! something.
 
 use super::*;
 use blkkin_sys::testing::Random;
@@ -20,7 +21,7 @@ fn random_schemas() {
         assert_eq!(write(&read), write(&schema), "seed {seed}");
         class_count += write(&schema).matches("\"type\"").count();
     }
-    // The generator really makes something.
+    // The generator produces many classes.
     assert!(class_count > 50_000, "{class_count}");
 }
 
@@ -71,7 +72,7 @@ fn schema_of(payload: Vec<Member>) -> Schema {
     Schema { version: Version::Ctf1, trace, clocks, streams: vec![stream] }
 }
 
-/// What LTTng's event header, packet context and some fields look like.
+/// LTTng's event header and packet context, and some fields.
 fn lttng_schema() -> Schema {
     let with = |size, roles: Roles, clock| {
         int(IntClass {
@@ -415,7 +416,7 @@ fn clocks_that_lose_something() {
     let at = |offset_seconds, offset_cycles| Clock { offset_seconds, offset_cycles, ..clock("c") };
     check_clock(at(0, 1_795_165_182_279_448_621), at(1_795_165_182, 279_448_621));
     check_clock(at(2, -1), at(1, 999_999_999));
-    // Too far away to say otherwise.
+    // Too far from zero to be normalised.
     check_clock(at(i64::MAX, 1_000_000_000), at(i64::MAX, 1_000_000_000));
     let uid = "01010101-0101-0101-0101-010101010101".to_owned();
     let identity = ClockIdentity { namespace: None, name: Some("c".to_owned()), uid: Some(uid) };

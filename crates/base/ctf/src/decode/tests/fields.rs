@@ -39,7 +39,7 @@ fn metadata(order: &str, fields: &str) -> String {
     )
 }
 
-/// The fields of one event that takes all of `hex` but less than a byte.
+/// The fields of one event that takes all bytes of `hex`, the last one at least in part.
 #[track_caller]
 fn check_in(order: &str, fields: &str, hex: &str, expected: &str) {
     check_metadata(&metadata(order, fields), hex, expected);
@@ -53,7 +53,7 @@ fn check_metadata(metadata: &str, hex: &str, expected: &str) {
         event(&decoder, View::whole(&bytes), 0, &mut decoder.machine()).expect("an event");
     assert_eq!(text, expected);
     assert_eq!(end.div_ceil(8), bytes.len() as u64, "all bytes are used");
-    // No prefix is taken for the whole.
+    // No prefix decodes as a whole event.
     for length in 0..bytes.len() {
         let view = View::whole(&bytes[..length]);
         assert_eq!(event(&decoder, view, 0, &mut decoder.machine()), Err(Stop::Short), "{length}");

@@ -1,5 +1,5 @@
-//! Random bytes against random schemas: whatever comes, nothing panics, and what has been read of
-//! a packet in two parts gives what it gives in one.
+//! Random bytes with random schemas: nothing panics, and a packet read in two parts gives the same
+//! as in one.
 
 use super::*;
 use crate::ctf2::tests::random;
@@ -18,7 +18,7 @@ fn random_bytes_do_no_harm() {
         schemas += 1;
         for _ in 0..20 {
             let length = random.below(200);
-            // Small numbers are more likely to mean something than large ones.
+            // Small numbers are more likely to be meaningful than large ones.
             let end = [4, 16, 256][random.below(3)];
             let bytes: Vec<u8> = (0..length).map(|_| random.below(end) as u8).collect();
             let _ = decoder.packet(View::whole(&bytes), &mut decoder.machine());
@@ -60,7 +60,7 @@ fn in_parts(
     }
     let base = position / 8;
     if base > bytes.len() as u64 {
-        // Padding at the end may go on beyond it.
+        // Padding at the end may extend beyond it.
         return;
     }
     let view = View::new(&bytes[base as usize..], base, u64::MAX);
@@ -97,7 +97,7 @@ fn claims_beyond_the_view_cost_nothing() {
     }
 }
 
-/// Padding may go on beyond the end, and a text of no bytes behind it.
+/// Padding may extend beyond the end, and an empty text may follow it.
 #[test]
 fn empty_text_behind_the_end() {
     let metadata = "/* CTF 1.8 */ trace { major = 1; minor = 8; byte_order = le; };

@@ -1,5 +1,6 @@
-//! What packet headers, packet contexts and event headers do to the machine and its clock.
+//! Effects of packet headers, packet contexts and event headers on the machine and its clock.
 
+use super::header::Header;
 use super::*;
 
 /// A trace with `context` as packet context and `header` as event header, in which `u8` to `u64`
@@ -63,7 +64,7 @@ fn clock_is_set_by_the_packet_and_advanced_by_events() {
         "0900000000000000  00 0700000000000000 aa",
         &[9, 7],
     );
-    // Without a time in the packet the clock goes on from before.
+    // Without a time in the packet, the clock continues.
     check_clock(
         "u8 n;",
         "u8 id; t8 timestamp;",
@@ -71,7 +72,7 @@ fn clock_is_set_by_the_packet_and_advanced_by_events() {
         "07  00 f1 aa  00 02 aa",
         &[0x1f0, 0x1f1, 0x202],
     );
-    // The packet's end is no time of an event.
+    // The packet's end does not set the clock.
     check_clock(
         "t64 timestamp_begin; t64 timestamp_end;",
         "u8 id; t8 timestamp;",
@@ -107,8 +108,8 @@ fn headers_of_lttng() {
     );
 }
 
-/// The recognised headers and the same read as any other must agree; a reference from the payload
-/// keeps the header from being recognised.
+/// Recognised headers, and the same read in the general way, must agree; a reference from the
+/// payload keeps the header from being recognised.
 #[test]
 fn recognised_headers_read_as_others_do() {
     for (header, hex) in [
@@ -137,7 +138,7 @@ fn recognised_headers_read_as_others_do() {
 
 const SIZES: &str = "u32 content_size; u32 packet_size;";
 
-/// What a packet with such a context says, or what is wrong with it.
+/// The packet with such a context, or its error.
 fn packet(context: &str, hex: &str) -> Result<Packet, DecodeErrorKind> {
     let decoder = decoder(&metadata(context, "u8 id;"));
     match decoder.packet(View::whole(&bytes(hex)), &mut decoder.machine()) {

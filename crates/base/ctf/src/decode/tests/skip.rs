@@ -1,5 +1,5 @@
-//! Skipping moves over events as walking from one to the next does, wherever maps of NULs and
-//! views end, and whatever the bytes are.
+//! Skipping moves over events as walking does, wherever maps of NULs and views end, and for any
+//! bytes.
 
 use super::*;
 use blkkin_sys::testing::Random;
@@ -94,7 +94,7 @@ fn packet(random: &mut Random, header: usize, clock: u64) -> Vec<u8> {
     bytes
 }
 
-/// Position, count, clock and what stopped it.
+/// Position, count, clock, and the reason for the stop.
 type End = (u64, u64, u64, Option<Stop>);
 
 fn walk(decoder: &Decoder, view: View<'_>, start: u64, clock: u64, last_clock: u64) -> End {
@@ -108,7 +108,7 @@ fn walk(decoder: &Decoder, view: View<'_>, start: u64, clock: u64, last_clock: u
         if header.is_ok() && machine.clock > last_clock {
             return (position, count, clock, None);
         }
-        // A visitor that wants values has a way of its own to find ends of strings.
+        // A visitor that wants values finds ends of strings in another way.
         let visitor = &mut Recorder::default();
         let body = |class| decoder.event_body(0, class, view, &mut at, &mut machine, visitor);
         if let Err(stop) = header.and_then(body) {

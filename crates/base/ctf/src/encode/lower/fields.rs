@@ -1,19 +1,20 @@
-//! Walks field classes and the decoder's nodes side by side: for each visible field its new class,
-//! and how to write it. Start at [`Lowering::scope`].
+//! Lowering of field classes: walks classes and the decoder's nodes in parallel, and derives for
+//! each visible field its new class and the step that writes it. Start at [`Lowering::scope`].
 
+use super::names;
 use super::selectors::{Labels, Use, labels};
 use super::standard::{mapping, plain};
-use super::{Key, Target, length_field, names};
+use super::target::{Key, Target};
 use crate::bits::usual;
 use crate::decode::{Decoder, Node};
-use crate::encode::EncodeError;
+use crate::encode::error::EncodeError;
 use crate::encode::step::{Count, Prefix, Step, Write};
-use crate::metadata::DEPTH_MAX;
+use crate::metadata::limits::DEPTH_MAX;
 use crate::schema::*;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// More classes are not made: variants that depend on one selector multiply their options.
+/// Maximum number of classes made: variants that depend on one selector multiply their options.
 const CLASSES_MAX: usize = 1 << 20;
 
 pub(super) struct Lowering<'d> {
@@ -22,16 +23,16 @@ pub(super) struct Lowering<'d> {
     nodes: &'d [Node],
     order: ByteOrder,
     steps: Vec<Step>,
-    /// Lengths of texts.
+    /// Slots of the lengths of texts.
     slots: HashMap<Key, u16>,
-    /// What is known of integers, which may be selectors.
+    /// Bounds and labels of integers, which may be selectors.
     ints: HashMap<Key, Selector>,
     uses: HashMap<Key, Vec<Use>>,
-    /// By address of a variant or optional: its selector, and its number among the uses.
+    /// By address of a variant or optional: its selector, and its index among the selector's uses.
     use_of: HashMap<usize, (Key, usize)>,
     labels: HashMap<Key, Labels>,
     renamed: HashMap<Key, String>,
-    // The current place.
+    // The current position.
     stream: usize,
     event: Option<usize>,
     scope: Scope,
@@ -42,14 +43,14 @@ pub(super) struct Lowering<'d> {
     class_count: usize,
 }
 
-/// An integer as selector.
+/// Properties of an integer that matter if it is a selector.
 struct Selector {
     bounds: (i128, i128),
     mappings: Option<Arc<[Mapping]>>,
 }
 
-/// A field's class, and what has to come before it.
-struct Lower {
+/// A field's new class, and the field to insert before it.
+struct LoweredField {
     class: FieldClass,
     prefix: Option<Member>,
 }
@@ -108,7 +109,7 @@ impl<'d> Lowering<'d> {
         Err(EncodeError::new(format!("{scope}.{}: {message}", self.path.join("."))))
     }
 
-    fn deeper(&mut self) -> Result<(), EncodeError> {
+    fn enter_field(&mut self) -> Result<(), EncodeError> {
         self.depth += 1;
         self.class_count += 1;
         match self.depth > DEPTH_MAX || self.class_count > CLASSES_MAX {
@@ -117,9 +118,9 @@ impl<'d> Lowering<'d> {
         }
     }
 
-    // The first pass: what depends on what.
+    // First pass: dependencies between fields.
 
-    /// Notes lengths and selectors of a scope.
+    /// Collects the lengths and selectors of a scope.
     pub(super) fn collect_scope(
         &mut self,
         stream: usize,
@@ -132,7 +133,7 @@ impl<'d> Lowering<'d> {
     }
 
     fn collect(&mut self, class: &FieldClass) -> Result<(), EncodeError> {
-        self.deeper()?;
+        self.enter_field()?;
         match class {
             FieldClass::Int(int) => {
                 let size = int.bits.size.clamp(1, 64);
@@ -180,14 +181,14 @@ impl<'d> Lowering<'d> {
                 let ranges = optional.ranges.clone().unwrap_or_else(true_ranges);
                 let options = vec![(Some(present.to_owned()), ranges)];
                 let one = Use { options, otherwise: Some(absent), is_variant: false };
-                self.uses(&optional.selector, address(&**optional), one);
+                self.register_use(&optional.selector, address(&**optional), one);
                 self.collect(&optional.content)?;
             }
             FieldClass::Variant(variant) => {
                 let option = |option: &VariantOption| (option.name.clone(), option.ranges.clone());
                 let options = variant.options.iter().map(option).collect();
                 let one = Use { options, otherwise: None, is_variant: true };
-                self.uses(&variant.selector, address(variant), one);
+                self.register_use(&variant.selector, address(variant), one);
                 for option in &variant.options {
                     self.collect(&option.class)?;
                 }
@@ -206,7 +207,7 @@ impl<'d> Lowering<'d> {
         known.bounds = (known.bounds.0.min(bounds.0), known.bounds.1.max(bounds.1));
     }
 
-    fn uses(&mut self, selector: &FieldRef, address: usize, one: Use) {
+    fn register_use(&mut self, selector: &FieldRef, address: usize, one: Use) {
         if self.target != Target::Ctf1 || !self.is_reachable_selector(selector) {
             return;
         }
@@ -216,7 +217,7 @@ impl<'d> Lowering<'d> {
         uses.push(one);
     }
 
-    /// Makes the labels of all selectors.
+    /// Derives the labels of all selectors.
     pub(super) fn make_labels(&mut self) -> Result<(), EncodeError> {
         for (key, uses) in std::mem::take(&mut self.uses) {
             let Some(selector) = self.ints.get(&key) else {
@@ -231,8 +232,8 @@ impl<'d> Lowering<'d> {
         Ok(())
     }
 
-    /// Whether what depends on a selector can go on depending on it: it is not in a header, and
-    /// for CTF 1.8 it is in a structure around the current field.
+    /// Whether a field can keep its reference to a selector: the selector is not in a header and,
+    /// for CTF 1.8, is in a structure around the current field.
     fn is_reachable_selector(&self, field: &FieldRef) -> bool {
         if self.target == Target::Same {
             return true;
@@ -244,10 +245,10 @@ impl<'d> Lowering<'d> {
         !is_header(field) && (is_around || self.target != Target::Ctf1)
     }
 
-    // The second pass: new classes, and steps.
+    // Second pass: new classes, and steps.
 
-    /// The new structure of a scope; `None` if people see nothing of it. `taken` are names that
-    /// members must not have.
+    /// Derives the new structure of a scope; `None` if nothing of it is visible. `taken` are names
+    /// that its members must not have.
     pub(super) fn scope(
         &mut self,
         stream: usize,
@@ -269,7 +270,7 @@ impl<'d> Lowering<'d> {
         Ok(Some(structure))
     }
 
-    /// By member of a packet context: whether it is visible.
+    /// Visibility of each member of a packet context.
     pub(super) fn shown_members(&self, stream: usize, class: &Option<FieldClass>) -> Vec<bool> {
         let Some(FieldClass::Struct(structure)) = class else { return Vec::new() };
         let root = self.source.scope_node(stream, None, Scope::PacketContext);
@@ -320,7 +321,7 @@ impl<'d> Lowering<'d> {
             }
             all_names.insert(name.clone());
             self.target_path.push(name.clone());
-            let Lower { class, prefix } = self.field(&member.class, Some(&mut all_names))?;
+            let LoweredField { class, prefix } = self.field(&member.class, Some(&mut all_names))?;
             if let Some(prefix) = prefix {
                 taken.insert(prefix.name.clone());
                 members.push(prefix);
@@ -332,14 +333,14 @@ impl<'d> Lowering<'d> {
         Ok(StructClass { members, align: structure.align })
     }
 
-    /// The new class of the field of the next node. `names` are those of the members around, if
-    /// it is a member itself.
+    /// Derives the new class of the next node's field. `names` are those of the surrounding
+    /// members, if the field is a member itself.
     fn field(
         &mut self,
         class: &FieldClass,
         names: Option<&mut HashSet<String>>,
-    ) -> Result<Lower, EncodeError> {
-        self.deeper()?;
+    ) -> Result<LoweredField, EncodeError> {
+        self.enter_field()?;
         let node = self.next as u32;
         self.next += 1;
         if node as usize >= self.nodes.len() {
@@ -356,17 +357,17 @@ impl<'d> Lowering<'d> {
         let mut step = Step::of(&new, from);
         self.finish_step(&mut step, class, &new, prefix.is_some());
         let lower = match prefix {
-            Some(NewPrefix { member, bits, wraps: true, .. }) => {
+            Some(PrefixField { member, bits, wraps: true, .. }) => {
                 let members = vec![member, Member { name: "value".to_owned(), class: new }];
                 let class = FieldClass::Struct(StructClass { members, align: 1 });
                 step.prefix = Some(Prefix { align: class.align(), bits });
-                Lower { class, prefix: None }
+                LoweredField { class, prefix: None }
             }
-            Some(NewPrefix { member, bits, wraps: false, .. }) => {
+            Some(PrefixField { member, bits, wraps: false, .. }) => {
                 step.prefix = Some(Prefix { align: 1, bits });
-                Lower { class: new, prefix: Some(member) }
+                LoweredField { class: new, prefix: Some(member) }
             }
-            None => Lower { class: new, prefix: None },
+            None => LoweredField { class: new, prefix: None },
         };
         self.steps[node as usize] = step;
         self.depth -= 1;
@@ -402,7 +403,7 @@ impl<'d> Lowering<'d> {
         &mut self,
         class: &FieldClass,
         node: u32,
-        prefix: Option<&NewPrefix>,
+        prefix: Option<&PrefixField>,
     ) -> Result<FieldClass, EncodeError> {
         let is_ctf1 = self.target == Target::Ctf1;
         Ok(match class {
@@ -500,8 +501,8 @@ impl<'d> Lowering<'d> {
         }
     }
 
-    /// Labels of the current integer in CTF 1.8: those of a selector, or its own as far as they
-    /// can be said.
+    /// Labels of the current integer in CTF 1.8: those derived for a selector, or its own as far as
+    /// CTF 1.8 can express them.
     fn mappings(&self, own: Option<&[Mapping]>) -> Option<Arc<[Mapping]>> {
         let key = self.key();
         if let Some(labels) = self.labels.get(&key) {
@@ -512,7 +513,7 @@ impl<'d> Lowering<'d> {
         own.map(|own| clean(own, bounds)).filter(|mappings| !mappings.is_empty()).map(Arc::from)
     }
 
-    /// The usual order of bits; where bytes are shared, that of the trace.
+    /// Layout with the usual order of bits, and with the trace's byte order if fields share bytes.
     fn bits(&self, bits: Bits) -> Bits {
         let whole = bits.size.is_multiple_of(8) && bits.align >= 8;
         let order = if whole { bits.byte_order } else { self.order };
@@ -542,21 +543,22 @@ impl<'d> Lowering<'d> {
         }
     }
 
-    fn length(&self, length: &Length, prefix: Option<&NewPrefix>) -> Length {
+    fn length(&self, length: &Length, prefix: Option<&PrefixField>) -> Length {
         match length {
             Length::Static(length) => Length::Static(*length),
             Length::Dynamic(field) => Length::Dynamic(self.reference(field, prefix)),
         }
     }
 
-    /// The prefix, if there is one, in the place of a field; or the new names on the way to it.
-    fn reference(&self, field: &FieldRef, prefix: Option<&NewPrefix>) -> FieldRef {
+    /// Reference to the inserted prefix, if there is one; otherwise the reference with the new
+    /// names of its path.
+    fn reference(&self, field: &FieldRef, prefix: Option<&PrefixField>) -> FieldRef {
         if let Some(prefix) = prefix {
             return prefix.field.clone();
         }
         let name = |index: usize| {
-            let way = &field.path[..=index];
-            let key = Key::new(self.stream, self.event, field.scope, way);
+            let path = &field.path[..=index];
+            let key = Key::new(self.stream, self.event, field.scope, path);
             self.renamed.get(&key).unwrap_or(&field.path[index]).clone()
         };
         FieldRef { scope: field.scope, path: (0..field.path.len()).map(name).collect() }
@@ -566,12 +568,12 @@ impl<'d> Lowering<'d> {
         &mut self,
         optional: &OptionalClass,
         content: FieldClass,
-        prefix: Option<&NewPrefix>,
+        prefix: Option<&PrefixField>,
     ) -> Result<FieldClass, EncodeError> {
         let selector = self.reference(&optional.selector, prefix);
         if self.target == Target::Ctf1 {
             let options = vec![content, empty_struct()];
-            return self.labelled(address(optional), selector, options, prefix);
+            return self.labelled_variant(address(optional), selector, options, prefix);
         }
         let ranges = if prefix.is_some() { None } else { optional.ranges.clone() };
         Ok(FieldClass::Optional(Box::new(OptionalClass { selector, ranges, content })))
@@ -581,11 +583,11 @@ impl<'d> Lowering<'d> {
         &mut self,
         variant: &VariantClass,
         classes: Vec<FieldClass>,
-        prefix: Option<&NewPrefix>,
+        prefix: Option<&PrefixField>,
     ) -> Result<FieldClass, EncodeError> {
         let selector = self.reference(&variant.selector, prefix);
         if self.target == Target::Ctf1 {
-            return self.labelled(address(variant), selector, classes, prefix);
+            return self.labelled_variant(address(variant), selector, classes, prefix);
         }
         let options = variant.options.iter().zip(classes).enumerate();
         let options = options.map(|(index, (option, class))| VariantOption {
@@ -599,13 +601,13 @@ impl<'d> Lowering<'d> {
         Ok(FieldClass::Variant(VariantClass { selector, options: options.collect() }))
     }
 
-    /// A variant whose options have the names of its selector's labels.
-    fn labelled(
+    /// A variant whose options are named by its selector's labels.
+    fn labelled_variant(
         &mut self,
         address: usize,
         selector: FieldRef,
         classes: Vec<FieldClass>,
-        prefix: Option<&NewPrefix>,
+        prefix: Option<&PrefixField>,
     ) -> Result<FieldClass, EncodeError> {
         let of_prefix;
         let (mappings, choices) = match (prefix, self.use_of.get(&address)) {
@@ -638,8 +640,12 @@ impl<'d> Lowering<'d> {
         }
     }
 
-    /// The field to write before one whose own length or selector is out of reach.
-    fn prefix(&self, class: &FieldClass, names: Option<&mut HashSet<String>>) -> Option<NewPrefix> {
+    /// The field to insert before a field whose own length or selector cannot be referred to.
+    fn prefix(
+        &self,
+        class: &FieldClass,
+        names: Option<&mut HashSet<String>>,
+    ) -> Option<PrefixField> {
         if self.target == Target::Same {
             return None;
         }
@@ -664,7 +670,7 @@ impl<'d> Lowering<'d> {
                     true => IntClass { mappings: Some(labels), ..plain(8, IntKind::Unsigned) },
                     false => plain(8, IntKind::Bool),
                 };
-                // Absent is the option after the content.
+                // The label "absent" stands for the option after the content.
                 ("tag", int, vec![1, 0])
             }
             class if length_field(class).is_some_and(is_header) => {
@@ -688,7 +694,7 @@ impl<'d> Lowering<'d> {
             _ => suffix.to_owned(),
         };
         path.push(name.clone());
-        Some(NewPrefix {
+        Some(PrefixField {
             field: FieldRef { scope: self.scope, path },
             bits: int.bits,
             mappings: int.mappings.clone().unwrap_or_default(),
@@ -699,15 +705,15 @@ impl<'d> Lowering<'d> {
     }
 }
 
-/// A field before another one, which holds the other's length or selector.
-struct NewPrefix {
+/// A field inserted before another one, with its length or selector.
+struct PrefixField {
     field: FieldRef,
     bits: Bits,
     member: Member,
     mappings: Arc<[Mapping]>,
-    /// By label: the option.
+    /// Option by index of label.
     order: Vec<usize>,
-    /// Whether a structure has to be made to hold both.
+    /// Whether a new structure must hold both fields.
     wraps: bool,
 }
 
@@ -738,7 +744,7 @@ fn class_count(class: &FieldClass) -> usize {
     }
 }
 
-/// Labels as an enumeration of CTF 1.8 takes them: each once, with ranges within the bounds.
+/// Labels in the form of a CTF 1.8 enumeration: each once, with ranges within the bounds.
 fn clean(mappings: &[Mapping], (least, most): (i128, i128)) -> Vec<Mapping> {
     let mut cleaned: Vec<Mapping> = Vec::with_capacity(mappings.len());
     let mut index_of: HashMap<&str, usize> = HashMap::new();
@@ -753,4 +759,18 @@ fn clean(mappings: &[Mapping], (least, most): (i128, i128)) -> Vec<Mapping> {
     }
     cleaned.retain(|mapping| !mapping.ranges.0.is_empty());
     cleaned
+}
+
+/// The field that contains the class's own length, if its length is dynamic.
+fn length_field(class: &FieldClass) -> Option<&FieldRef> {
+    let length = match class {
+        FieldClass::Array(array) => &array.length,
+        FieldClass::Text(text) => &text.length,
+        FieldClass::Blob(blob) => &blob.length,
+        _ => return None,
+    };
+    match length {
+        Length::Static(_) => None,
+        Length::Dynamic(field) => Some(field),
+    }
 }

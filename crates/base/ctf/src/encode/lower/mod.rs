@@ -1,97 +1,71 @@
-//! From the schema of a trace that was read to that of the trace to be written.
+//! Derivation of the schema to write from the schema that was read.
 //!
-//! The new schema has standard headers ([`standard`]) and of all else what people see: names, log
+//! The new schema has standard headers ([`standard`]), and otherwise only visible parts: names, log
 //! levels, environment, clocks, contexts and payloads. Fields that only serve the format (times,
-//! ids, sizes) are left out, as the decoder leaves them out of visits, so each visited node has its
-//! place in what is written. `fields` walks classes and nodes side by side; for CTF 1.8 it
-//! replaces what that cannot say, with the help of `selectors` (labels for variants) and `names`:
+//! ids, sizes) are left out, as the decoder leaves them out of visits, so each visited node has a
+//! counterpart in the output. `fields` walks classes and nodes in parallel; for CTF 1.8 it replaces
+//! classes that the format lacks, with the help of `selectors` (labels for variants) and `names`:
 //!
 //! - variable-length integers become integers of 64 bits, booleans enumerations of "false" and
 //!   "true", bit arrays and bit maps unsigned hexadecimal integers;
-//! - optionals become variants with an empty structure for what is absent; their selectors and
+//! - optionals become variants with an empty structure for the absent case; their selectors and
 //!   those of variants become enumerations, whose labels are the options' names;
-//! - text in UTF-16 or UTF-32, be it terminated or counted, becomes a terminated string in UTF-8
-//!   (a length field stays as it was, and counts the original's bytes);
+//! - text in UTF-16 or UTF-32, terminated or counted, becomes a terminated string in UTF-8 (a
+//!   length field is kept, and counts the original's bytes);
 //! - blobs become arrays of hexadecimal bytes, floats of other sizes those of 64 bits;
-//! - bits in an unusual order or at odd places become those of the trace's byte order, and
+//! - bits in an unusual order or at odd positions become those of the trace's byte order, and
 //!   hexadecimal integers of 61 to 63 bits those of 64.
 //!
-//! A length or selector that is in a header, which is not kept, or (for CTF 1.8) not in a
-//! structure around, becomes a new field before what depends on it.
+//! A length or selector in a header, which is not kept, is replaced by a new field before the field
+//! that depends on it. For CTF 1.8 that also applies to a selector outside of the surrounding
+//! structures.
 //!
-//! Two things babeltrace2 2.0.4 cannot read whatever is written: variants and arrays of dynamic
+//! babeltrace2 2.0.4 cannot read two constructs in any encoding: variants and arrays of dynamic
 //! length in an event's specific context, and streams with and without a clock in one trace.
 
 mod fields;
 mod names;
 mod selectors;
 mod standard;
+mod target;
 
-use super::EncodeError;
+use super::error::EncodeError;
 use super::step::Step;
 use crate::decode::Decoder;
 use crate::schema::{
-    Clock, ClockOrigin, EventClass, FieldClass, FieldRef, Length, Schema, Scope, StreamClass,
-    StructClass, TraceClass, Version,
+    Clock, ClockOrigin, EventClass, FieldClass, Schema, Scope, StreamClass, StructClass,
+    TraceClass, Version,
 };
 use fields::Lowering;
 use std::collections::HashSet;
 use std::sync::Arc;
+use target::Target;
 
-/// What to write for what is visited. Made for the nodes of one decoder.
+/// A schema to write, with the steps for visited fields. Valid for the nodes of one decoder.
 #[derive(Debug)]
 pub struct Lowered {
-    /// The schema of what is written.
+    /// Schema of the output.
     pub schema: Arc<Schema>,
-    /// By node id.
+    /// Steps by node id.
     pub(super) steps: Vec<Step>,
     pub(super) slot_count: usize,
-    /// By stream and member of its packet context: whether it is visited.
-    pub(super) context_given: Vec<Vec<bool>>,
+    /// By stream and member of its packet context: whether the member is visited.
+    pub(super) context_visited: Vec<Vec<bool>>,
 }
 
-/// A schema in CTF 1.8 that babeltrace2 reads too.
+/// Lowers to a CTF 1.8 schema that babeltrace2 reads too.
 pub fn for_ctf1(source: &Decoder) -> Result<Lowered, EncodeError> {
     lower(source, Target::Ctf1)
 }
 
-/// A schema in CTF 2.
+/// Lowers to a CTF 2 schema.
 pub fn for_ctf2(source: &Decoder) -> Result<Lowered, EncodeError> {
     lower(source, Target::Ctf2)
 }
 
-/// The schema itself, for those who make events by hand. All fields outside of headers must be
-/// visible.
+/// Keeps the schema, for producers of single events. All fields outside of headers must be visible.
 pub fn unchanged(source: &Decoder) -> Result<Lowered, EncodeError> {
     lower(source, Target::Same)
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Target {
-    Ctf1,
-    Ctf2,
-    Same,
-}
-
-/// A place in a schema: stream and event (where the scope has one), scope, path.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Key {
-    stream: Option<usize>,
-    event: Option<usize>,
-    scope: Scope,
-    path: Vec<String>,
-}
-
-impl Key {
-    fn new(stream: usize, event: Option<usize>, scope: Scope, path: &[String]) -> Key {
-        let stream = (scope > Scope::PacketHeader).then_some(stream);
-        let event = event.filter(|_| scope > Scope::CommonContext);
-        Key { stream, event, scope, path: path.to_vec() }
-    }
-
-    fn of(stream: usize, event: Option<usize>, field: &FieldRef) -> Key {
-        Key::new(stream, event, field.scope, &field.path)
-    }
 }
 
 fn lower(source: &Decoder, target: Target) -> Result<Lowered, EncodeError> {
@@ -108,11 +82,11 @@ fn lower(source: &Decoder, target: Target) -> Result<Lowered, EncodeError> {
     }
     lowering.make_labels()?;
     let mut streams = Vec::with_capacity(schema.streams.len());
-    let mut context_given = Vec::with_capacity(schema.streams.len());
+    let mut context_visited = Vec::with_capacity(schema.streams.len());
     for (stream, class) in schema.streams.iter().enumerate() {
-        let (class, given) = self::stream(&mut lowering, schema, stream, class)?;
+        let (class, visited) = self::stream(&mut lowering, schema, stream, class)?;
         streams.push(class);
-        context_given.push(given);
+        context_visited.push(visited);
     }
     let (steps, slot_count) = lowering.finish();
     let schema = match target {
@@ -127,7 +101,7 @@ fn lower(source: &Decoder, target: Target) -> Result<Lowered, EncodeError> {
             streams,
         }),
     };
-    Ok(Lowered { schema, steps, slot_count, context_given })
+    Ok(Lowered { schema, steps, slot_count, context_visited })
 }
 
 fn stream(
@@ -144,14 +118,14 @@ fn stream(
     let taken = own.members.iter().map(|member| member.name.clone()).collect();
     let context = &class.packet_context;
     let visible = lowering.scope(stream, None, Scope::PacketContext, context, taken)?;
-    let mut given = vec![false; own.members.len()];
+    let mut visited = vec![false; own.members.len()];
     let packet_context = if is_same {
-        given = lowering.shown_members(stream, context);
+        visited = lowering.shown_members(stream, context);
         context.clone()
     } else {
         if let Some(visible) = visible {
-            // Inserted prefixes are visited together with what they belong to.
-            given.extend(visible.members.iter().map(|_| true));
+            // Inserted prefixes are visited together with their fields.
+            visited.extend(visible.members.iter().map(|_| true));
             own.align = own.align.max(visible.align);
             own.members.extend(visible.members);
         }
@@ -164,7 +138,7 @@ fn stream(
             lowering
                 .scope(stream, Some(index), scope, class, Default::default())
                 .map(|class| class.map(FieldClass::Struct))
-                .map_err(|error| named(error, event))
+                .map_err(|error| in_event(error, event))
         };
         common_context = scope(Scope::CommonContext, &class.common_context)?;
         events.push(EventClass {
@@ -184,16 +158,16 @@ fn stream(
         common_context,
         events,
     };
-    Ok((class, given))
+    Ok((class, visited))
 }
 
-fn named(error: EncodeError, event: &EventClass) -> EncodeError {
+fn in_event(error: EncodeError, event: &EventClass) -> EncodeError {
     let name = event.name.clone().unwrap_or_else(|| event.id.to_string());
     EncodeError::new(format!("event {name}: {error}"))
 }
 
-/// An event class's names and the like. babeltrace2 refuses events without a name, and negative
-/// log levels.
+/// Copies an event class without its fields. babeltrace2 rejects events without a name, and
+/// negative log levels.
 fn describe(event: &EventClass, target: Target) -> EventClass {
     let is_ctf1 = target == Target::Ctf1;
     let name = event.name.clone().or_else(|| is_ctf1.then(|| format!("event {}", event.id)));
@@ -209,7 +183,8 @@ fn describe(event: &EventClass, target: Target) -> EventClass {
     }
 }
 
-/// Clocks, with names that can stand in TSDL, and a UUID where the identity is one.
+/// Copies the clocks. For CTF 1.8, adapts their names to TSDL, and derives a UUID from an identity
+/// with one.
 fn clocks(schema: &Schema, target: Target) -> Vec<Clock> {
     let mut clocks = schema.clocks.clone();
     if target != Target::Ctf1 {
@@ -225,18 +200,4 @@ fn clocks(schema: &Schema, target: Target) -> Vec<Clock> {
         }
     }
     clocks
-}
-
-/// The field that a class's own length is in, if it is in one.
-fn length_field(class: &FieldClass) -> Option<&FieldRef> {
-    let length = match class {
-        FieldClass::Array(array) => &array.length,
-        FieldClass::Text(text) => &text.length,
-        FieldClass::Blob(blob) => &blob.length,
-        _ => return None,
-    };
-    match length {
-        Length::Static(_) => None,
-        Length::Dynamic(field) => Some(field),
-    }
 }

@@ -1,8 +1,8 @@
-//! Names that CTF 1.8 can say.
+//! Names that are valid in CTF 1.8.
 
 use std::collections::HashSet;
 
-/// `name`, or the like of it that is not taken yet; takes it.
+/// Makes `name` unique by a number, and adds it to `taken`.
 pub(super) fn unique(name: String, taken: &mut HashSet<String>) -> String {
     let mut candidate = name.clone();
     let mut number = 1;
@@ -13,8 +13,8 @@ pub(super) fn unique(name: String, taken: &mut HashSet<String>) -> String {
     candidate
 }
 
-/// A structure member's name: letters, digits and underscores. A first digit or a keyword is no
-/// problem, since names are written with an underscore before them.
+/// Converts a name to one of a structure member: letters, digits and underscores. An initial digit
+/// or a keyword is permitted, since names are written with an underscore before them.
 pub(super) fn member(name: &str) -> String {
     match name {
         "" => "field".to_owned(),
@@ -23,13 +23,14 @@ pub(super) fn member(name: &str) -> String {
     }
 }
 
-/// The name of a variant's option or of a clock: an identifier, no keyword, not taken yet.
+/// Converts a name to a unique one of a variant's option or of a clock: an identifier, and no
+/// keyword.
 pub(super) fn option(name: &str, otherwise: &str, taken: &mut HashSet<String>) -> String {
     let mut plain = if name.is_empty() { otherwise.to_owned() } else { member(name) };
     if plain.starts_with(|c: char| c.is_ascii_digit()) || crate::tsdl::is_keyword(&plain) {
         plain = format!("{otherwise}_{plain}");
     }
-    // Readers take one underscore off, and babeltrace2 ends at two options of one name.
+    // Readers remove one underscore, and babeltrace2 aborts on two options of one name.
     let mut candidate = plain.clone();
     let mut number = 1;
     while !taken.insert(bare(&candidate).to_owned()) {
@@ -39,12 +40,12 @@ pub(super) fn option(name: &str, otherwise: &str, taken: &mut HashSet<String>) -
     candidate
 }
 
-/// An option's name as people see it.
+/// Display name of an option.
 pub(super) fn bare(name: &str) -> &str {
     name.strip_prefix('_').unwrap_or(name)
 }
 
-/// Whether a name can stay an option's name.
+/// Whether a name is valid for an option as it is.
 pub(super) fn is_option(name: &str) -> bool {
     !name.is_empty()
         && name.chars().all(is_plain)

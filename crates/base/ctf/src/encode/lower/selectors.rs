@@ -1,45 +1,45 @@
-//! Labels for selectors: in CTF 1.8 a variant's option is chosen by the label that its tag's value
-//! bears, so that the values that choose an option become a label with the option's name.
+//! Labels for selectors. In CTF 1.8 the label of the tag's value chooses a variant's option, so the
+//! values that choose an option become a label with the option's name.
 //!
-//! Several variants may depend on one selector in different ways. Its values are divided so that
-//! those with the same label choose the same option in each variant; a variant then has an option
-//! for each label.
+//! Several variants may depend on one selector in different ways. Its values are partitioned so
+//! that all values with one label choose the same option in each variant; a variant then has an
+//! option for each label.
 
 use super::names;
-use crate::encode::EncodeError;
+use crate::encode::error::EncodeError;
 use crate::schema::{Mapping, Ranges};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-/// More labels times variants than this are refused.
+/// Maximum product of the numbers of labels and variants of a selector.
 const LABELS_MAX: usize = 1 << 14;
 
 /// A variant or optional that depends on a selector.
 #[derive(Clone, Debug)]
 pub(super) struct Use {
-    /// Names and values of the options, the first fitting one counts.
+    /// Names and values of the options; the first match counts.
     pub(super) options: Vec<(Option<String>, Ranges)>,
-    /// Whether values without an option choose a last one, of that name.
+    /// Name of an additional last option for all values without one, if there is such an option.
     pub(super) otherwise: Option<&'static str>,
-    /// Whether it is a variant, whose options have the names of their labels.
+    /// Whether it is a variant, whose options are named by their labels.
     pub(super) is_variant: bool,
 }
 
-/// A selector's labels, and for each the chosen option by use.
+/// Labels of a selector, and the options that they choose in each use.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Labels {
     pub(super) mappings: Vec<Mapping>,
-    /// By use: index of label and of option, in the order of the labels.
+    /// By use: indexes of label and option, in the order of the labels.
     pub(super) choices: Vec<Vec<(usize, usize)>>,
 }
 
-/// Divides the values from `least` to `most`. `known` are the labels that the selector has.
+/// Partitions the values from `least` to `most`. `known` are the selector's present labels.
 pub(super) fn labels(
     uses: &[Use],
     known: Option<&[Mapping]>,
     (least, most): (i128, i128),
 ) -> Result<Labels, EncodeError> {
     if let Some(known) = known
-        && let Some(choices) = as_they_are(uses, known)
+        && let Some(choices) = existing_labels(uses, known)
     {
         return Ok(Labels { mappings: known.to_vec(), choices });
     }
@@ -54,7 +54,7 @@ pub(super) fn labels(
         return Err(EncodeError::new("too many variants depend on one selector"));
     }
     let starts: Vec<i128> = starts.into_iter().collect();
-    // By what the values choose in each use.
+    // Groups values by the options that they choose in all uses.
     let mut groups: BTreeMap<Vec<usize>, Vec<(i128, i128)>> = BTreeMap::new();
     for (index, &low) in starts.iter().enumerate() {
         let high = starts.get(index + 1).map_or(most, |next| next - 1);
@@ -106,8 +106,8 @@ impl Use {
     }
 }
 
-/// The choices, if the labels that the selector has are those that its variants need.
-fn as_they_are(uses: &[Use], known: &[Mapping]) -> Option<Vec<Vec<(usize, usize)>>> {
+/// The choices, if the selector's present labels are those that its variants need.
+fn existing_labels(uses: &[Use], known: &[Mapping]) -> Option<Vec<Vec<(usize, usize)>>> {
     let label_of = |(name, ranges): &(Option<String>, Ranges)| {
         let name = name.as_ref().filter(|name| names::is_option(name))?;
         let index = known.iter().position(|mapping| mapping.label == *name)?;

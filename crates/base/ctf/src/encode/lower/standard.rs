@@ -1,4 +1,4 @@
-//! The headers of what is written: those of LTTng.
+//! The headers of the output, which are LTTng's.
 
 use crate::bits::usual;
 use crate::schema::{
@@ -6,7 +6,7 @@ use crate::schema::{
     Ranges, Role, Roles, Schema, Scope, StreamClass, StructClass, VariantClass, VariantOption,
 };
 
-/// The magic number, the UUID if there is one, and the stream's ids.
+/// Class of the packet header: magic number, UUID if there is one, and the stream's ids.
 pub(super) fn packet_header(schema: &Schema) -> FieldClass {
     let order = schema.trace.byte_order;
     let mut members = vec![member("magic", int(32, order, Role::Magic, None))];
@@ -21,7 +21,8 @@ pub(super) fn packet_header(schema: &Schema) -> FieldClass {
     FieldClass::Struct(StructClass { members, align: 8 })
 }
 
-/// Times, sizes and counters; what people see of the source's context follows.
+/// Class of the packet context: times, sizes and counters. The visible fields of the source's
+/// context follow.
 pub(super) fn packet_context(schema: &Schema, stream: &StreamClass) -> StructClass {
     let order = schema.trace.byte_order;
     let mut members = Vec::new();
@@ -40,7 +41,8 @@ pub(super) fn packet_context(schema: &Schema, stream: &StreamClass) -> StructCla
     StructClass { members, align: 8 }
 }
 
-/// LTTng's large header: 16 bits of id and 32 of time; or an id of 65535, then all of both.
+/// Class of LTTng's large event header: 16 bits of id and 32 of time; or an id of 65535, then the
+/// full id and time.
 pub(super) fn event_header(schema: &Schema, stream: &StreamClass) -> FieldClass {
     const LAST: i128 = 65535;
     let order = schema.trace.byte_order;
@@ -72,7 +74,7 @@ pub(super) fn event_header(schema: &Schema, stream: &StreamClass) -> FieldClass 
     FieldClass::Struct(StructClass { members, align: 8 })
 }
 
-/// 32 bits, or 64 where an id needs them.
+/// Width of ids: 32 bits, or 64 if an id needs them.
 fn width(mut ids: impl Iterator<Item = u64>) -> u32 {
     if ids.any(|id| id > u64::from(u32::MAX)) { 64 } else { 32 }
 }
@@ -94,7 +96,7 @@ pub(super) fn mapping(label: &str, low: i128, high: i128) -> Mapping {
     Mapping { label: label.to_owned(), ranges: Ranges(vec![(low, high)]) }
 }
 
-/// A byte-aligned integer without anything special.
+/// A byte-aligned integer with default properties.
 pub(super) fn plain(size: u32, order: ByteOrder, kind: IntKind) -> IntClass {
     IntClass {
         bits: usual(size, 8, order),

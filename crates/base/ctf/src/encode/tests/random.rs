@@ -1,4 +1,4 @@
-//! Makes random schemas of all field classes and values that fit them, the same for the same seed.
+//! Random schemas of all field classes, and values that fit them; the same for the same seed.
 
 use super::shown::Shown;
 use crate::bits::usual;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 type Place = (Scope, Vec<String>);
 
-/// What a field's value must be good for.
+/// The use of a field's value by later fields.
 #[derive(Clone, Copy, PartialEq)]
 enum Purpose {
     Length,
@@ -35,7 +35,7 @@ struct Maker<'r> {
     random: &'r mut Random,
     order: ByteOrder,
     purposes: HashMap<Place, Purpose>,
-    /// What fields to come may refer to.
+    /// Fields that later ones may refer to.
     known: Vec<(FieldRef, Option<Purpose>)>,
     path: Vec<String>,
     scope: Scope,
@@ -77,7 +77,7 @@ impl Trace {
         Trace { schema, purposes }
     }
 
-    /// Packets of random events, and the text of what is in them.
+    /// Packets of random events, and their contents as text.
     pub(super) fn packets(&self, random: &mut Random, decoder: &Decoder) -> (Vec<Vec<u8>>, String) {
         let encoder = Arc::new(Encoder::new(unchanged(decoder).unwrap()).unwrap());
         let mut writer = PacketWriter::new(encoder.clone());
@@ -209,7 +209,7 @@ impl Maker<'_> {
         let known_common = self.known.len();
         for index in 0..3 {
             let specific = self.random.chance(50).then(|| self.root(Scope::SpecificContext));
-            // The names are unique in the whole schema, so references reach one field each.
+            // Names are unique in the whole schema, so each reference reaches one field.
             events.push(EventClass {
                 id: [0, 1, 30, 70_000][index + self.random.below(2) as usize % 2],
                 name: self.random.chance(80).then(|| format!("p:e{index}")),
@@ -317,7 +317,7 @@ impl Maker<'_> {
         FieldClass::Struct(StructClass { members, align: 1 << self.random.below(5) })
     }
 
-    /// What is in an array, optional or variant: nothing behind it refers to it.
+    /// The content of an array, optional or variant; no later field refers to it.
     fn inner(&mut self) -> FieldClass {
         let known = self.known.len();
         let structure_next = self.path.len() < 4 && self.random.chance(50);
@@ -416,7 +416,7 @@ impl Maker<'_> {
         })
     }
 
-    /// Fields that share bytes with others all have the same byte order.
+    /// Fields that share bytes with others have the same byte order.
     fn bits(&mut self, size: u32) -> Bits {
         let align = 1 << self.random.below(6);
         let is_whole = size.is_multiple_of(8) && align >= 8;
@@ -449,7 +449,7 @@ impl Maker<'_> {
         }
     }
 
-    /// A field before; only one in a structure around, unless `anywhere`.
+    /// An earlier field; only one in a surrounding structure, unless `anywhere`.
     fn reference(
         &mut self,
         fits: impl Fn(Option<Purpose>) -> bool,
@@ -511,11 +511,11 @@ impl Maker<'_> {
     }
 }
 
-/// Makes values.
+/// Generator of values.
 struct Values<'v> {
     random: &'v mut Random,
     trace: &'v Trace,
-    /// The latest value at each place.
+    /// The latest value by field.
     known: HashMap<Place, i128>,
 }
 
@@ -626,7 +626,7 @@ impl Values<'_> {
         }
     }
 
-    /// Characters, one code unit each so that they can be cut anywhere.
+    /// Characters of one code unit each, so that a text can be cut anywhere.
     fn text(&mut self, encoding: Encoding, count: usize) -> Vec<u8> {
         let letters = match encoding.unit_size() {
             1 => ['a', 'B', '"', '\n'],

@@ -1,4 +1,5 @@
-//! Fields as text that is the same for a field and for what it becomes in another version.
+//! Fields as text, in a form that is the same for a field and for its counterpart in the other
+//! version.
 
 use crate::decode::{Node, NodeKind, Visitor};
 use crate::schema::Scope;
@@ -43,7 +44,7 @@ impl Visitor for Shown {
         self.text.push('>');
     }
     fn unsigned(&mut self, node: &Node, value: u64) {
-        // Tags that the other version needs are not in the original.
+        // Tags added for the other version are not in the original.
         if !node.name.as_deref().is_some_and(|name| name.ends_with("_tag")) {
             self.text.push_str(&format!("u{value} "));
         }

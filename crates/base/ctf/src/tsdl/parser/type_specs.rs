@@ -1,8 +1,9 @@
-//! Types and declarators in the syntax tree. Start at [`Parser::type_spec`].
+//! Parsing of types and declarators. Start at [`Parser::type_spec`].
 
-use super::{Parser, Place};
+use super::{Parser, StatementPosition};
 use crate::metadata::budget::allocation;
-use crate::metadata::{DEPTH_MAX, MetadataError};
+use crate::metadata::error::MetadataError;
+use crate::metadata::limits::DEPTH_MAX;
 use crate::tsdl::lexer::{self, Kind};
 use crate::tsdl::syntax::{
     Align, Declarator, EnumSpec, Enumerator, LengthSpec, Path, Statement, TypeKind, TypeSpec,
@@ -10,7 +11,7 @@ use crate::tsdl::syntax::{
 use std::borrow::Cow;
 
 impl<'t> Parser<'t, '_> {
-    /// A new type's name: all words up to `*` or `;`.
+    /// Parses a new type's name: all words up to `*` or `;`.
     pub(super) fn type_name(&mut self) -> Result<Cow<'t, str>, MetadataError> {
         let mut name = Cow::Borrowed("");
         while let Kind::Word(_) = self.current.kind {
@@ -23,8 +24,8 @@ impl<'t> Parser<'t, '_> {
         }
     }
 
-    /// A type, and whether the word `typedef` stood in it. With `named`, the last word is left
-    /// over for the declarator.
+    /// Parses a type; the flag tells whether it contains the word `typedef`. With `named`, the last
+    /// word is left for the declarator.
     pub(super) fn type_spec(&mut self, named: bool) -> Result<(TypeSpec<'t>, bool), MetadataError> {
         self.nested(|parser| parser.type_spec_inner(named))
     }
@@ -42,7 +43,7 @@ impl<'t> Parser<'t, '_> {
                     is_typedef = true;
                     self.advance()?;
                 }
-                // Nothing that is read is ever written to: the word matters in names only.
+                // `const` matters in names only, since nothing is written to.
                 "const" => {
                     self.advance()?;
                     if kind.is_none() && (!words.is_empty() || self.current_is_alias_word()) {
@@ -82,7 +83,8 @@ impl<'t> Parser<'t, '_> {
         Ok((TypeSpec { at, kind }, is_typedef))
     }
 
-    /// Whether the current word can be part of an alias' name, rather than start a `struct` or so.
+    /// Whether the current word can be part of an alias' name, rather than start a type such as
+    /// `struct`.
     fn current_is_alias_word(&self) -> bool {
         match &self.current.kind {
             Kind::Word(word) => lexer::is_type_keyword(word) || !lexer::is_keyword(word),
@@ -90,7 +92,7 @@ impl<'t> Parser<'t, '_> {
         }
     }
 
-    /// The rest of a type that starts with the keyword `word`.
+    /// Parses a type after its keyword `word`.
     fn compound(&mut self, word: &str) -> Result<TypeKind<'t>, MetadataError> {
         Ok(match word {
             "integer" => TypeKind::Integer(self.attributes()?),
@@ -190,7 +192,7 @@ impl<'t> Parser<'t, '_> {
         if !self.is_symbol("{") {
             return Ok(None);
         }
-        self.braces(|parser| parser.declaration(Place::Fields)).map(Some)
+        self.braces(|parser| parser.declaration(StatementPosition::Fields)).map(Some)
     }
 
     pub(super) fn declarator(&mut self, named: bool) -> Result<Declarator<'t>, MetadataError> {
@@ -235,16 +237,5 @@ impl<'t> Parser<'t, '_> {
             }
         }
         Ok(pointers)
-    }
-}
-
-/// Whether a type makes a name known, as `struct name { … }` does.
-pub(super) fn declares_name(kind: &TypeKind<'_>) -> bool {
-    match kind {
-        TypeKind::Struct { name, body, .. } | TypeKind::Variant { name, body, .. } => {
-            name.is_some() && body.is_some()
-        }
-        TypeKind::Enum(spec) => spec.name.is_some() && spec.labels.is_some(),
-        _ => false,
     }
 }

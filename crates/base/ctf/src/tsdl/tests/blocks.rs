@@ -1,4 +1,4 @@
-//! Trace, environment, clocks, streams and events, and what fields mean by their names.
+//! Trace, environment, clocks, streams and events, and the meaning of fields' names.
 
 use super::{TRACE, located, parse, parse_and_write, show};
 use crate::schema::{ByteOrder, ClockOrigin, EnvValue, FieldClass, Schema, Uuid, Version};
@@ -132,7 +132,7 @@ fn clocks() {
     check_clock("freq = 10; offset_s = 5; offset = 7; unknown = x;", (10, 5, 7, Unknown));
     check_clock("absolute = true;", (1_000_000_000, 0, 0, UnixEpoch));
     check_clock("absolute = FALSE;", (1_000_000_000, 0, 0, Unknown));
-    // Whole seconds are taken out of the cycles.
+    // Whole seconds move from the cycles to the seconds.
     check_clock("freq = 10; offset_s = 5; offset = 27;", (10, 7, 7, Unknown));
     check_clock("freq = 10; offset_s = -5; offset = -1;", (10, -6, 9, Unknown));
     check_clock("freq = 10; offset = -20;", (10, -2, 0, Unknown));
@@ -258,7 +258,7 @@ fn ids_may_be_missing_once() {
     check("event { name = 3; };", "`name` is 3, expected a string");
 }
 
-/// A trace with one stream whose parts are given, with a clock.
+/// A trace with a clock, and one stream with the given parts.
 fn one_stream(header: &str, context: &str, event_header: &str) -> String {
     format!(
         "{TYPES} clock {{ name = c; }}; typealias integer {{ size = 32; map = clock.c.value; }} := ts;
@@ -365,7 +365,7 @@ fn timestamps_without_a_clock_have_the_only_one() {
             "s: {timestamp: u32#0!Timestamp}, timestamp_begin: u32",
         ],
     );
-    // Without any clock there is one of nanoseconds.
+    // Without any clock, the trace gets one in nanoseconds.
     let text =
         format!("{TYPES} {TRACE} stream {{ event.header := struct {{ u64 timestamp; }}; }};");
     let schema = schema(&text);

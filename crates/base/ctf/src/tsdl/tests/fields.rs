@@ -277,7 +277,7 @@ fn variants() {
 
 #[test]
 fn options_find_their_label_without_the_underscore() {
-    // The exact label goes first.
+    // The exact label takes precedence.
     check_fields(
         "enum : integer { size = 8; } { _a, a, b } t; variant <t> { string _a; string a, _b; } v;",
         "t: u8{_a=0 a=1 b=2}, \
@@ -308,7 +308,7 @@ fn depth_is_limited() {
     check_depth("", &format!("struct {{ string x{}; }}", "[1]".repeat(64)));
     check_depth("", &format!("struct {{ string x{}; }}", "[1]".repeat(65)));
     check_depth(&format!("env {{ a = {}", "(".repeat(100_000)), "x");
-    // Aliases nest without nesting in the text.
+    // Aliases can nest without nesting in the text.
     let mut aliases = "struct s0 { string s; };".to_owned();
     for level in 1..100 {
         aliases += &format!("struct s{level} {{ struct s{} s; }};", level - 1);
@@ -328,15 +328,15 @@ fn aliases_cannot_blow_up() {
         aliases += &format!("struct s{level} {{ struct s{0} a; struct s{0} b; }};", level - 1);
     }
     check_size(&aliases, "struct s59");
-    // As long as nobody uses them they cost nothing.
+    // Unused, they cost nothing.
     assert_eq!(payload(&aliases, "struct s0").unwrap(), "{a: string(Utf8), b: string(Utf8)}");
-    // A variant copies the labels of its tag, one that has many ranges with all of them.
+    // A variant copies the labels of its tag, with all ranges of each.
     let labels = "l,".repeat(10_000);
     let fields: String = (0..100).map(|field| format!("variant v <t> f{field};")).collect();
     let types = format!("typealias enum : integer {{ size = 8; }} {{ {labels} }} := e;");
     let types = types + "variant v { string l; };";
     check_size(&types, &format!("struct {{ e t; {fields} }}"));
-    // So do variants in variants, each before the ones inside are made.
+    // Variants in variants do the same, each before its inner ones are made.
     let types = (1..60).fold(types, |types, level| {
         let inner = if level == 1 { "v".to_owned() } else { format!("v{}", level - 1) };
         types + &format!("variant v{level} {{ variant {inner} <t> l; }};")

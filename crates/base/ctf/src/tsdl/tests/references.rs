@@ -1,10 +1,10 @@
-//! Names: of types by lexical scope, and of fields that lengths and tags depend on.
+//! Lookup of names: of types in lexical scopes, and of the fields that lengths and tags depend on.
 
 use super::{TRACE, located, parse_and_write, payload, show};
 
 const U8: &str = "typealias integer { size = 8; } := u8;";
 
-/// Checks the payload's fields with some types known.
+/// Checks the payload's fields, with some types declared.
 #[track_caller]
 fn check(before: &str, fields: &str, expected: &str) {
     let found = payload(&format!("{U8} {before}"), &format!("struct {{ {fields} }}")).unwrap();
@@ -129,7 +129,7 @@ fn lengths_are_found_from_the_inside_out() {
     check("", "u8 n; u8 x[n];", "n: u8, x: [ef.n]u8");
     check("", "u8 n; struct { u8 x[n]; } s;", "n: u8, s: {x: [ef.n]u8}");
     check("", "u8 n; struct { u8 n; u8 x[n]; } s;", "n: u8, s: {n: u8, x: [ef.s.n]u8}");
-    // What comes later does not hide what came before.
+    // Later declarations do not hide earlier ones.
     check("", "u8 n; struct { u8 x[n]; u8 n; } s;", "n: u8, s: {x: [ef.n]u8, n: u8}");
     check("", "struct { u8 n; } a; u8 x[a.n];", "a: {n: u8}, x: [ef.a.n]u8");
     check(
@@ -165,7 +165,7 @@ fn names_match_with_and_without_underscore() {
     check("", "u8 n; u8 x[_n];", "n: u8, x: [ef.n]u8");
     check("", "u8 __x_length; u8 _x[ __x_length ];", "_x_length: u8, x: [ef._x_length]u8");
     check("", "u8 n, _n; u8 x[n], y[_n];", "n: u8, _n: u8, x: [ef.n]u8, y: [ef._n]u8");
-    // A name as it is written wins, wherever it is.
+    // An exact name takes precedence, wherever it is.
     check("", "u8 n; struct { u8 _n; u8 x[n]; } s;", "n: u8, s: {n: u8, x: [ef.n]u8}");
     check("", "struct { u8 _n; } _s; u8 x[s.n];", "s: {n: u8}, x: [ef.s.n]u8");
 }

@@ -1,4 +1,4 @@
-//! What the written text looks like, and what cannot be written.
+//! The written text, and errors for schemas that cannot be written.
 
 use super::{TRACE, parse, write};
 use crate::schema::{ArrayClass, ClockOrigin, Encoding, FloatClass};
@@ -45,7 +45,7 @@ fn schema(change: impl FnOnce(&mut Schema)) -> Schema {
     schema
 }
 
-/// The lines that are written for a payload, without those around; or the error.
+/// The lines written for a payload, without the surrounding ones; or the error.
 fn payload(members: Vec<(&str, FieldClass)>) -> String {
     let schema = schema(|schema| {
         schema.streams[0].events[0].payload = Some(structure(members));
@@ -215,7 +215,7 @@ fn roles_must_follow_from_names_and_clocks() {
         int(|int| int.roles = Role::Timestamp.into()),
         "its roles are {Timestamp}, but its name and clock say {}",
     );
-    // The stream's clock is added to timestamps that leave it out, as those of CTF 2 do.
+    // Timestamps without a clock, as in CTF 2, get the stream's clock.
     let mut schema = schema(|schema| {
         schema.streams[0].clock = Some(0);
         let stamp = int(|int| int.roles = Role::Timestamp.into());
@@ -297,7 +297,7 @@ fn variants_need_labels() {
     );
 }
 
-/// The length's name in the last line.
+/// The name of the length in the last line.
 fn length_of(members: Vec<(&str, FieldClass)>) -> String {
     let text = payload(members);
     match text.rsplit_once("_x[") {
@@ -317,7 +317,7 @@ fn references_are_as_short_as_they_can_be() {
     assert_eq!(length_of(vec![n(), ("x", sequence("n"))]), "_n");
     assert_eq!(length_of(vec![n(), ("s", structure(vec![("x", sequence("n"))]))]), "_n");
     assert_eq!(length_of(vec![("s", structure(vec![n(), ("x", sequence("s.n"))]))]), "_n");
-    // An inner field of that name is in the way.
+    // An inner field of that name hides the outer one.
     assert_eq!(
         length_of(vec![n(), ("s", structure(vec![n(), ("x", sequence("n"))]))]),
         "event.fields._n"
@@ -389,7 +389,7 @@ event {
 };
 "
     );
-    // What babeltrace2 cannot read is said in another way.
+    // Alternatives for constructs that babeltrace2 cannot read.
     schema.clocks[0].offset_cycles = -5;
     assert!(write(&schema).unwrap().contains("offset_s = -2;\n\toffset = 999999995;\n"));
     schema.clocks[0].frequency = 0;
@@ -402,7 +402,7 @@ event {
     );
 }
 
-/// A trace that is being recorded gets more streams and events; nothing written before changes.
+/// A trace that is being recorded gets more streams and events; text written earlier stays valid.
 #[test]
 fn what_is_added_later_is_written_behind() {
     let byte = "integer { size = 8; align = 8; }";

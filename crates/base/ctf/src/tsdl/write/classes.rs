@@ -1,9 +1,10 @@
-//! Field classes as TSDL types. Start at [`Writer::structure`].
+//! Writing of field classes as TSDL types. Start at [`Writer::structure`].
 
-use super::names::{Names, escaped, is_plain};
+use super::frame::Frame;
 use super::references::Purpose;
-use super::{WriteError, Writer, quoted};
-use crate::metadata::DEPTH_MAX;
+use super::spelling::{escaped, is_plain, quoted};
+use super::{WriteError, Writer};
+use crate::metadata::limits::DEPTH_MAX;
 use crate::schema::{
     Base, Bits, BlobClass, ByteOrder, Encoding, FieldClass, FloatClass, IntClass, IntKind, Length,
     Mapping, Ranges, Role, Roles, StructClass, VariantClass,
@@ -13,28 +14,10 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use std::rc::Rc;
 
-/// A structure or variant that is being written.
-pub(super) enum Frame<'s> {
-    Struct { class: &'s StructClass, names: Rc<Names>, index: usize },
-    Variant { class: &'s VariantClass, index: usize },
-}
-
-impl Frame<'_> {
-    /// What the current member adds to a path.
-    pub(super) fn name(&self) -> Option<&str> {
-        match self {
-            Frame::Struct { class, index, .. } => {
-                class.members.get(*index).map(|member| member.name.as_str())
-            }
-            Frame::Variant { .. } => None,
-        }
-    }
-}
-
 const BYTE: &str = "integer { size = 8; align = 8; signed = false; encoding = ";
 
 impl<'s> Writer<'s> {
-    /// `struct { … } align(…)`
+    /// Writes `struct { … } align(…)`.
     pub(super) fn structure(&mut self, class: &'s StructClass) -> Result<(), WriteError> {
         let names = self.names(self.current, class)?;
         self.out.push_str("struct {\n");
@@ -53,7 +36,7 @@ impl<'s> Writer<'s> {
         Ok(())
     }
 
-    /// The clock that an integer counts in. CTF 2 leaves that of timestamps to the stream.
+    /// Clock of an integer. In CTF 2 the stream determines the clock of timestamps.
     pub(super) fn clock_of(&self, int: &IntClass) -> Option<usize> {
         let is_timestamp = int.roles.has(Role::Timestamp) || int.roles.has(Role::PacketEnd);
         int.clock.or(self.own_clock.filter(|_| is_timestamp))
@@ -68,7 +51,7 @@ impl<'s> Writer<'s> {
         }
     }
 
-    /// Ends what [`Self::push`] began.
+    /// Closes the frame of the last [`Self::push`].
     fn pop(&mut self) {
         self.frames.pop();
         self.indent -= 1;
@@ -76,7 +59,7 @@ impl<'s> Writer<'s> {
         self.out.push('}');
     }
 
-    /// `type name[length];`
+    /// Writes `type name[length];`.
     fn field(
         &mut self,
         class: &'s FieldClass,
@@ -114,7 +97,7 @@ impl<'s> Writer<'s> {
             FieldClass::Variant(variant) => self.variant(variant)?,
             FieldClass::VarInt(_) => return Err(self.fail("variable-length integer")),
             FieldClass::Optional(_) => return Err(self.fail("optional field")),
-            // The loop above took all arrays off.
+            // The loop above has removed all arrays.
             FieldClass::Array(_) => (),
         }
         let name = escaped(written);
@@ -133,7 +116,7 @@ impl<'s> Writer<'s> {
         Ok(())
     }
 
-    /// An integer or enumeration; `name` is its written name if it is a structure's member.
+    /// Writes an integer or enumeration; `name` is its written name if it is a structure's member.
     fn int(&mut self, int: &IntClass, name: Option<&str>) -> Result<(), WriteError> {
         let signed = match int.kind {
             IntKind::Unsigned => "false",
@@ -179,7 +162,7 @@ impl<'s> Writer<'s> {
         }
     }
 
-    /// Refuses roles that readers would not find out from the field's name and clock.
+    /// Rejects roles that readers would not derive from the field's name and clock.
     fn check_roles(
         &self,
         int: &IntClass,
@@ -252,7 +235,7 @@ impl<'s> Writer<'s> {
         Ok(())
     }
 
-    /// The packet header's UUID, or an integer wider than 64 bits.
+    /// Writes the packet header's UUID, or an integer wider than 64 bits.
     fn blob(
         &mut self,
         blob: &BlobClass,
@@ -280,7 +263,7 @@ impl<'s> Writer<'s> {
         }
     }
 
-    /// `variant <tag> { … }`
+    /// Writes `variant <tag> { … }`.
     fn variant(&mut self, class: &'s VariantClass) -> Result<(), WriteError> {
         let (tag, tag_class) = self.reference(&class.selector, Purpose::Tag)?;
         let labels = self.labels(tag_class);
@@ -308,7 +291,7 @@ impl<'s> Writer<'s> {
         Ok(())
     }
 
-    /// The values of an enumeration's labels.
+    /// Values of an enumeration's labels.
     fn labels(&mut self, tag: &'s IntClass) -> Rc<HashMap<&'s str, &'s Ranges>> {
         let collect = || {
             let mappings = tag.mappings.as_deref().into_iter().flatten();

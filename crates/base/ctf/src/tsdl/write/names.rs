@@ -1,23 +1,14 @@
-//! Which names members get in the text: those that people see, with an underscore before them
-//! where the name could be taken for a keyword or would give the field a role that it has not.
+//! Written names of members: their display names, with an underscore before those that are keywords
+//! or would give the field a wrong role.
 
+use super::frame::Names;
+use super::spelling::is_identifier;
 use super::{WriteError, Writer};
 use crate::schema::{BlobClass, FieldClass, IntKind, Member, Role, Scope, StructClass};
-use crate::tsdl::lexer;
 use crate::tsdl::roles;
 use crate::tsdl::types::display_name;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
-
-/// The names of a structure's members.
-pub(super) struct Names {
-    /// As the text has them, in order.
-    pub(super) written: Vec<String>,
-    /// Index of each written name.
-    pub(super) by_written: HashMap<String, usize>,
-    /// Index of each name that people see.
-    pub(super) by_display: HashMap<String, usize>,
-}
 
 impl<'s> Writer<'s> {
     pub(super) fn names(
@@ -38,8 +29,9 @@ impl<'s> Writer<'s> {
             let name = member.name.as_str();
             let is_escaped = match scope < Scope::CommonContext {
                 true => self.is_misleading(scope, is_top, member),
-                // Readers take one underscore off each name. babeltrace2 refuses a field that is
-                // written as one before it is seen, so `X` beside `_X` gets none.
+                // Readers remove one underscore from each name. babeltrace2 rejects a field whose
+                // written name is the display name of an earlier one, so `X` next to `_X` gets no
+                // underscore.
                 false => {
                     name.starts_with('_')
                         || !displays.contains(format!("_{name}").as_str())
@@ -63,7 +55,7 @@ impl<'s> Writer<'s> {
         Ok(names)
     }
 
-    /// Whether a header's member would be taken for something else under its own name.
+    /// Whether the unescaped name of a header's member would be misinterpreted.
     fn is_misleading(&self, scope: Scope, is_top: bool, member: &Member) -> bool {
         let name = member.name.as_str();
         if name.starts_with('_') || !is_identifier(name) {
@@ -85,31 +77,4 @@ impl<'s> Writer<'s> {
             _ => role.is_some() && is_top,
         }
     }
-}
-
-/// Whether a name can stand in the text without quotes, and means the same to every reader.
-pub(super) fn is_plain(name: &str) -> bool {
-    name.is_ascii() && is_identifier(name)
-}
-
-/// Whether a name is an identifier and no keyword. Letters beyond ASCII have to be escaped.
-pub(super) fn is_identifier(name: &str) -> bool {
-    let mut letters = name.chars();
-    let is_start = |letter: char| letter == '_' || letter.is_alphabetic();
-    letters.next().is_some_and(is_start)
-        && letters.all(|letter| is_start(letter) || letter.is_ascii_digit())
-        && !lexer::is_keyword(name)
-}
-
-/// A name with its letters beyond ASCII escaped.
-pub(super) fn escaped(name: &str) -> String {
-    let mut out = String::with_capacity(name.len());
-    for letter in name.chars() {
-        match u32::from(letter) {
-            0..0x80 => out.push(letter),
-            code @ 0x80..0x1_0000 => out.push_str(&format!("\\u{code:04x}")),
-            code => out.push_str(&format!("\\U{code:08x}")),
-        }
-    }
-    out
 }

@@ -1,19 +1,19 @@
-//! How the text names the field that a length or tag refers to: by its own name where that leads to
-//! it from here (tags know no other form in babeltrace2), with its scope and path otherwise.
+//! Written references of lengths and tags to fields: the field's own name if that resolves to it
+//! (the only form for tags in babeltrace2), otherwise its scope and path.
 
-use super::classes::Frame;
-use super::names::escaped;
+use super::frame::Frame;
+use super::spelling::escaped;
 use super::{WriteError, Writer};
 use crate::schema::{FieldClass, FieldRef, IntClass, IntKind, Scope, StructClass};
 
-/// What the field is needed for.
+/// Purpose of a reference to a field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     Length,
     Tag,
 }
 
-/// A way from a scope's structure to a field.
+/// A path from a scope's structure to a field.
 struct Route<'s> {
     /// Written names of members and options, the field's own first.
     words: Vec<String>,
@@ -21,7 +21,7 @@ struct Route<'s> {
 }
 
 impl<'s> Writer<'s> {
-    /// The text for a reference, and the integer that it means.
+    /// Text of a reference, and the integer that it refers to.
     pub(super) fn reference(
         &mut self,
         field: &FieldRef,
@@ -59,8 +59,8 @@ impl<'s> Writer<'s> {
         Ok(Some((text, route.class)))
     }
 
-    /// The written name of a member of a structure around the current field, unless a structure
-    /// further inside has a member of that name.
+    /// Written name of a member of a structure around the current field, unless a structure further
+    /// inside has a member of that name.
     fn local(&self, field: &FieldRef) -> Option<(String, &'s IntClass)> {
         if field.scope != self.current {
             return None;
@@ -122,7 +122,7 @@ impl<'s> Writer<'s> {
                 self.route_into(scope, &array.element, rest)
             }
             FieldClass::Variant(variant) => {
-                // The option around the current field is the one that is meant, if any has it.
+                // The option around the current field takes precedence, if it has such a field.
                 let around = self.frames.iter().find_map(|frame| match frame {
                     Frame::Variant { class, index } if std::ptr::eq(*class, variant) => {
                         Some(*index)

@@ -1,35 +1,37 @@
-//! Noticing that something comes into a directory, without looking again and again.
+//! Notification about changes in directories (inotify).
 
 use crate::descriptor::{Held, raise};
 use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 
-/// Watches directories. In somebody else's program, which may close its descriptor.
+/// A watch on directories. The descriptor may be closed by the foreign program that this library is
+/// part of.
 #[derive(Debug)]
 pub struct Watch(Held<OwnedFd>);
 
 impl Watch {
-    /// Watches nothing yet. `None` if the kernel has no room for another one.
+    /// A watch without directories. `None` if the kernel refuses another one.
     pub fn new(purpose: u32) -> Option<Watch> {
         let descriptor = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok()?;
         Some(Watch(Held::new(raise(descriptor), purpose)?))
     }
 
-    /// Also watches a directory: what is made in it or moved to it, and its end. False if that cannot be.
+    /// Adds a directory: reports files created in it or moved to it, and its removal. Returns false
+    /// on failure.
     pub fn add(&self, directory: &Path) -> bool {
         let what = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ATTRIB;
         let end = WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF | WatchFlags::ONLYDIR;
         self.0.get().is_some_and(|watch| add_watch(watch, directory, what | end).is_ok())
     }
 
-    /// Can be read when there is something to see; `None` if the program has closed it.
+    /// Descriptor that is readable when there are events; `None` if the program has closed it.
     pub fn waits_for(&self) -> Option<BorrowedFd<'_>> {
         use std::os::fd::AsFd;
         Some(self.0.get()?.as_fd())
     }
 
-    /// Whether there was something since the last time, or it is closed.
+    /// Discards all pending events. Returns whether there were any, or the descriptor is closed.
     pub fn has_seen(&self) -> bool {
         let mut events = [0; 4096];
         match self.0.get() {

@@ -1,36 +1,36 @@
-//! Memory that a child process finds zeroed, by which a library notices a fork at the cost of a
-//! load: also one that was a bare system call, of which the C library knows nothing.
+//! Memory that is zeroed in child processes. A library detects a fork by a load from it, even one
+//! made by the bare system call, which the C library does not notice.
 
 use crate::errno;
 use std::sync::atomic::AtomicU64;
 
-/// A whole page, on processors that have several sizes the largest, so that nobody else's memory is
-/// wiped with it.
+/// A whole page, of the largest size on processors with several, so that no other memory is wiped
+/// with it.
 #[cfg(target_arch = "x86_64")]
 const SIZE: usize = 4096;
 #[cfg(not(target_arch = "x86_64"))]
 const SIZE: usize = 65536;
 
-/// Words of such memory.
+/// Words of a page.
 pub type Words = [AtomicU64; SIZE / 8];
 
-/// What may find itself to be nothing but zeros at any time.
+/// Types that may turn to all zeros at any time.
 ///
 /// # Safety
 ///
-/// All zeros is a value of the type, and may come in place of any other.
+/// All zeros must be a valid value of the type, and may replace any other value.
 #[expect(unsafe_code)]
 pub unsafe trait AllZeros: Sync {}
 
-// SAFETY: 0 is a number like any other.
+// SAFETY: 0 is a valid number.
 #[expect(unsafe_code)]
 unsafe impl AllZeros for AtomicU64 {}
-// SAFETY: what holds for all items holds for the array.
+// SAFETY: an array of zeroed items is a zeroed array.
 #[expect(unsafe_code)]
 unsafe impl<T: AllZeros, const COUNT: usize> AllZeros for [T; COUNT] {}
 
-/// Memory that is all zeros at first, and in a child process again once it is [armed](Self::arm).
-/// To be a `static`: it is part of the program's or library's own memory, and goes with it.
+/// Memory that starts as zeros and is zeroed in each child process, once it is [armed](Self::arm).
+/// Meant for a `static`, which lives as long as the program or library.
 #[derive(Debug)]
 #[cfg_attr(target_arch = "x86_64", repr(C, align(4096)))]
 #[cfg_attr(not(target_arch = "x86_64"), repr(C, align(65536)))]
@@ -47,12 +47,12 @@ impl Default for WipedOnFork {
 }
 
 impl WipedOnFork {
-    /// All zero.
+    /// Words of zeros.
     pub const fn new() -> WipedOnFork {
         WipedOnFork { value: [const { AtomicU64::new(0) }; SIZE / 8] }
     }
 
-    /// The first words of it.
+    /// The first words of the page.
     #[inline(always)]
     pub const fn words<const WORDS: usize>(&self) -> &[AtomicU64; WORDS] {
         const { assert!(WORDS <= SIZE / 8) };
@@ -64,19 +64,21 @@ impl WipedOnFork {
 }
 
 impl<T: AllZeros> WipedOnFork<T> {
-    /// Holds a value, which is all zeros: only such memory is of a kind that can be wiped.
+    /// Wraps a value, which must be all zeros initially: only then it lies in memory that can be
+    /// wiped.
     pub const fn of(value: T) -> WipedOnFork<T> {
         WipedOnFork { value }
     }
 
-    /// What it holds.
+    /// The value.
     #[inline(always)]
     pub const fn get(&self) -> &T {
         &self.value
     }
 
-    /// Has the memory wiped in children from now on. False if the kernel cannot do that (before
-    /// Linux 4.14): then nothing should be kept in it. May be called again at any time.
+    /// Asks the kernel to wipe the memory in children from now on. Returns false if the kernel
+    /// cannot do that (before Linux 4.14); the memory should hold no values then. May be called
+    /// again at any time.
     pub fn arm(&'static self) -> bool {
         // SAFETY: this reads a value that the kernel gave to the process when it started.
         #[expect(unsafe_code, reason = "a call of the C library")]
@@ -86,10 +88,11 @@ impl<T: AllZeros> WipedOnFork<T> {
         }
         let address = std::ptr::from_ref(self).cast_mut().cast::<libc::c_void>();
         let size = size_of::<Self>();
-        // SAFETY: the memory is whole pages, is this object's alone, and is never freed. All that
-        // happens to it is that a child finds zeros, which it may be.
+        // SAFETY: the memory is whole pages, belongs to this object alone, and is never freed. Its
+        // only change is to zeros in a child, which is a valid value.
         #[expect(unsafe_code, reason = "a system call")]
-        let result = errno::kept(|| unsafe { libc::madvise(address, size, libc::MADV_WIPEONFORK) });
+        let result =
+            errno::preserve(|| unsafe { libc::madvise(address, size, libc::MADV_WIPEONFORK) });
         result == 0
     }
 }

@@ -1,11 +1,11 @@
-//! Two things at once. Start at [`beside`].
+//! Two computations in parallel. Start at [`beside`].
 
 use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-/// Does `other` on a thread of its own, while `own` is done on this one, and waits for both. Where the system gives no
-/// thread, one is done after the other. Panics if one of them does.
+/// Runs `other` on a new thread and `own` on this one, and waits for both. Without a thread from
+/// the system it runs them one after the other. Panics if one of them does.
 pub fn beside<A, B: Send>(own: impl FnOnce() -> A, other: impl FnOnce() -> B + Send) -> (A, B) {
     let other = Mutex::new(Some(other));
     let take = || other.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -1,15 +1,15 @@
-//! Files that are made for another user, as that user.
+//! Access to files as another user.
 
 use crate::errno;
 use std::io;
 
-/// Gives this thread, while it does `work`, the rights of a user on files, and has what it makes belong to
-/// that user. For a process of root's; any other has only its own user to choose. Extra groups stay as
-/// they are, so the process should have none.
+/// Runs `work` with another user's rights on files for this thread; new files belong to that user.
+/// Needs a process of root: any other may only choose its own user. Supplementary groups stay, so
+/// the process should have none.
 ///
-/// Files that are open already can be used as before. If the rights cannot be had, nothing is done.
+/// Open files remain usable. If the rights cannot be set, returns an error without running `work`.
 pub fn as_user<T>(uid: u32, gid: u32, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-    /// Restores the thread's rights, whatever happens.
+    /// Restores the thread's rights, also on panic.
     struct Restore {
         uid: libc::c_int,
         gid: libc::c_int,
@@ -27,20 +27,22 @@ pub fn as_user<T>(uid: u32, gid: u32, work: impl FnOnce() -> io::Result<T>) -> i
     }
 }
 
-/// The user and group by whose rights this thread acts on files.
+/// User and group whose rights this thread has on files.
 fn current() -> (u32, u32) {
     let nobody = libc::uid_t::MAX;
-    // SAFETY: plain integers are passed; of a user that cannot be, both calls only give what is.
+    // SAFETY: plain integers are passed; for an invalid user, both calls only return the present
+    // value.
     #[expect(unsafe_code)]
-    errno::kept(|| unsafe { (libc::setfsuid(nobody) as u32, libc::setfsgid(nobody) as u32) })
+    errno::preserve(|| unsafe { (libc::setfsuid(nobody) as u32, libc::setfsgid(nobody) as u32) })
 }
 
-/// Gives what they were before.
+/// Sets user and group, and returns the previous ones.
 fn set(uid: u32, gid: u32) -> (libc::c_int, libc::c_int) {
-    // SAFETY: plain integers are passed. Both calls are for this thread only. The user goes last when
-    // rights are given away and first when they come back; the group may be set by root only.
+    // SAFETY: plain integers are passed. Both calls affect this thread only. The user is set last
+    // when rights are dropped and first when they are restored, because only root may set the
+    // group.
     #[expect(unsafe_code)]
-    errno::kept(|| unsafe {
+    errno::preserve(|| unsafe {
         match uid {
             0 => {
                 let uid = libc::setfsuid(uid);

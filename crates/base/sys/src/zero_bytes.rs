@@ -1,11 +1,11 @@
-//! Finds zero bytes, 64 at a time.
+//! Search for zero bytes, 64 at a time.
 
 use wide::u8x16;
 
-/// Bytes that are looked at together.
+/// Number of bytes examined together.
 pub const SPAN: usize = 64;
 
-/// A bit for each byte of `span` that is zero.
+/// Mask with a bit for each zero byte of `span`.
 #[inline(always)]
 pub fn zeros(span: &[u8; SPAN]) -> u64 {
     let (lanes, _) = span.as_chunks::<16>();
@@ -16,8 +16,8 @@ pub fn zeros(span: &[u8; SPAN]) -> u64 {
     part(0) | part(1) | part(2) | part(3)
 }
 
-/// Writes [`zeros`] of each span, the lowest bits first, for as many as there are masks, with the
-/// widest instructions that the processor has.
+/// Writes the mask [`zeros`] of each span, in little-endian order, as far as there are masks. Uses
+/// the widest instructions that the processor has.
 pub fn zeros_of_all(spans: &[[u8; SPAN]], masks: &mut [[u8; 8]]) {
     #[cfg(target_arch = "x86_64")]
     {
@@ -41,11 +41,11 @@ fn with_any(spans: &[[u8; SPAN]], masks: &mut [[u8; 8]]) {
     }
 }
 
-/// What any x86-64 processor's wider siblings do in fewer steps.
+/// Versions with wide registers, which not every x86-64 processor has.
 #[cfg(target_arch = "x86_64")]
 #[expect(unsafe_code, reason = "loads through pointers into registers")]
 mod wide_registers {
-    use super::SPAN;
+    use crate::zero_bytes::SPAN;
     use std::arch::x86_64::{
         _mm256_cmpeq_epi8, _mm256_loadu_si256, _mm256_movemask_epi8, _mm256_setzero_si256,
         _mm512_loadu_si512, _mm512_testn_epi8_mask,
@@ -54,7 +54,7 @@ mod wide_registers {
     #[target_feature(enable = "avx512bw")]
     pub(super) fn with_avx512(spans: &[[u8; SPAN]], masks: &mut [[u8; 8]]) {
         for (span, mask) in spans.iter().zip(masks) {
-            // SAFETY: a span has the 64 bytes that are loaded; they need no alignment.
+            // SAFETY: a span has the 64 bytes that are loaded; the load needs no alignment.
             let bytes = unsafe { _mm512_loadu_si512(span.as_ptr().cast()) };
             *mask = _mm512_testn_epi8_mask(bytes, bytes).to_le_bytes();
         }
@@ -65,7 +65,7 @@ mod wide_registers {
         for (span, mask) in spans.iter().zip(masks) {
             let (halves, _) = span.as_chunks::<32>();
             let part = |half: &[u8; 32]| {
-                // SAFETY: a half has the 32 bytes that are loaded; they need no alignment.
+                // SAFETY: a half has the 32 bytes that are loaded; the load needs no alignment.
                 let bytes = unsafe { _mm256_loadu_si256(half.as_ptr().cast()) };
                 _mm256_movemask_epi8(_mm256_cmpeq_epi8(bytes, _mm256_setzero_si256())) as u32
             };

@@ -1,14 +1,13 @@
-//! Finds the name that somebody probably meant, for hints in error messages.
+//! Suggestions of similar names, for hints in error messages.
 
-/// Beyond this, names and lists of names are not compared: a hint is not worth the time.
+use super::error::MetadataError;
+
+/// Maximum length of compared names, which bounds the time spent on a hint.
 const LENGTH_MAX: usize = 64;
 pub(crate) const CANDIDATES_MAX: usize = 4096;
 
-/// The candidate closest to `name`, if one differs by few enough letters to be a slip.
-pub(crate) fn nearest<'c>(
-    name: &str,
-    candidates: impl IntoIterator<Item = &'c str>,
-) -> Option<&'c str> {
+/// The candidate closest to `name`, if it differs by at most a third of the letters.
+fn nearest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     if name.len() > LENGTH_MAX {
         return None;
     }
@@ -23,7 +22,19 @@ pub(crate) fn nearest<'c>(
         .map(|(_, candidate)| candidate)
 }
 
-/// How many letters must be inserted, removed or replaced to get from `a` to `b`.
+/// Adds the nearest of `candidates` to the error as a hint.
+pub(crate) fn did_you_mean<'c>(
+    error: MetadataError,
+    name: &str,
+    candidates: impl IntoIterator<Item = &'c str>,
+) -> MetadataError {
+    match nearest(name, candidates) {
+        Some(candidate) => error.hint(format!("did you mean `{candidate}`?")),
+        None => error,
+    }
+}
+
+/// Edit distance: the number of letters to insert, remove or replace to turn `a` into `b`.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

@@ -1,16 +1,16 @@
-//! What tests need of the place where they run: folders of their own, and programs that may be missing.
+//! The environment of tests: temporary directories, and programs that may be missing.
 
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// A folder that is removed when this is dropped.
+/// A temporary directory, removed when dropped.
 #[derive(Debug)]
 pub struct Scratch(pub PathBuf);
 
 impl Scratch {
-    /// A new one each time.
+    /// Creates a new directory; `name` becomes part of its name.
     pub fn new(name: &str) -> Scratch {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let (process, number) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
@@ -26,24 +26,24 @@ impl Drop for Scratch {
     }
 }
 
-/// Whether a program is in the path.
+/// Whether a program is in the `PATH`.
 pub fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-/// Tells that a test has shown nothing here. Where everything must be there, that is a failure.
+/// Reports that a test was skipped. In CI that is a failure.
 pub fn skip(test: &str, reason: &str) {
-    static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
-    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
-    // A test counts once, however much of it cannot be done.
-    if told.iter().any(|name| name == test) {
+    static REPORTED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let mut reported = REPORTED.lock().unwrap_or_else(PoisonError::into_inner);
+    // Each test is reported once, however many parts of it are skipped.
+    if reported.iter().any(|name| name == test) {
         return;
     }
-    told.push(test.to_owned());
-    drop(told);
+    reported.push(test.to_owned());
+    drop(reported);
     let line = format!("{test}: {reason}\n");
-    // Not `eprint!`: the test harness would keep that to itself.
+    // Not `eprint!`, whose output the test harness captures.
     let _ = std::io::stderr().write_all(format!("SKIPPED: {line}").as_bytes());
     if let Some(path) = std::env::var_os("BLKKIN_SKIPS") {
         let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
@@ -69,7 +69,7 @@ mod tests {
     fn skips_are_noted_once_and_without_a_prefix() {
         let scratch = Scratch::new("skips");
         let file = scratch.0.join("skips");
-        let mut program = own_test::<&str>(&[], "testing::place::tests::skips");
+        let mut program = own_test::<&str>(&[], "testing::scratch::tests::skips");
         let output = program.env("BLKKIN_SKIPS", &file).env_remove("CI").output().expect("a test");
         assert!(output.status.success(), "{output:?}");
         let errors = String::from_utf8_lossy(&output.stderr);

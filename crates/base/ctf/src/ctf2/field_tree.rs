@@ -1,26 +1,28 @@
-//! Resolves field locations: a tree of the names read so far tells whether a length or selector
-//! field comes before the field that needs it, and whether it is an integer.
+//! Resolution of field locations. A tree of the names read so far shows whether a length or
+//! selector field comes before the field that needs it, and whether it is an integer.
 //!
-//! [`Places`] follows the reader through structures and members; [`Places::resolve`] answers.
+//! [`FieldTree`] follows the reader through structures and members; [`FieldTree::resolve`] resolves
+//! a location.
 
 use super::json::{Problem, array, object, optional, quote, required, string};
 use super::value::{Object, Value};
-use super::words::unknown;
+use super::vocabulary::unknown;
 use crate::metadata::budget::{owned, table_entry};
 use crate::schema::{FieldClass, FieldRef, IntKind, Scope};
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// A field location as the metadata states it.
+/// A field location as stated in the metadata.
 pub(super) struct Location {
-    /// Where the way starts: by default at the structure that holds the field.
+    /// Scope in which the path starts; by default it starts at the structure that contains the
+    /// field.
     origin: Option<Scope>,
-    /// A member's name, or `None` for the structure around.
+    /// Steps of the path: a member's name, or `None` for the enclosing structure.
     steps: Vec<Option<String>>,
 }
 
 impl Location {
-    /// Reads a location; the release candidates' plain array of names also.
+    /// Reads a location, including the release candidates' plain array of names.
     pub(super) fn read(value: &Value<'_>) -> Result<Location, Problem> {
         let location = match value {
             Value::Array(steps) => match steps.split_first() {
@@ -75,13 +77,13 @@ impl Kinds {
         Kinds(self.0 | other.0)
     }
 
-    /// Whether there are some, and all of them in `allowed`.
+    /// Whether the set is not empty, and all of its kinds are in `allowed`.
     pub(super) fn are(self, allowed: Kinds) -> bool {
         self != Kinds::NONE && self.or(allowed) == allowed
     }
 
-    /// What a class adds to its place. Arrays, optionals and variants are passed through: their
-    /// contents have added themselves.
+    /// Kinds that a class adds to its node. Arrays, optionals and variants add none: their contents
+    /// have added their own.
     fn of(class: &FieldClass) -> Kinds {
         match class {
             FieldClass::Int(int) => match int.kind {
@@ -102,32 +104,32 @@ impl Kinds {
     }
 }
 
-/// The names read so far, as a tree below each scope. The options of a variant share their place,
-/// as the elements of an array do.
+/// The names read so far, as a tree below each scope. The options of a variant share a node, as the
+/// elements of an array do.
 #[derive(Default)]
-pub(super) struct Places<'t> {
+pub(super) struct FieldTree<'t> {
     nodes: Vec<Node>,
-    /// By place and name: the place of a member.
+    /// Node of a member, by parent and name.
     children: HashMap<(u32, Cow<'t, str>), u32>,
-    /// By scope; `None` while nothing of it was read.
+    /// Root by scope; `None` before the scope is read.
     roots: [Option<u32>; Scope::ALL.len()],
-    /// What is being read: its scope, the structures around it, its place.
+    /// Position of the reader: its scope, the enclosing structures, its node.
     scope: Option<Scope>,
     open: Vec<OpenStructure<'t>>,
     node: u32,
-    /// Counts structures and members, to tell what belongs to a structure from what a variant's
-    /// other options left at the same place.
+    /// Counter of structures and members. It distinguishes the members of a structure from those
+    /// that other options of a variant added at the same node.
     time: u64,
     size: usize,
 }
 
 #[derive(Default)]
 struct Node {
-    /// What fields are at this place.
+    /// Kinds of fields at this node.
     kinds: Kinds,
-    /// The same, of the latest member only.
+    /// Kinds of the latest member only.
     kinds_latest: Kinds,
-    /// When the latest member was begun.
+    /// Value of the counter when the latest member began.
     time: u64,
 }
 
@@ -135,15 +137,15 @@ struct OpenStructure<'t> {
     node: u32,
     time: u64,
     member_count: usize,
-    /// The name and the place of the member that is being read.
+    /// Name and node of the member that is being read.
     member: Option<(Cow<'t, str>, u32)>,
 }
 
-/// What a place and its name take, at most.
-const PLACE: usize = table_entry::<(u32, Cow<'_, str>), u32>() + 2 * size_of::<Node>();
+/// Memory of a node and its name, at most.
+const NODE_SIZE: usize = table_entry::<(u32, Cow<'_, str>), u32>() + 2 * size_of::<Node>();
 
-impl<'t> Places<'t> {
-    /// A scope begins.
+impl<'t> FieldTree<'t> {
+    /// Begins a scope.
     pub(super) fn begin(&mut self, scope: Scope) {
         self.node = self.nodes.len() as u32;
         self.nodes.push(Node::default());
@@ -152,28 +154,29 @@ impl<'t> Places<'t> {
         self.open.clear();
     }
 
-    /// The class at the current place is a structure, and its members follow.
+    /// Begins a structure at the current node; its members follow.
     pub(super) fn enter_structure(&mut self) {
         self.time += 1;
         let (node, time) = (self.node, self.time);
         self.open.push(OpenStructure { node, time, member_count: 0, member: None });
     }
 
-    /// All members were read.
+    /// Ends a structure.
     pub(super) fn leave_structure(&mut self) {
         if let Some(structure) = self.open.pop() {
             self.node = structure.node;
         }
     }
 
-    /// A member of the innermost structure begins; `false` if the structure has one of that name.
+    /// Begins a member of the innermost structure; `false` if the structure has a member of that
+    /// name already.
     pub(super) fn enter_member(&mut self, name: Cow<'t, str>) -> bool {
         let Some(structure) = self.open.last_mut() else { return true };
         let next = self.nodes.len() as u32;
         let child = *self.children.entry((structure.node, name.clone())).or_insert(next);
         if child == next {
             self.nodes.push(Node::default());
-            self.size += PLACE + 2 * owned(&name);
+            self.size += NODE_SIZE + 2 * owned(&name);
         }
         let node = &mut self.nodes[child as usize];
         if node.time > structure.time {
@@ -188,12 +191,12 @@ impl<'t> Places<'t> {
         true
     }
 
-    /// What it takes in memory.
+    /// Memory of the tree in bytes.
     pub(super) fn size(&self) -> usize {
         self.size
     }
 
-    /// The member was read.
+    /// Ends a member.
     pub(super) fn leave_member(&mut self) {
         if let Some(structure) = self.open.last_mut() {
             structure.member = None;
@@ -201,7 +204,7 @@ impl<'t> Places<'t> {
         }
     }
 
-    /// A class was read at the current place.
+    /// Adds the kind of a class at the current node.
     pub(super) fn add(&mut self, class: &FieldClass) {
         if let Some(node) = self.nodes.get_mut(self.node as usize) {
             node.kinds = node.kinds.or(Kinds::of(class));
@@ -209,16 +212,16 @@ impl<'t> Places<'t> {
         }
     }
 
-    /// Whether the first member of the scope itself is being read.
+    /// Whether the first member of the scope's own structure is being read.
     pub(super) fn is_first_member(&self) -> bool {
         matches!(self.open.as_slice(), [structure] if structure.member_count == 1)
     }
 
-    /// Makes a location absolute, and says what fields are there. `outer` holds the scopes that
-    /// earlier fragments have declared.
+    /// Makes a location absolute, and returns the kinds of its field. `outer` are the trees of
+    /// earlier fragments' scopes.
     pub(super) fn resolve(
         &self,
-        outer: &[&Places<'_>],
+        outer: &[&FieldTree<'_>],
         location: &Location,
     ) -> Result<(FieldRef, Kinds), Problem> {
         let scope = location.origin.or(self.scope).unwrap_or(Scope::Payload);
@@ -243,13 +246,13 @@ impl<'t> Places<'t> {
 
     fn kinds(
         &self,
-        outer: &[&Places<'_>],
+        outer: &[&FieldTree<'_>],
         scope: Scope,
         path: &[String],
     ) -> Result<Kinds, Problem> {
         let mut all = std::iter::once(self).chain(outer.iter().copied());
-        let found = all.find_map(|places| Some((places, places.roots[scope as usize]?)));
-        let Some((places, mut node)) = found else {
+        let found = all.find_map(|tree| Some((tree, tree.roots[scope as usize]?)));
+        let Some((tree, mut node)) = found else {
             let name = scope.ctf2_name();
             return Err(Problem::new(match self.scope {
                 Some(current) if scope > current => format!("the {name} comes after this field"),
@@ -261,13 +264,13 @@ impl<'t> Places<'t> {
             let name = scope.ctf2_name();
             Problem::new(format!("no field {way} of the {name} comes before this one"))
         };
-        // The way first leads along the structures that are still being read, if it does at all.
+        // The path may start along the structures that are still being read.
         let mut open = if self.scope == Some(scope) { self.open.as_slice() } else { &[] };
         let mut kinds = Kinds::NONE;
         for (index, name) in path.iter().enumerate() {
             let key = (node, Cow::Borrowed(name.as_str()));
-            node = *places.children.get(&key).ok_or_else(missing)?;
-            let place = &places.nodes[node as usize];
+            node = *tree.children.get(&key).ok_or_else(missing)?;
+            let place = &tree.nodes[node as usize];
             let Some((structure, inner)) = open.split_first() else {
                 kinds = place.kinds;
                 continue;

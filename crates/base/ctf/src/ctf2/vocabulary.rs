@@ -1,17 +1,17 @@
-//! The words of CTF 2's vocabulary, for the reader and the writer.
+//! CTF 2's vocabulary, for the reader and the writer.
 
 use super::json::{Problem, quote};
 use crate::schema::{BitOrder, ByteOrder, Encoding, Role, Scope};
 
-/// Byte orders.
+/// Words for byte orders.
 pub(super) const BYTE_ORDERS: [(&str, ByteOrder); 2] =
     [("little-endian", ByteOrder::Little), ("big-endian", ByteOrder::Big)];
 
-/// Bit orders.
+/// Words for bit orders.
 pub(super) const BIT_ORDERS: [(&str, BitOrder); 2] =
     [("first-to-last", BitOrder::FirstToLast), ("last-to-first", BitOrder::LastToFirst)];
 
-/// Character encodings.
+/// Words for character encodings.
 pub(super) const ENCODINGS: [(&str, Encoding); 5] = [
     ("utf-8", Encoding::Utf8),
     ("utf-16be", Encoding::Utf16Be),
@@ -20,7 +20,7 @@ pub(super) const ENCODINGS: [(&str, Encoding); 5] = [
     ("utf-32le", Encoding::Utf32Le),
 ];
 
-/// Roles, in the order in which they are written.
+/// Words for roles, in the order of writing.
 pub(super) const ROLES: [(&str, Role); 11] = [
     ("packet-magic-number", Role::Magic),
     ("metadata-stream-uuid", Role::Uuid),
@@ -35,7 +35,7 @@ pub(super) const ROLES: [(&str, Role); 11] = [
     ("event-record-class-id", Role::EventClassId),
 ];
 
-/// LTTng's log levels: a word's index is its level.
+/// Words for LTTng's log levels, by level.
 pub(super) const LOG_LEVELS: [&str; 15] = [
     "emergency",
     "alert",
@@ -54,12 +54,12 @@ pub(super) const LOG_LEVELS: [&str; 15] = [
     "debug",
 ];
 
-/// The namespace of LTTng's attributes.
+/// Namespace of LTTng's attributes.
 pub(super) const LTTNG_NAMESPACE: &str = "lttng.org,2009";
-/// The namespace of babeltrace's attributes.
+/// Namespace of babeltrace's attributes.
 pub(super) const BABELTRACE_NAMESPACE: &str = "babeltrace.org,2020";
 
-/// Whether a role means something in a scope.
+/// Whether a role is defined in a scope.
 pub(super) fn role_belongs(role: Role, scope: Scope) -> bool {
     match role {
         Role::Magic | Role::Uuid | Role::StreamClassId | Role::StreamInstanceId => {
@@ -75,7 +75,7 @@ pub(super) fn role_belongs(role: Role, scope: Scope) -> bool {
     }
 }
 
-/// What `word` stands for.
+/// Meaning of `word`.
 pub(super) fn meaning<T: Copy>(word: &str, table: &[(&str, T)]) -> Result<T, Problem> {
     let found = table.iter().find(|(name, _)| *name == word);
     found
@@ -83,13 +83,13 @@ pub(super) fn meaning<T: Copy>(word: &str, table: &[(&str, T)]) -> Result<T, Pro
         .ok_or_else(|| unknown(word, table.iter().map(|entry| entry.0)))
 }
 
-/// The word that stands for `meaning`; the table's first where there is none.
+/// Word for `meaning`; the table's first word if there is none.
 pub(super) fn word<T: Copy + PartialEq>(meaning: T, table: &[(&'static str, T)]) -> &'static str {
     let found = table.iter().find(|entry| entry.1 == meaning).or(table.first());
     found.map_or("", |entry| entry.0)
 }
 
-/// The problem of a word that is none of `known`.
+/// Error of a word that is not in `known`.
 pub(super) fn unknown<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Problem {
     const LIST_MAX: usize = 6;
     let known: Vec<&str> = known.collect();
@@ -104,7 +104,7 @@ pub(super) fn unknown<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> P
     Problem::new(format!("{} is not known here", quote(word))).hint(hint)
 }
 
-/// Number of letters to change, add or leave out between two words.
+/// Edit distance: the number of letters to change, add or remove.
 fn distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     if from.len() > 2 * to.len() {

@@ -1,10 +1,13 @@
-//! Text and paths: what may be in them. What comes from a traced program ends up on terminals, in
-//! file names and in the metadata of traces that others share, so nothing may be in it that means
-//! something else there.
+//! Texts and paths, and the characters permitted in them. Texts of traced programs appear on
+//! terminals, in file names and in the metadata of shared traces, so characters with a special
+//! meaning there are refused.
 
-use super::{Form, Number};
 use crate::fault::{Fault, Reason};
-use crate::limits::PATH_SIZE_MAX;
+use crate::form::{Form, Number};
+use crate::limits::{
+    EVENT_NAME_SIZE_MAX, FIELD_NAME_SIZE_MAX, FILE_SIZE_MAX, FILTER_SIZE_MAX, LABEL_SIZE_MAX,
+    NAME_SIZE_MAX, PATH_SIZE_MAX, SAMPLING_SIZE_MAX,
+};
 #[cfg(test)]
 use crate::tests::Random;
 use crate::wire::{Reader, Writer};
@@ -12,32 +15,41 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// Text of some bytes.
+/// Name of a session or channel, which becomes part of file names.
+pub(crate) const NAME: Text = Text::new(Letters::FileName, NAME_SIZE_MAX);
+pub(crate) const FILTER: Text = Text::new(Letters::Lines, FILTER_SIZE_MAX);
+pub(crate) const SAMPLING: Text = Text::new(Letters::Line, SAMPLING_SIZE_MAX);
+pub(crate) const EVENT_NAME: Text = Text::new(Letters::Name, EVENT_NAME_SIZE_MAX);
+pub(crate) const FIELD_NAME: Text = Text::new(Letters::Identifier, FIELD_NAME_SIZE_MAX);
+pub(crate) const LABEL: Text = Text::new(Letters::Name, LABEL_SIZE_MAX);
+pub(crate) const FILE: Text = Text::new(Letters::Line, FILE_SIZE_MAX);
+
+/// A text of bounded size.
 #[derive(Clone, Copy)]
 pub(crate) struct Text {
     pub(crate) letters: Letters,
     pub(crate) size_max: usize,
 }
 
-/// What a text may hold.
+/// Set of characters permitted in a text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Letters {
-    /// One line, or nothing.
+    /// One line, possibly empty.
     Line,
-    /// One line of a character or more.
+    /// One line of at least one character.
     Name,
-    /// Lines, or nothing.
+    /// Any number of lines, possibly empty.
     Lines,
-    /// A name that can be a part of a file's name.
+    /// A non-empty name without `/` and leading dot, fit for a part of a file name.
     FileName,
-    /// A name as in C, which metadata need not quote.
+    /// A C identifier, which metadata need not quote.
     Identifier,
-    /// A word for scripts.
+    /// Lower-case letters and hyphens: a code for scripts.
     Word,
 }
 
 impl Letters {
-    /// Whether a character may be at that place.
+    /// Whether a character is permitted at byte `place` of the text.
     fn permits(self, place: usize, found: char) -> bool {
         match self {
             Letters::Line | Letters::Name => !found.is_control(),
@@ -50,7 +62,7 @@ impl Letters {
         }
     }
 
-    /// What it permits, in words.
+    /// Description of the permitted characters, for errors.
     const fn expected(self) -> &'static str {
         match self {
             Letters::Line | Letters::Name => "printable characters",
@@ -84,13 +96,13 @@ impl Text {
 }
 
 impl Form<String> for Text {
-    fn put(&self, value: &String, writer: &mut Writer<'_>) -> Result<(), Fault> {
+    fn write(&self, value: &String, writer: &mut Writer<'_>) -> Result<(), Fault> {
         self.check(value).map_err(|reason| writer.fault(reason))?;
-        put_bytes(value.as_bytes(), writer)
+        write_bytes(value.as_bytes(), writer)
     }
 
-    fn take(&self, reader: &mut Reader<'_>) -> Result<String, Fault> {
-        let bytes = take_bytes(self.size_max, reader)?;
+    fn read(&self, reader: &mut Reader<'_>) -> Result<String, Fault> {
+        let bytes = read_bytes(self.size_max, reader)?;
         let text = str::from_utf8(bytes).map_err(|_| reader.fault(Reason::NotUtf8))?;
         self.check(text).map_err(|reason| reader.fault(reason))?;
         Ok(text.to_owned())
@@ -102,7 +114,7 @@ impl Form<String> for Text {
         let size = random.between(size_min, self.size_max);
         let mut text = String::new();
         while text.len() < size {
-            // Few of them have few bits, so that each length of UTF-8 is there.
+            // Shifting by a random number of bits yields all lengths of UTF-8 sequences.
             let character = char::from_u32((random.next() >> (43 + random.below(15))) as u32);
             let found = character.unwrap_or('a');
             let found = if self.letters.permits(text.len(), found) { found } else { 'a' };
@@ -115,7 +127,7 @@ impl Form<String> for Text {
     }
 }
 
-/// A path from the root. Linux does not ask for UTF-8.
+/// An absolute path. Linux paths need not be UTF-8.
 pub(crate) struct Path;
 
 impl Path {
@@ -129,14 +141,14 @@ impl Path {
 }
 
 impl Form<PathBuf> for Path {
-    fn put(&self, value: &PathBuf, writer: &mut Writer<'_>) -> Result<(), Fault> {
+    fn write(&self, value: &PathBuf, writer: &mut Writer<'_>) -> Result<(), Fault> {
         let bytes = value.as_os_str().as_bytes();
         Path::check(bytes).map_err(|reason| writer.fault(reason))?;
-        put_bytes(bytes, writer)
+        write_bytes(bytes, writer)
     }
 
-    fn take(&self, reader: &mut Reader<'_>) -> Result<PathBuf, Fault> {
-        let bytes = take_bytes(PATH_SIZE_MAX, reader)?;
+    fn read(&self, reader: &mut Reader<'_>) -> Result<PathBuf, Fault> {
+        let bytes = read_bytes(PATH_SIZE_MAX, reader)?;
         Path::check(bytes).map_err(|reason| reader.fault(reason))?;
         Ok(PathBuf::from(OsStr::from_bytes(bytes)))
     }
@@ -153,16 +165,16 @@ fn check_size(size: usize, size_max: usize) -> Result<(), Reason> {
     if size <= size_max { Ok(()) } else { Err(Reason::TooLong { size, size_max }) }
 }
 
-fn put_bytes(bytes: &[u8], writer: &mut Writer<'_>) -> Result<(), Fault> {
+fn write_bytes(bytes: &[u8], writer: &mut Writer<'_>) -> Result<(), Fault> {
     let size = u32::try_from(bytes.len());
-    // Limits are far below.
+    // Unreachable with the limits on texts and paths.
     let too_long = Reason::TooLong { size: bytes.len(), size_max: u32::MAX as usize };
-    Number.put(&size.map_err(|_| writer.fault(too_long))?, writer)?;
+    Number.write(&size.map_err(|_| writer.fault(too_long))?, writer)?;
     writer.bytes(bytes);
     Ok(())
 }
 
-fn take_bytes<'b>(size_max: usize, reader: &mut Reader<'b>) -> Result<&'b [u8], Fault> {
+fn read_bytes<'b>(size_max: usize, reader: &mut Reader<'b>) -> Result<&'b [u8], Fault> {
     let size = u32::from_le_bytes(reader.array()?) as usize;
     check_size(size, size_max).map_err(|reason| reader.fault(reason))?;
     reader.bytes(size)

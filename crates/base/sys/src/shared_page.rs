@@ -1,6 +1,6 @@
-//! A page of a program's own memory that another process can write to: part of a `static`, which a sealed
-//! memfd is mapped over. It stays where it is as long as the program or library does, so a load of it costs
-//! what any other load costs, and it needs no thread.
+//! A page of a program's own memory that another process can write to: part of a `static`, with a
+//! sealed memfd mapped over it. Its address stays valid as long as the program or library is
+//! loaded, so reading it costs a plain load and needs no thread.
 
 use crate::shared::{allocate, sized_and_sealed};
 use rustix::fs::SealFlags;
@@ -10,16 +10,17 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::AtomicU64;
 
-/// The page size; on processors that have several, the largest.
+/// Page size; the largest on processors with several.
 #[cfg(target_arch = "x86_64")]
 const SIZE: usize = 4096;
 #[cfg(not(target_arch = "x86_64"))]
 const SIZE: usize = 65536;
 
-/// Bytes of a shared page.
+/// Size of a shared page in bytes.
 pub const SHARED_PAGE_SIZE: usize = SIZE;
 
-/// Words that are zeros, and can be [shared](Self::share) with another process. To be a `static`.
+/// A page of zeroed words that can be [shared](Self::share) with another process. Meant for a
+/// `static`.
 #[derive(Debug)]
 #[cfg_attr(target_arch = "x86_64", repr(C, align(4096)))]
 #[cfg_attr(not(target_arch = "x86_64"), repr(C, align(65536)))]
@@ -32,12 +33,12 @@ impl Default for SharedPage {
 }
 
 impl SharedPage {
-    /// All zeros, and this process's alone.
+    /// A page of zeros, private to this process.
     pub const fn new() -> SharedPage {
         SharedPage([const { AtomicU64::new(0) }; SIZE / 8])
     }
 
-    /// The first words.
+    /// The first words of the page.
     #[inline(always)]
     pub const fn words<const WORDS: usize>(&self) -> &[AtomicU64; WORDS] {
         const { assert!(WORDS <= SIZE / 8) };
@@ -47,17 +48,19 @@ impl SharedPage {
         }
     }
 
-    /// Maps a new file, all zeros, over the page. A process that opens the file and writes to it writes to the
-    /// page, also to that of children made by `fork` later; the file can neither grow nor shrink.
-    /// It takes its memory now: where none is left, a later access would end the program.
+    /// Maps a new file of zeros over the page. A process that opens the file and writes to it
+    /// changes the page, also in children made by a later `fork`. The file can neither grow nor
+    /// shrink. Its memory is allocated now: a later access without memory left would end the
+    /// program.
     pub fn share(&'static self, name: &CStr) -> io::Result<File> {
         let file = sized_and_sealed(name, SIZE, SealFlags::empty())?;
         allocate(file.as_fd(), SIZE as u64)?;
         let address = std::ptr::from_ref(self).cast_mut().cast::<libc::c_void>();
         let (protection, flags) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_FIXED);
-        // SAFETY: replaces whole pages that are this object's alone and are never freed, by memory that is
-        // readable and writable as long. All words are atomics, for which any value is one.
+        // SAFETY: replaces whole pages, which belong to this object alone and are never freed, by
+        // memory that stays readable and writable as long. All words are atomics, for which any
+        // value is valid.
         #[expect(unsafe_code)]
         let mapped = unsafe { libc::mmap(address, SIZE, protection, flags, file.as_raw_fd(), 0) };
         match mapped == libc::MAP_FAILED {

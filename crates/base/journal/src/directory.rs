@@ -1,6 +1,6 @@
-//! A directory of the machine's.
+//! The [`Disk`] of production: a directory of the file system.
 
-use super::{Disk, File, Lock};
+use crate::disk::{Disk, File, Lock};
 use rustix::fs::{Advice, AtFlags, FallocateFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs;
@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A directory on a real disk. Its files are for their owner only.
+/// A directory of the file system. Its files are accessible to their owner only.
 #[derive(Debug)]
 pub struct Directory {
     descriptor: OwnedFd,
@@ -20,15 +20,15 @@ const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::
 const FILE: OFlags = OFlags::CLOEXEC.union(OFlags::NOFOLLOW);
 
 impl Directory {
-    /// Opens a directory that is there.
+    /// Opens an existing directory.
     pub fn open(path: &Path) -> io::Result<Directory> {
         Ok(Directory { descriptor: rustix::fs::open(path, DIRECTORY, Mode::empty())? })
     }
 
-    /// Opens a directory, and makes it if it is not there; the one above must be.
+    /// Opens a directory, and creates it if it does not exist; its parent must exist.
     pub fn make(path: &Path) -> io::Result<Directory> {
-        exists_now(rustix::fs::mkdir(path, Mode::RWXU))?;
-        // Also if it was there: who made it may not have come so far.
+        ignore_existing(rustix::fs::mkdir(path, Mode::RWXU))?;
+        // Also if the directory exists: its creator may have stopped before this step.
         let absolute = std::path::absolute(path)?;
         let above = absolute.parent().map_or_else(|| PathBuf::from("/"), PathBuf::from);
         rustix::fs::fsync(rustix::fs::open(above, DIRECTORY, Mode::empty())?)?;
@@ -42,17 +42,18 @@ impl Directory {
 }
 
 /// A lock of the directory.
-struct Locked(OwnedFd);
+struct DirectoryLock(OwnedFd);
 
-impl Drop for Locked {
+impl Drop for DirectoryLock {
     fn drop(&mut self) {
-        // Closing is not enough: a child that is being started at the moment has a copy of the descriptor.
+        // Closing is not enough: a child that is being started at the moment has a copy of the
+        // descriptor.
         let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
     }
 }
 
-/// Somebody else may have made it meanwhile.
-fn exists_now(made: rustix::io::Result<()>) -> rustix::io::Result<()> {
+/// Ignores that a directory exists: another process may have created it meanwhile.
+fn ignore_existing(made: rustix::io::Result<()>) -> rustix::io::Result<()> {
     match made {
         Err(Errno::EXIST) => Ok(()),
         made => made,
@@ -65,10 +66,10 @@ impl Disk for Directory {
             true => FlockOperation::NonBlockingLockExclusive,
             false => FlockOperation::NonBlockingLockShared,
         };
-        // A lock belongs to what was opened, so it needs one of its own.
+        // A `flock` belongs to the open file description, so each lock opens its own.
         let descriptor = rustix::fs::openat(&self.descriptor, ".", DIRECTORY, Mode::empty())?;
         match rustix::fs::flock(&descriptor, operation) {
-            Ok(()) => Ok(Some(Box::new(Locked(descriptor)))),
+            Ok(()) => Ok(Some(Box::new(DirectoryLock(descriptor)))),
             Err(Errno::WOULDBLOCK) => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -76,7 +77,7 @@ impl Disk for Directory {
 
     fn list(&self, each: &mut dyn FnMut(&str) -> bool) -> io::Result<()> {
         for entry in rustix::fs::Dir::read_from(&self.descriptor)? {
-            // A name that is not text is none of ours.
+            // A name that is not UTF-8 is not one of the journal's.
             if let Ok(name) = entry?.file_name().to_str()
                 && !each(name)
             {
@@ -92,7 +93,7 @@ impl Disk for Directory {
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        // A pipe of that name must not make us wait.
+        // `NONBLOCK` keeps a FIFO of that name from blocking the open.
         let file = self.open_at(name, OFlags::RDONLY | OFlags::NONBLOCK)?;
         match file.metadata()?.is_file() {
             true => Ok(Arc::new(file)),
@@ -117,7 +118,7 @@ impl Disk for Directory {
     }
 
     fn directory(&self, name: &str) -> io::Result<Arc<dyn Disk>> {
-        exists_now(rustix::fs::mkdirat(&self.descriptor, name, Mode::RWXU))?;
+        ignore_existing(rustix::fs::mkdirat(&self.descriptor, name, Mode::RWXU))?;
         let flags = DIRECTORY | OFlags::NOFOLLOW;
         let descriptor = rustix::fs::openat(&self.descriptor, name, flags, Mode::empty())?;
         Ok(Arc::new(Directory { descriptor }))
@@ -126,7 +127,7 @@ impl Disk for Directory {
     fn random(&self) -> io::Result<u64> {
         let mut bytes = [0; 8];
         let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
-        // The kernel gives so few whole.
+        // The kernel returns up to 256 random bytes at once.
         if filled == bytes.len() {
             Ok(u64::from_le_bytes(bytes))
         } else {

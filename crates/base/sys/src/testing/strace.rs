@@ -1,7 +1,7 @@
-//! Programs that end in one of their system calls, or have one fail, by `strace`: start at [`traced`] and [`Fault`]. Such
-//! a program is an ignored test, of which [`own_test`] makes a command; [`points`] are where it can be killed, and
-//! [`by_two`] tries them. What was done is told by [`figure`], how much to do is asked by [`amount`], and how soon by
-//! [`deadline`].
+//! Programs that are killed in a system call, or have one fail, by `strace`: start at [`traced`]
+//! and [`Fault`]. Such a program is an ignored test, which [`own_test`] turns into a command;
+//! [`points`] lists the calls at which it can be killed, and [`by_two`] tries them. [`figure`]
+//! reports a measured figure, [`amount`] sets the number of trials, and [`deadline`] a time limit.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -10,10 +10,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// The words before a program that is traced: which of its calls, what is done to them, and where they are noted.
+/// Command line of strace before a program: which calls are traced, what is injected, and the log's
+/// path.
 pub fn traced(calls: &[&str], inject: Option<&str>, to: &Path) -> Vec<String> {
     let mut words: Vec<String> = ["strace", "-f", "-qq", "-o"].map(str::to_owned).to_vec();
-    // Not each machine has each of them.
+    // `?` because not every architecture has every call.
     let calls: Vec<String> = calls.iter().map(|call| format!("?{call}")).collect();
     let calls = calls.join(",");
     words.extend([to.display().to_string(), "-e".to_owned(), format!("trace={calls}")]);
@@ -23,7 +24,7 @@ pub fn traced(calls: &[&str], inject: Option<&str>, to: &Path) -> Vec<String> {
     words
 }
 
-/// A test of this program, which is ignored otherwise, as a program of its own, by the words before it.
+/// Command that runs one ignored test of this executable, started by the words in `starter`.
 pub fn own_test<S: AsRef<OsStr>>(starter: &[S], test: &str) -> Command {
     let own = std::env::current_exe().expect("a program");
     let mut command = match starter {
@@ -34,13 +35,13 @@ pub fn own_test<S: AsRef<OsStr>>(starter: &[S], test: &str) -> Command {
         }
         [] => Command::new(own),
     };
-    // With several threads the harness tells after a minute that the program still runs.
+    // With several threads the harness would report after a minute that the test still runs.
     command.args([test, "--exact", "--ignored", "--nocapture", "--test-threads=1"]);
     command
 }
 
-/// How long something may take that is promised within a time: as long as that where promises are measured, and much
-/// longer elsewhere, as a machine that builds has other things to do.
+/// Time limit for an operation with a promised duration: that duration where promises are measured,
+/// and ten times as long elsewhere, as a machine that builds is busy.
 pub fn deadline(promised: Duration) -> Duration {
     match std::env::var_os("BLKKIN_FIGURES") {
         Some(_) => promised,
@@ -48,7 +49,7 @@ pub fn deadline(promised: Duration) -> Duration {
     }
 }
 
-/// How many of each call a thread made at most, by what was noted: threads count their own calls.
+/// Largest number of each call in any thread, by strace's log: injection counts calls per thread.
 pub fn most_calls(log: &Path, calls: &[&'static str]) -> BTreeMap<&'static str, u64> {
     let text = std::fs::read_to_string(log).expect("what strace has noted");
     let mut of_threads: BTreeMap<(&str, &str), u64> = BTreeMap::new();
@@ -62,7 +63,7 @@ pub fn most_calls(log: &Path, calls: &[&'static str]) -> BTreeMap<&'static str, 
     calls.iter().filter_map(|&call| Some((call, most(call)?))).collect()
 }
 
-/// Each single call of a life with so many: where a program can be killed.
+/// Every call of a run with these numbers of calls: the points at which to kill it.
 pub fn points(counts: &BTreeMap<&'static str, u64>) -> Vec<(&'static str, u64)> {
     counts
         .iter()
@@ -70,8 +71,8 @@ pub fn points(counts: &BTreeMap<&'static str, u64>) -> Vec<(&'static str, u64)> 
         .collect()
 }
 
-/// Does something with all, on two threads, each of which has every second one: most of the time they wait, for a disk or
-/// for strace. What alternates in `all` is separated by that.
+/// Runs `work` on two threads, each with every second item: they mostly wait, for a disk or for
+/// strace. Items that alternate in `all` are thus separated.
 pub fn by_two<T: Copy + Sync, R: Send>(all: &[T], work: impl Fn(&[T]) -> R + Sync) -> [R; 2] {
     let work = &work;
     let every_second =
@@ -81,10 +82,10 @@ pub fn by_two<T: Copy + Sync, R: Send>(all: &[T], work: impl Fn(&[T]) -> R + Syn
     })
 }
 
-/// How many answers there were, by what was noted with the paths of files; unless one came before what was written to
-/// a file with this part of a path was made durable. Who asks waits for each answer.
+/// Counts the answers in a log with file paths. Fails if an answer precedes the sync of the last
+/// write to a file whose path contains `part`. The client waits for each answer.
 pub fn answers_behind_syncs(log: &str, part: &str, answer: &str) -> Result<u64, String> {
-    // The file that was written to last, as long as that is not durable.
+    // The file of the last write, until it is synced.
     let mut written: Option<&str> = None;
     let mut syncing: BTreeMap<&str, &str> = BTreeMap::new();
     let mut answers = 0;
@@ -120,30 +121,31 @@ pub fn answers_behind_syncs(log: &str, part: &str, answer: &str) -> Result<u64, 
     Ok(answers)
 }
 
-/// What a disk refuses: in which call, from which of them on, and how.
+/// A disk error to inject: its call, its first occurrence, and its error number.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
     /// The call.
     pub call: &'static str,
-    /// Which one of a thread's.
+    /// Number of the first affected call in a thread.
     pub number: u64,
-    /// The name of the error.
+    /// Name of the error.
     pub error: &'static str,
-    /// Whether all that follow are refused, too; else some.
+    /// Whether all later calls fail too; otherwise [`Fault::TIMES`] calls fail.
     pub stays: bool,
 }
 
 impl Fault {
-    /// How often it refuses, if not for good.
+    /// Number of failing calls, if the error is not permanent.
     pub const TIMES: u64 = 3;
 
-    /// All that there are in a life with so many calls, of those that disks can refuse.
+    /// All errors that a disk can return in a run with these numbers of calls.
     pub fn all(counts: &BTreeMap<&'static str, u64>, error: &'static str) -> Vec<Fault> {
         let mut all = Vec::new();
-        // One after the other, so that some of all are some of both.
+        // Both kinds in sequence, so that an even sample contains both.
         for stays in [false, true] {
             for (&call, &count) in counts {
-                // By `write` a program also says what it has done: not before the test harness has, and not for good.
+                // A test also reports its progress by `write`: that is spared until the harness has
+                // written its header, and never fails permanently.
                 let is_write = call == "write";
                 let first = if is_write { 4 } else { 1 };
                 let is_of_disk = !["connect", "sendto", "sendmsg", "writev"].contains(&call);
@@ -155,7 +157,7 @@ impl Fault {
         all
     }
 
-    /// The words before a program that meets it.
+    /// Command line of strace before a program that gets the error.
     pub fn starter(self) -> Vec<String> {
         let Fault { call, number, error, stays } = self;
         let last = if stays { "+".to_owned() } else { format!("..{}", number + Fault::TIMES - 1) };
@@ -164,18 +166,18 @@ impl Fault {
     }
 }
 
-/// At most so many of all, evenly.
+/// An even sample of at most `count` items.
 pub fn some_of<T>(all: Vec<T>, count: u64) -> Vec<T> {
     let step = (all.len() as u64).div_ceil(count.max(1)).max(1) as usize;
     all.into_iter().step_by(step).collect()
 }
 
-/// A number that an environment variable may say, for longer runs.
+/// A number from an environment variable, for longer runs.
 pub fn amount(variable: &str, usual: u64) -> u64 {
     std::env::var(variable).map_or(usual, |text| text.parse().expect(variable))
 }
 
-/// Tells what a test has done, to whoever runs it to see that promises hold.
+/// Reports a measured figure for a promise.
 pub fn figure(promise: &str, what: &str) {
     if std::env::var_os("TEST_LOUD").is_some() {
         let told = writeln!(std::io::stdout().lock(), "{promise}: {what}");

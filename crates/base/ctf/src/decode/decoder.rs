@@ -1,0 +1,307 @@
+//! The compiled schema, and the decoding of packet and event headers.
+
+use super::error::DecodeErrorKind;
+use super::header::Header;
+use super::node::Node;
+use super::op::Op;
+use super::plain::PlainField;
+use super::program::Program;
+use super::view::{Stop, View};
+use super::visit::{Nothing, Visitor};
+use super::walk::Machine;
+use crate::schema::{Role, Schema, Scope, Uuid};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Magic number of data packets.
+pub const PACKET_MAGIC: u32 = 0xC1FC_1FC1;
+
+/// A compiled schema: decodes any number of packets, from any number of threads.
+#[derive(Debug)]
+pub struct Decoder {
+    pub(super) schema: Arc<Schema>,
+    pub(super) nodes: Vec<Node>,
+    pub(super) slot_count: usize,
+    pub(super) packet_header: Program,
+    pub(super) streams: Vec<StreamDecoder>,
+    pub(super) stream_of_id: HashMap<u64, usize>,
+}
+
+#[derive(Debug)]
+pub(super) struct StreamDecoder {
+    pub(super) packet_context: Program,
+    pub(super) event_header: Header,
+    /// Programs of event bodies (contexts and payload), by index of event class.
+    pub(super) bodies: Vec<Program>,
+    pub(super) event_of_id: EventIds,
+}
+
+/// Index of event classes by id. Ids are dense in practice; a sparse id must not cost memory.
+#[derive(Debug)]
+pub(super) struct EventIds {
+    pub(super) dense: Vec<u32>,
+    sparse: HashMap<u64, u32>,
+}
+
+const NO_EVENT: u32 = u32::MAX;
+
+impl EventIds {
+    pub(super) fn new(ids: impl Iterator<Item = u64> + Clone) -> EventIds {
+        let count = ids.clone().count();
+        let dense_end = (4 * count + 64) as u64;
+        let mut dense = Vec::new();
+        let mut sparse = HashMap::new();
+        for (index, id) in ids.enumerate() {
+            if id < dense_end {
+                if dense.len() <= id as usize {
+                    dense.resize(id as usize + 1, NO_EVENT);
+                }
+                dense[id as usize] = index as u32;
+            } else {
+                sparse.insert(id, index as u32);
+            }
+        }
+        EventIds { dense, sparse }
+    }
+
+    #[inline]
+    fn get(&self, id: u64) -> Option<u32> {
+        match self.dense.get(id as usize) {
+            Some(&index) if index != NO_EVENT => Some(index),
+            _ => self.sparse.get(&id).copied(),
+        }
+    }
+}
+
+/// Contents of a packet's header and context.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// Index of the stream class in the schema.
+    pub stream: usize,
+    /// Id of the stream within its class.
+    pub instance: Option<u64>,
+    /// Clock value at the packet's start.
+    pub begin: Option<u64>,
+    /// Clock value at the packet's end.
+    pub end: Option<u64>,
+    /// Bits in use, from the packet's start. `None`: up to the end of the data.
+    pub content_bits: Option<u64>,
+    /// Total size in bits. `None`: up to the end of the data.
+    pub total_bits: Option<u64>,
+    /// Sequence number of the packet in its stream.
+    pub seq: Option<u64>,
+    /// Number of events that the tracer has dropped in this stream so far.
+    pub discarded: Option<u64>,
+    /// Width of that counter in bits; it may wrap.
+    pub discarded_bits: u32,
+    /// Offset of the first event, in bits from the packet's start.
+    pub first_event: u64,
+    /// UUID of the packet, if it differs from the metadata's.
+    pub foreign_uuid: Option<Uuid>,
+}
+
+impl Decoder {
+    /// The schema that was compiled.
+    pub fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    /// All visible fields of all event classes and packet contexts; a node's id is its index.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// Node of a scope's structure: of a stream's packet context, or of a scope of one of its
+    /// events; `None` if nothing of it is visible.
+    pub(crate) fn scope_node(
+        &self,
+        stream: usize,
+        event: Option<usize>,
+        scope: Scope,
+    ) -> Option<u32> {
+        let stream = self.streams.get(stream)?;
+        let program = match event {
+            Some(event) => stream.bodies.get(event)?,
+            None => &stream.packet_context,
+        };
+        program.ops.iter().find_map(|op| match op {
+            Op::BeginScope(other, node) if *other == scope => Some(*node),
+            _ => None,
+        })
+    }
+
+    /// Makes the working memory for one stream.
+    pub fn machine(&self) -> Machine {
+        Machine::new(self.slot_count)
+    }
+
+    /// Decodes the header and context at the start of a packet.
+    ///
+    /// Sets the machine's clock to the packet's start. If the packet has no time, the clock of the
+    /// previous packet carries over.
+    pub fn packet(&self, view: View<'_>, machine: &mut Machine) -> Result<Packet, Stop> {
+        machine.roles_clear();
+        let mut position = 0;
+        self.walk(&self.packet_header, view, &mut position, machine, &mut Nothing)?;
+        if let Some(magic) = machine.role(Role::Magic)
+            && magic != u64::from(PACKET_MAGIC)
+        {
+            return Err(Stop::bad(0, DecodeErrorKind::Magic(magic)));
+        }
+        let stream = match machine.role(Role::StreamClassId) {
+            Some(id) => match self.stream_of_id.get(&id) {
+                Some(&index) => index,
+                None => return Err(Stop::bad(0, DecodeErrorKind::UnknownStream(id))),
+            },
+            None if self.streams.len() == 1 => 0,
+            None => return Err(Stop::bad(0, DecodeErrorKind::AmbiguousStream)),
+        };
+        let foreign_uuid = machine
+            .uuid()
+            .filter(|&uuid| self.schema.trace.uuid.is_some_and(|expected| expected != uuid));
+        machine.width_discarded = 64;
+        let context = &self.streams[stream].packet_context;
+        self.walk(context, view, &mut position, machine, &mut Nothing)?;
+        let content = machine.role(Role::ContentSize);
+        let total = machine.role(Role::PacketSize);
+        let packet = Packet {
+            stream,
+            instance: machine.role(Role::StreamInstanceId),
+            begin: machine.role(Role::Timestamp).map(|_| machine.clock),
+            end: machine.role(Role::PacketEnd),
+            content_bits: content.or(total),
+            total_bits: total.or(content),
+            seq: machine.role(Role::PacketSeqNum),
+            discarded: machine.role(Role::EventsDiscarded),
+            discarded_bits: machine.width_discarded,
+            first_event: position,
+            foreign_uuid,
+        };
+        let at = view.base_bits();
+        if let (Some(content), Some(total)) = (packet.content_bits, packet.total_bits) {
+            if content > total {
+                return Err(Stop::bad(at, DecodeErrorKind::ContentBeyondPacket { content, total }));
+            }
+            if total % 8 != 0 {
+                return Err(Stop::bad(at, DecodeErrorKind::PacketSize(total)));
+            }
+            if content < position {
+                let kind = DecodeErrorKind::ContentBeforeEvents { content, header: position };
+                return Err(Stop::bad(at, kind));
+            }
+        }
+        Ok(packet)
+    }
+
+    /// Visits the packet context at the start of a packet of `stream`.
+    pub fn packet_context<V: Visitor>(
+        &self,
+        stream: usize,
+        view: View<'_>,
+        machine: &mut Machine,
+        visitor: &mut V,
+    ) -> Result<(), Stop> {
+        let mut position = 0;
+        self.walk(&self.packet_header, view, &mut position, machine, &mut Nothing)?;
+        let context = &self.streams[stream].packet_context;
+        self.walk(context, view, &mut position, machine, visitor)
+    }
+
+    /// Decodes an event header: advances `position` and the machine's clock, and returns the index
+    /// of the event class.
+    #[inline]
+    pub fn event_header(
+        &self,
+        stream: usize,
+        view: View<'_>,
+        position: &mut u64,
+        machine: &mut Machine,
+    ) -> Result<u32, Stop> {
+        let stream = &self.streams[stream];
+        match stream.event_header {
+            Header::Large => self.lttng_header::<true>(stream, view, position, machine),
+            Header::Compact => self.lttng_header::<false>(stream, view, position, machine),
+            Header::Program(ref program) => {
+                self.other_header(stream, program, view, position, machine)
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn lttng_header<const LARGE: bool>(
+        &self,
+        stream: &StreamDecoder,
+        view: View<'_>,
+        position: &mut u64,
+        machine: &mut Machine,
+    ) -> Result<u32, Stop> {
+        let start = *position;
+        let id = Header::read(LARGE, view, position, machine)?;
+        stream
+            .event_of_id
+            .get(id)
+            .ok_or_else(|| Stop::bad(view.base_bits() + start, DecodeErrorKind::UnknownEvent(id)))
+    }
+
+    pub(super) fn other_header(
+        &self,
+        stream: &StreamDecoder,
+        program: &Program,
+        view: View<'_>,
+        position: &mut u64,
+        machine: &mut Machine,
+    ) -> Result<u32, Stop> {
+        let start = *position;
+        let bad = |kind| Err(Stop::bad(view.base_bits() + start, kind));
+        machine.event_id_clear();
+        self.walk(program, view, position, machine, &mut Nothing)?;
+        let event = match machine.role(Role::EventClassId) {
+            Some(id) => match stream.event_of_id.get(id) {
+                Some(event) => event,
+                None => return bad(DecodeErrorKind::UnknownEvent(id)),
+            },
+            None if stream.bodies.len() == 1 => 0,
+            None => return bad(DecodeErrorKind::AmbiguousEvent),
+        };
+        if *position == start && stream.bodies[event as usize].is_empty() {
+            // An event without any bits would repeat for ever.
+            return bad(DecodeErrorKind::EmptyEvent);
+        }
+        Ok(event)
+    }
+
+    /// Visits the fields of the event whose header ends at `position`, and advances `position` to
+    /// the event's end.
+    #[inline]
+    pub fn event_body<V: Visitor>(
+        &self,
+        stream: usize,
+        event: u32,
+        view: View<'_>,
+        position: &mut u64,
+        machine: &mut Machine,
+        visitor: &mut V,
+    ) -> Result<(), Stop> {
+        let body = &self.streams[stream].bodies[event as usize];
+        self.walk(body, view, position, machine, visitor)
+    }
+
+    /// Fields of an event's body, if all of them are whole, little-endian bytes and strings that
+    /// start on a byte boundary.
+    pub fn plain_fields(&self, stream: usize, event: usize) -> Option<&[PlainField]> {
+        let body = self.streams.get(stream)?.bodies.get(event)?;
+        body.plain.as_ref().map(|plain| &*plain.fields)
+    }
+
+    #[inline]
+    pub(super) fn walk<V: Visitor>(
+        &self,
+        program: &Program,
+        view: View<'_>,
+        position: &mut u64,
+        machine: &mut Machine,
+        visitor: &mut V,
+    ) -> Result<(), Stop> {
+        machine.walk(&self.nodes, program, view, position, visitor)
+    }
+}

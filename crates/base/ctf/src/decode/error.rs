@@ -1,0 +1,104 @@
+//! Errors in a packet's bytes.
+
+use std::fmt;
+
+/// An error in a packet: bytes that the schema does not permit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DecodeError {
+    /// Position in bits from the packet's start.
+    pub at_bits: u64,
+    /// Kind of the error.
+    pub kind: DecodeErrorKind,
+}
+
+/// Kind of an error in a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DecodeErrorKind {
+    /// The packet does not start with the magic number: it is no packet, or the previous one was
+    /// cut or has a wrong size.
+    Magic(u64),
+    /// No stream class has this id: the metadata is older than the data, or of another trace.
+    UnknownStream(u64),
+    /// The packet does not identify its stream class, and there are several.
+    AmbiguousStream,
+    /// No event class of the stream has this id.
+    UnknownEvent(u64),
+    /// The event does not identify its event class, and there are several.
+    AmbiguousEvent,
+    /// The event has no bits, so it would repeat for ever.
+    EmptyEvent,
+    /// Two fields in one byte have different byte orders.
+    ByteOrder,
+    /// The content is larger than the packet.
+    ContentBeyondPacket {
+        /// Declared content size in bits.
+        content: u64,
+        /// Declared packet size in bits.
+        total: u64,
+    },
+    /// The content ends before the first event could start.
+    ContentBeforeEvents {
+        /// Declared content size in bits.
+        content: u64,
+        /// Size of packet header and context in bits.
+        header: u64,
+    },
+    /// A packet's size is not a whole number of bytes.
+    PacketSize(u64),
+    /// No option of the variant matches the selector's value.
+    NoOption(i128),
+    /// A variable-length integer has more than 64 bits.
+    VarInt,
+    /// An array claims an implausible number of elements without bytes.
+    EmptyElements,
+}
+
+impl fmt::Display for DecodeErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DecodeErrorKind::Magic(magic) => write!(
+                f,
+                "packet starts with 0x{magic:08x}, not with CTF's magic number 0xc1fc1fc1"
+            ),
+            DecodeErrorKind::UnknownStream(id) => {
+                write!(f, "packet is of stream class {id}, which the metadata does not describe")
+            }
+            DecodeErrorKind::AmbiguousStream => {
+                f.write_str("packet does not say of which of the stream classes it is")
+            }
+            DecodeErrorKind::UnknownEvent(id) => {
+                write!(f, "event is of class {id}, which the metadata does not describe")
+            }
+            DecodeErrorKind::AmbiguousEvent => {
+                f.write_str("event does not say of which of the event classes it is")
+            }
+            DecodeErrorKind::ByteOrder => f.write_str(
+                "field begins within a byte, but has another byte order than the field before",
+            ),
+            DecodeErrorKind::EmptyEvent => f.write_str("event takes no bits, so it never ends"),
+            DecodeErrorKind::ContentBeyondPacket { content, total } => {
+                write!(f, "packet of {total} bits claims {content} bits of content")
+            }
+            DecodeErrorKind::ContentBeforeEvents { content, header } => write!(
+                f,
+                "packet claims {content} bits of content, but its header takes {header} bits"
+            ),
+            DecodeErrorKind::PacketSize(total) => {
+                write!(f, "packet claims {total} bits, which is not a whole number of bytes")
+            }
+            DecodeErrorKind::NoOption(value) => {
+                write!(f, "selector is {value}, for which the variant has no option")
+            }
+            DecodeErrorKind::VarInt => f.write_str("variable-length integer has more than 64 bits"),
+            DecodeErrorKind::EmptyElements => f.write_str("array claims too many empty elements"),
+        }
+    }
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.kind.fmt(f)
+    }
+}
+
+impl std::error::Error for DecodeError {}

@@ -1,0 +1,129 @@
+//! The instructions of programs.
+
+use crate::schema::{Bits, Encoding, FloatClass, Scope};
+
+/// Index for "no node" (a hidden field) and for "no save".
+pub(super) const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Debug)]
+pub(super) enum Op {
+    /// Skips to a multiple of this many bits.
+    Align(u64),
+    /// The next `ops` ops take `bytes` bytes in total, and no later field needs their values.
+    Run {
+        bytes: u32,
+        ops: u32,
+    },
+    /// A byte-aligned integer of 1, 2, 4 or 8 bytes.
+    Int {
+        node: u32,
+        save: u32,
+        bytes: u8,
+        signed: bool,
+        big: bool,
+    },
+    /// Any other fixed-width integer.
+    Bits {
+        node: u32,
+        save: u32,
+        bits: Bits,
+        signed: bool,
+    },
+    /// A LEB128 integer.
+    VarInt {
+        node: u32,
+        save: u32,
+        signed: bool,
+    },
+    /// A floating-point number.
+    Float {
+        node: u32,
+        class: FloatClass,
+    },
+    /// A terminated string.
+    String {
+        node: u32,
+        encoding: Encoding,
+    },
+    /// A counted string; `length` in bytes.
+    Text {
+        node: u32,
+        length: Count,
+        encoding: Encoding,
+    },
+    /// Counted bytes.
+    Blob {
+        node: u32,
+        length: Count,
+        uuid: bool,
+    },
+    BeginScope(Scope, u32),
+    EndScope(Scope),
+    BeginStruct(u32),
+    EndStruct(u32),
+    /// Elements; the body is the next `body` ops.
+    Array {
+        node: u32,
+        length: Count,
+        body: u32,
+        element: ElementSize,
+    },
+    /// The body is the next `body` ops, run if `slot`'s value is in `ranges`.
+    Optional {
+        node: u32,
+        slot: u16,
+        ranges: Box<[(u64, u64)]>,
+        body: u32,
+    },
+    /// Runs one of the branches, all of which are in the next `body` ops.
+    Variant {
+        node: u32,
+        slot: u16,
+        signed: bool,
+        branches: Box<[Branch]>,
+        body: u32,
+    },
+}
+
+/// Size of an array's element.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum ElementSize {
+    /// A fixed number of bytes; no later field needs the values.
+    Bytes(u32),
+    /// A minimum number of bits.
+    Least(u64),
+}
+
+/// A number of elements or bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Count {
+    Static(u64),
+    Slot(u16),
+}
+
+/// An option of a variant.
+#[derive(Clone, Debug)]
+pub(super) struct Branch {
+    /// Values of the selector, in the form in which [`Save`] stores them.
+    pub(super) ranges: Box<[(u64, u64)]>,
+    /// Index of its first op, counted from the first op of the variant's body.
+    pub(super) start: u32,
+    /// Number of its ops.
+    pub(super) ops: u32,
+    /// Index of the option in the schema.
+    pub(super) option: u32,
+}
+
+/// Uses of a value that was just read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Save {
+    /// Slot to store the value in. Signed values are stored with the sign bit flipped, so that
+    /// slots compare as unsigned numbers.
+    pub(super) slot: Option<u16>,
+    /// Bits of [`crate::schema::Roles`] that the value serves.
+    pub(super) roles: u16,
+    /// Number of low bits by which the value advances the stream's clock; 0 if it does not.
+    pub(super) clock_bits: u32,
+    /// Width of the value in bits.
+    pub(super) size: u32,
+}

@@ -1,0 +1,33 @@
+//! The position of a field during expansion: the compound types around it.
+
+use super::types::StructType;
+use std::rc::Rc;
+
+/// A compound type that is being expanded.
+pub(super) struct Frame<'t> {
+    pub(super) level: Level<'t>,
+    /// Index of the member or option that is being expanded; 0 in arrays.
+    pub(super) index: usize,
+}
+
+pub(super) enum Level<'t> {
+    Struct(Rc<StructType<'t>>),
+    Variant,
+    Array,
+}
+
+/// Purpose of a reference to a field.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Length,
+    Tag,
+}
+
+impl Purpose {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Purpose::Length => "length",
+            Purpose::Tag => "tag",
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The parsed and checked filter, and the errors that a host reports about it.
+
+use crate::error::FilterError;
+use crate::fault::Fault;
+use crate::operand::{Operand, OperandKind, Pseudo};
+use crate::program::Program;
+use crate::severity::Severity;
+use crate::suggest::suggest;
+use crate::tree::{Node, Span};
+use crate::value::Values;
+use crate::{check, eval, parser};
+
+/// Longest text of a filter, in bytes.
+pub const FILTER_SIZE_MAX: usize = 64 << 10;
+
+/// A condition on events.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    text: String,
+    root: Node,
+    operands: Vec<Operand>,
+    /// Present if the tree is higher than [`HEIGHT_MAX`].
+    program: Option<Program>,
+}
+
+/// Height up to which a tree is evaluated directly. That is twice as fast as a program, and takes
+/// some 200 bytes of stack a level.
+const HEIGHT_MAX: usize = 4;
+
+impl Filter {
+    /// Parses and checks a filter.
+    pub fn parse(text: &str) -> Result<Filter, FilterError> {
+        if text.len() > FILTER_SIZE_MAX {
+            let message = format!(
+                "the filter has {} bytes; at most {FILTER_SIZE_MAX} are accepted",
+                text.len()
+            );
+            return Err(FilterError::new("", Fault::new(Span::default(), message)));
+        }
+        let (program, root, operands) = parser::parse(text)
+            .and_then(check::check)
+            .and_then(|(root, operands)| {
+                let is_high = root.height() > HEIGHT_MAX;
+                let program = is_high.then(|| Program::new(&root)).transpose()?;
+                Ok((program, root, operands))
+            })
+            .map_err(|fault| FilterError::new(text, fault))?;
+        Ok(Filter { text: text.to_string(), root, operands, program })
+    }
+
+    /// Parses and checks a filter for events that are about to be recorded. Such events have no
+    /// time, stream, trace, environment and packet yet, so a filter that tests `has(time)` means a
+    /// field of the payload.
+    pub fn parse_for_recording(text: &str) -> Result<Filter, FilterError> {
+        let filter = Filter::parse(text)?;
+        let tested = filter.root.tested_operands();
+        let missing = filter.operands.iter().enumerate().find(|(index, operand)| {
+            match (operand.kind, operand.pseudo()) {
+                (OperandKind::Env | OperandKind::Packet, _) => true,
+                (OperandKind::Payload, Some(pseudo)) => pseudo.is_late() && !tested.contains(index),
+                (_, Some(pseudo)) => pseudo.is_late(),
+                _ => false,
+            }
+        });
+        let Some((_, operand)) = missing else { return Ok(filter) };
+        let message = format!("`{operand}` does not exist while events are recorded");
+        let is_payload = matches!(operand.kind, OperandKind::Payload);
+        let hint = match is_payload {
+            true => format!(
+                "use it with `blkkin view --filter`; for a field of that name write \
+                 `has({operand}) && …`"
+            ),
+            false => "use it with `blkkin view --filter`".to_owned(),
+        };
+        Err(FilterError::refused(&filter, operand.span, message, Some(hint)))
+    }
+
+    /// Text that the filter was parsed from, and that all spans refer to.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The typed tree.
+    pub fn root(&self) -> &Node {
+        &self.root
+    }
+
+    /// Distinct fields that the filter refers to, in order of appearance. The tree refers to them
+    /// by index.
+    pub fn operands(&self) -> &[Operand] {
+        &self.operands
+    }
+
+    /// Whether the filter holds for an event.
+    pub fn eval(&self, values: &(impl Values + ?Sized)) -> bool {
+        match &self.program {
+            None => eval::truth(&self.root, values),
+            Some(program) => program.holds(values),
+        }
+    }
+}
+
+impl FilterError {
+    /// Error of a host that could not bind an operand: no event has such a field. `candidates` are
+    /// the names of existing fields, as written in a filter.
+    pub fn unknown_field<'c>(
+        filter: &Filter,
+        operand: usize,
+        candidates: impl IntoIterator<Item = &'c str>,
+    ) -> FilterError {
+        let Some(unknown) = filter.operands().get(operand) else {
+            return FilterError::new(
+                filter.text(),
+                Fault::new(Span::default(), format!("there is no operand {operand}")),
+            );
+        };
+        let what = match unknown.kind {
+            OperandKind::Payload | OperandKind::Pseudo(_) => "field",
+            OperandKind::Context | OperandKind::AppContext => "context",
+            OperandKind::Env => "environment entry",
+            OperandKind::Packet => "packet field",
+        };
+        let name = unknown.to_string();
+        let mut fault = Fault::new(unknown.span, format!("unknown {what} `{name}`"));
+        // A misspelt level looks like a field.
+        let uses_severity =
+            filter.operands().iter().any(|operand| operand.pseudo() == Some(Pseudo::Severity));
+        let levels = Severity::words().filter(|_| uses_severity).map(|word| -> &'c str { word });
+        if let Some(nearest) = suggest(&name, candidates.into_iter().chain(levels)) {
+            fault = fault.hint(format!("did you mean `{nearest}`?"));
+        }
+        FilterError::new(filter.text(), fault)
+    }
+
+    /// Error of a host that does not support a part of a filter, though the language allows it.
+    pub fn refused(
+        filter: &Filter,
+        span: Span,
+        message: impl Into<String>,
+        hint: Option<String>,
+    ) -> FilterError {
+        FilterError::new(filter.text(), Fault { hint, ..Fault::new(span, message) })
+    }
+}

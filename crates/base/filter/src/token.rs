@@ -1,0 +1,24 @@
+//! Tokens of the filter language.
+
+use crate::tree::Span;
+
+/// A token and its span.
+#[derive(Debug)]
+pub(crate) struct Token<'t> {
+    pub(crate) kind: TokenKind<'t>,
+    pub(crate) span: Span,
+}
+
+#[derive(Debug, PartialEq)]
+pub(crate) enum TokenKind<'t> {
+    Integer(u64),
+    Float(f64),
+    /// A string literal, split at its unescaped stars: one piece if there are none.
+    Text(Vec<Vec<u8>>),
+    Name(&'t str),
+    /// A scope such as `$ctx`, without the `$`.
+    Scope(&'t str),
+    /// An operator, a bracket or a dot.
+    Symbol(&'static str),
+    End,
+}

@@ -1,0 +1,77 @@
+//! Values of an event, as filters use them. Start at [`Values`], which a host implements.
+
+use std::fmt;
+
+/// Access to the values of an event, implemented by the host.
+pub trait Values {
+    /// The value of the operand with that index in [`crate::Filter::operands`].
+    fn value(&self, operand: usize) -> Value<'_>;
+}
+
+/// Values by index; operands beyond the end are absent.
+impl Values for [Value<'_>] {
+    fn value(&self, operand: usize) -> Value<'_> {
+        self.get(operand).copied().unwrap_or(Value::Absent)
+    }
+}
+
+/// Value of a field.
+#[derive(Clone, Copy, Debug)]
+pub enum Value<'a> {
+    /// The event has no such field.
+    Absent,
+    /// The event has the field, but as a structure, an array or another value that compares with
+    /// nothing.
+    Present,
+    /// A signed integer.
+    Int(i64),
+    /// An unsigned integer, or a truth value.
+    Uint(u64),
+    /// A floating-point number.
+    Float(f64),
+    /// Bytes of a string, without terminator.
+    Str(&'a [u8]),
+    /// Value of an enumeration: an integer that also compares with its labels.
+    Enum(Integer, &'a dyn Labels),
+}
+
+/// An integer of 64 bits.
+#[derive(Clone, Copy, Debug)]
+pub enum Integer {
+    /// A signed integer in two's complement.
+    Signed(i64),
+    /// An unsigned integer.
+    Unsigned(u64),
+}
+
+/// Labels of an enumeration.
+pub trait Labels: fmt::Debug {
+    /// Whether one of the labels of `value` passes the test; false if it has no label.
+    fn any(&self, value: Integer, test: &mut dyn FnMut(&[u8]) -> bool) -> bool;
+}
+
+impl Integer {
+    /// The number, whether signed or unsigned.
+    #[inline]
+    pub fn exact(self) -> i128 {
+        match self {
+            Integer::Signed(number) => number.into(),
+            Integer::Unsigned(number) => number.into(),
+        }
+    }
+
+    /// The 64 bits.
+    #[inline]
+    pub fn bits(self) -> u64 {
+        match self {
+            Integer::Signed(number) => number.cast_unsigned(),
+            Integer::Unsigned(number) => number,
+        }
+    }
+}
+
+impl PartialEq for Integer {
+    fn eq(&self, other: &Integer) -> bool {
+        self.exact() == other.exact()
+    }
+}
