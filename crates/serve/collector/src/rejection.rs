@@ -1,56 +1,56 @@
-//! Why a message is not taken. Each protocol says it in its own way. Start at [`Trouble`].
+//! Reasons to refuse a message; each protocol reports them in its own way. Start at [`Rejection`].
 
 use blkkin_store::Refusal;
 use std::fmt;
 use std::time::Duration;
 
-/// Why a message is not taken.
+/// Reason to refuse a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Trouble {
-    /// It is not what it should be. Sending it again does not help.
+pub(crate) enum Rejection {
+    /// Invalid message. Sending it again does not help.
     Bad(String),
-    /// It says that it is something which is not known here.
+    /// Unknown format, compression or call.
     Unknown(String),
-    /// It has more bytes than a message may have.
+    /// Larger than the given limit in bytes.
     TooLarge(usize),
-    /// It did not come in time.
+    /// Not received in time.
     Slow,
-    /// There is no room now, or the store cannot take it.
+    /// No room now, or the store cannot accept it.
     Busy {
-        /// What is in the way.
+        /// Cause, in words.
         reason: String,
-        /// When it makes sense to try again.
+        /// Time to wait before the next attempt.
         retry_after: Duration,
     },
 }
 
-impl Trouble {
-    /// There is no room for so many messages at the same time.
-    pub(crate) fn no_room() -> Trouble {
+impl Rejection {
+    /// Refusal for lack of memory.
+    pub(crate) fn no_room() -> Rejection {
         let reason = "too many bytes are being received at the moment".to_owned();
-        Trouble::Busy { reason, retry_after: Duration::from_secs(1) }
+        Rejection::Busy { reason, retry_after: Duration::from_secs(1) }
     }
 }
 
-impl From<Refusal> for Trouble {
-    fn from(Refusal { reason, retry_after }: Refusal) -> Trouble {
-        Trouble::Busy { reason, retry_after }
+impl From<Refusal> for Rejection {
+    fn from(Refusal { reason, retry_after }: Refusal) -> Rejection {
+        Rejection::Busy { reason, retry_after }
     }
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Trouble::Bad(text) | Trouble::Unknown(text) | Trouble::Busy { reason: text, .. } => {
-                f.write_str(text)
-            }
-            Trouble::TooLarge(limit) => write!(f, "message is larger than {limit} bytes"),
-            Trouble::Slow => f.write_str("message did not come in time"),
+            Rejection::Bad(text)
+            | Rejection::Unknown(text)
+            | Rejection::Busy { reason: text, .. } => f.write_str(text),
+            Rejection::TooLarge(limit) => write!(f, "message is larger than {limit} bytes"),
+            Rejection::Slow => f.write_str("message did not come in time"),
         }
     }
 }
 
-/// Whole seconds, for headers; at least one.
+/// Whole seconds for headers, rounded up; at least one.
 pub(crate) fn seconds(time: Duration) -> u64 {
     (time.as_secs() + u64::from(time.subsec_nanos() > 0)).max(1)
 }
