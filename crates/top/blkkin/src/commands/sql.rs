@@ -163,10 +163,10 @@ fn to_error(error: &blkkin_sql::Error, sql: &str) -> Error {
     if let Some(excerpt) = error.excerpt(sql) {
         message.push_str(&format!("\n{excerpt}"));
     }
-    let to_error = if error.is_usage() { Error::usage(message) } else { Error::failed(message) };
+    let reported = if error.is_usage() { Error::usage(message) } else { Error::failed(message) };
     match error.what_to_do() {
-        Some(hint) => to_error.hint(hint),
-        None => to_error,
+        Some(hint) => reported.hint(hint),
+        None => reported,
     }
 }
 
