@@ -1,5 +1,5 @@
-//! What the tests of the program share: running it, recipes of traces, and skipping what this
-//! machine cannot do.
+//! Shared helpers: running the program, recipes of traces, and skipping tests that this machine
+//! cannot run.
 
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
@@ -28,7 +28,7 @@ pub fn blkkin(directory: &Path) -> Command {
     command
 }
 
-/// The command, run by a shell that has set a limit with `ulimit`.
+/// The command, run by a shell after setting a limit with `ulimit`.
 pub fn with_limit(limit: &str, command: &Command) -> Command {
     let mut limited = Command::new("sh");
     limited.arg("-c").arg(format!("ulimit {limit} && exec \"$0\" \"$@\""));
