@@ -55,7 +55,7 @@ pub fn run_with_input(command: &mut Command, input: &[u8]) -> Output {
     let mut pipe = child.stdin.take().expect("a pipe");
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            // It may end before it has read everything.
+            // It may end before it has read all input.
             let _ = pipe.write_all(input);
         });
         child.wait_with_output().expect("the command to end")
