@@ -1,7 +1,7 @@
-//! `cargo xtask bench NAME`: the benches, and what is common to how they report.
+//! `cargo xtask bench NAME`: the benches, and their common reporting.
 //!
-//! A bench is a module with a function in [`BENCHES`]. It says what it does through a [`Report`]:
-//! tables for people, goals as met or not met, and for `--json` one line for machines.
+//! A bench is a module with a function in [`BENCHES`]. It reports through a [`Report`]: tables for
+//! people, goals as met or not met, and for `--json` one line for machines.
 
 mod agent;
 mod blkkin;
@@ -22,7 +22,7 @@ mod tracer;
 mod wire;
 
 use crate::measure::{Measured, Table, show_bytes, show_duration};
-use crate::{Outcome, is_ci};
+use crate::tools::{Outcome, is_ci};
 use goal::Goal;
 use serde_json::{Value, json};
 use std::fs;
@@ -74,39 +74,40 @@ const BENCHES: [Bench; 7] = [
     },
 ];
 
-/// With more than this running beside it, a bench measures the neighbours.
+/// Maximum load average; beyond it a bench measures other processes, too.
 const LOAD_AVERAGE_MAX: f64 = 0.5;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Which bench; without a name they are listed
+    /// The bench; without a name all benches are listed
     name: Option<String>,
-    /// One line of JSON on standard output, and all else on standard error
+    /// Print one line of JSON on standard output, and all else on standard error
     #[arg(long)]
     json: bool,
-    /// Smaller input and fewer runs: to see that it works, not for figures to quote
+    /// Use smaller input and fewer runs: to see that it works, not for figures to quote
     #[arg(long)]
     quick: bool,
-    /// The largest inputs too (ctf: a trace of 10 GB; server: 50 million spans)
+    /// Use the largest inputs too (ctf: a trace of 10 GB; server: 50 million spans)
     #[arg(long)]
     full: bool,
-    /// Only this phase (server: ingest, visible, evict, bytes, questions, zipkin, build; ui: trace, search, beside; blockstack:
-    /// alone, chain, beside, bytes); can be given several times
+    /// Run only this phase (server: ingest, visible, evict, bytes, questions, zipkin, build; ui:
+    /// trace, search, beside; blockstack: alone, chain, beside, bytes); can be given several times
     #[arg(long, value_name = "NAME")]
     phase: Vec<String>,
-    /// So many million spans are asked about (server: 1 and 10; ui: 10); can be given several times
+    /// Millions of spans in the queried store (server: 1 and 10; ui: 10); can be given several
+    /// times
     #[arg(long, value_name = "MILLION")]
     spans: Vec<u64>,
-    /// How often each way is measured (blockstack: 11)
+    /// Number of measurements of each mode (blockstack: 11)
     #[arg(long, value_name = "COUNT")]
     rounds: Option<usize>,
-    /// How long each of these takes (blockstack: 0.5)
+    /// Duration of each measurement (blockstack: 0.5)
     #[arg(long, value_name = "SECONDS")]
     seconds: Option<f64>,
-    /// A `blkkin` that is measured instead of one that is built (blockstack)
+    /// Measure this `blkkin` instead of building one (blockstack)
     #[arg(long, value_name = "PROGRAM")]
     blkkin: Option<PathBuf>,
-    /// Write the document that says what was measured anew (blockstack: docs/evaluation.md)
+    /// Write the document with the results (blockstack: docs/evaluation.md)
     #[arg(long)]
     write_docs: bool,
 }
@@ -133,11 +134,11 @@ pub(crate) fn run(options: &Options) -> Outcome {
     }
     (bench.run)(options, &mut report)?;
     let ok = report.finish(bench.name);
-    // A goal that is not met is news, not an error, except where nobody reads the news.
+    // A goal that is not met is a result, not an error, except in CI, where nobody reads the table.
     Ok(if ok || !is_ci() || options.quick { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Collects what a bench finds out, and prints it as it comes.
+/// Collector of a bench's results, which prints them as they come.
 struct Report {
     json: bool,
     rows: Vec<Value>,
@@ -159,7 +160,7 @@ impl Report {
         self.rows.push(row);
     }
 
-    /// Prints measured commands, all of which went through `events` events.
+    /// Prints measured commands, each of which processed `events` events.
     fn measured(&mut self, title: &str, measured: &[Measured], events: u64) {
         let mut table = Table::new(&[
             title, "median", "min", "p10", "p90", "ns/event", "CPU", "peak RSS", "speed", "than",
@@ -205,7 +206,7 @@ impl Report {
         self.goals.push(goal);
     }
 
-    /// Prints the goals, and the line for machines; true if all are met, or as good as that.
+    /// Prints the goals, and the line for machines; true if every goal is met or within its limit.
     fn finish(&self, name: &str) -> bool {
         if !self.goals.is_empty() {
             self.say(goal::render(&self.goals));
@@ -222,7 +223,7 @@ impl Report {
     }
 }
 
-/// What a figure depends on.
+/// Description of the machine, as figures depend on it.
 fn machine() -> Value {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -239,13 +240,13 @@ fn machine() -> Value {
     })
 }
 
-/// Of the last minute.
+/// Load average of the last minute.
 fn load_average() -> f64 {
     let loadavg = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     loadavg.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0.0)
 }
 
-/// The value of the first line `key : value`.
+/// Value of the first line `key : value`.
 fn after_colon<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     let line = text.lines().find(|line| line.starts_with(key))?;
     line.split_once(':').map(|(_, value)| value.trim())

@@ -3,7 +3,7 @@
 //! Targets are the files of `fuzz/fuzz_targets`. Committed seeds are in `fuzz/corpus/TARGET`; what
 //! the fuzzer finds goes to `target/fuzz/corpus/TARGET`, crashes to `target/fuzz/crashes/TARGET`.
 
-use crate::{Outcome, at, cargo, target_dir, workspace_root};
+use crate::tools::{Outcome, at, cargo, target_dir, workspace_root};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -12,8 +12,8 @@ use std::thread;
 
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
-/// The compiler flags that let libFuzzer see which code an input reaches. They are not stable,
-/// which `RUSTC_BOOTSTRAP` permits; nothing that is shipped is built so.
+/// Compiler flags that let libFuzzer see which code an input reaches. They are unstable, which
+/// `RUSTC_BOOTSTRAP` permits; no shipped program is built with them.
 const RUSTFLAGS: [&str; 8] = [
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
@@ -25,16 +25,16 @@ const RUSTFLAGS: [&str; 8] = [
     "-Ccodegen-units=1",
 ];
 
-/// Finds out-of-bounds access in the unsafe code of dependencies.
+/// Detects out-of-bounds access in the unsafe code of dependencies.
 const ADDRESS_SANITIZER: &str = "-Zsanitizer=address";
 
-/// Largest input. Our texts are small, and bugs of parsers show on small inputs.
+/// Maximum size of an input. Our texts are small, and parser bugs show on small inputs.
 const INPUT_SIZE_MAX: u32 = 8192;
 
-/// More memory than this for an input of that size is a bug.
+/// Memory limit in MiB; more for an input of that size is a bug.
 const MEMORY_MIB_MAX: u32 = 256;
 
-/// More time than this for an input of that size is a bug.
+/// Time limit in seconds; more for an input of that size is a bug.
 const INPUT_SECONDS_MAX: u32 = 10;
 
 #[derive(clap::Args)]
@@ -45,19 +45,19 @@ pub(crate) struct Options {
     /// Lists the targets
     #[arg(long)]
     list: bool,
-    /// How long to run each target; 0 is until a crash is found
+    /// Seconds to run each target; 0: until a crash is found
     #[arg(long, default_value_t = 60)]
     seconds: u32,
-    /// Ends each target after so many inputs, however long that takes, as before a release
+    /// End each target after this many inputs, however long that takes, as before a release
     #[arg(long, value_name = "N", conflicts_with = "seconds")]
     runs: Option<u64>,
-    /// How many processes work on a target
+    /// Number of processes for each target
     #[arg(long, default_value_t = 1)]
     jobs: u32,
-    /// Shows how the fuzzer gets on, and what it learnt
+    /// Show the fuzzer's progress
     #[arg(long)]
     verbose: bool,
-    /// Runs the target once, on this file: to look into a crash
+    /// Run the target once, on this file, to look into a crash
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
 }
@@ -87,11 +87,11 @@ pub(crate) fn run(options: &Options) -> Outcome {
     Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Fuzzes as many targets at a time as there are processors for; true if nothing was found.
+/// Fuzzes the targets in parallel, one for each CPU; true if nothing was found.
 fn fuzz_all(targets: &[&str], options: &Options) -> Result<bool, String> {
     let processors = thread::available_parallelism().map_or(1, usize::from);
     let threads = match options.verbose {
-        // What they say comes one after the other.
+        // One at a time, so that their output does not mix.
         true => 1,
         false => (processors / options.jobs.max(1) as usize).max(1),
     };
@@ -107,13 +107,13 @@ fn fuzz_all(targets: &[&str], options: &Options) -> Result<bool, String> {
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         let ends =
             workers.into_iter().map(|worker| worker.join().expect("a panic is told already"));
-        // All end, whichever fails.
+        // Join all workers, even if one has failed.
         let ends: Vec<Result<bool, String>> = ends.collect();
         ends.into_iter().try_fold(true, |ok, end| Ok(ok & end?))
     })
 }
 
-/// The names of the source files in `folder`.
+/// Names of the source files in `folder`.
 fn find_targets(folder: &Path) -> Result<Vec<String>, String> {
     let entries = fs::read_dir(folder).map_err(at(folder))?;
     let mut names: Vec<String> = entries
@@ -126,7 +126,7 @@ fn find_targets(folder: &Path) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// Builds the targets with the address sanitizer, or without where its runtime is missing.
+/// Builds the targets with the address sanitizer, or without it if its runtime is missing.
 fn build(targets: &[&str]) -> Result<(), String> {
     println!("fuzz: building {}", targets.join(", "));
     let flags = RUSTFLAGS.join(" ");
@@ -180,7 +180,7 @@ fn fuzz(target: &str, options: &Options) -> Result<bool, String> {
         command.arg(seeds);
     }
     if !options.verbose {
-        // What libFuzzer says fills screens, and matters only if it found something.
+        // libFuzzer's output is long, and matters only after a crash.
         let file = File::create(&log).map_err(at(&log))?;
         command.stderr(file);
     }
@@ -195,7 +195,7 @@ fn fuzz(target: &str, options: &Options) -> Result<bool, String> {
     let new: Vec<PathBuf> =
         list(&crashes).into_iter().filter(|file| !before.contains(file)).collect();
     if status.success() && new.is_empty() {
-        // In one piece, as others may tell theirs meanwhile.
+        // One `println!`, as other threads print their results, too.
         let stats = said.lines().filter_map(|line| line.strip_prefix("stat::"));
         let lines: String = stats.map(|line| format!("\n  {line}")).collect();
         println!("fuzz: {target} found nothing{lines}");
@@ -220,7 +220,7 @@ fn run_once(target: &str, input: &Path) -> Result<bool, String> {
     Ok(status.success())
 }
 
-/// The built target with the limits that hold for each input.
+/// Command for a built target, with the limits for each input.
 fn command(target: &str) -> Command {
     let mut command =
         Command::new(target_dir().join("fuzz").join(TRIPLE).join("release").join(target));

@@ -1,5 +1,5 @@
-//! `cargo xtask install` and `uninstall`: BlkKin as a system has it, below a prefix. [`plan`] says what that
-//! is; [`manifest`] remembers what was installed, so that just that can be removed or replaced.
+//! `cargo xtask install` and `uninstall`: installs BlkKin below a prefix. [`plan`] lists the files;
+//! [`manifest`] records what was installed, so that exactly that can be removed or replaced.
 
 mod hints;
 mod manifest;
@@ -7,7 +7,7 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-use crate::{Outcome, cargo, target_dir, workspace_root};
+use crate::tools::{Outcome, cargo, target_dir, workspace_root};
 use hints::{User, hints};
 use manifest::{Entry, Manifest};
 use plan::{Content, Item};
@@ -20,43 +20,43 @@ use std::process::{Command, ExitCode};
 #[derive(clap::Args)]
 pub(crate) struct Options {
     #[command(flatten)]
-    place: Place,
+    location: Location,
 
-    /// Install what was built before, as by another user
+    /// Install an existing build, such as another user's
     #[arg(long)]
     no_build: bool,
 
-    /// Cargo's profile: `dev` is built sooner, and slow
+    /// Cargo profile; `dev` builds faster and is slow
     #[arg(long, value_name = "NAME", default_value = "release")]
     profile: String,
 
-    /// Leave out `blkkin sql`, and with it what takes longest to build
+    /// Leave out `blkkin sql`, which takes most of the build time
     #[arg(long)]
     without_sql: bool,
 }
 
 impl Options {
-    /// Where cargo puts what it builds.
+    /// Directory of the built files.
     fn built(&self) -> PathBuf {
-        // Cargo's one profile that does not have the folder of its name.
+        // The profile `dev` is the only one with another directory name.
         target_dir().join(if self.profile == "dev" { "debug" } else { &self.profile })
     }
 }
 
-/// Where to.
+/// Target directories.
 #[derive(clap::Args, Clone)]
-pub(crate) struct Place {
-    /// Directory that will have bin, lib and the others, such as /usr/local
+pub(crate) struct Location {
+    /// Directory of bin, lib and others, such as /usr/local
     #[arg(long, value_name = "DIR")]
     prefix: PathBuf,
 
-    /// Put it all below this directory, to be packaged; what is installed knows of the prefix only
+    /// Write all files below this directory, for packaging; their contents refer to the prefix only
     #[arg(long, value_name = "DIR")]
     destdir: Option<PathBuf>,
 }
 
-impl Place {
-    /// The prefix as it will be when the system runs.
+impl Location {
+    /// Absolute prefix, as installed files refer to it.
     fn prefix(&self) -> Result<PathBuf, String> {
         let prefix = &self.prefix;
         if self.destdir.is_some() && !prefix.is_absolute() {
@@ -65,7 +65,7 @@ impl Place {
                 prefix.display()
             ));
         }
-        let prefix = std::path::absolute(prefix).map_err(crate::at(prefix))?;
+        let prefix = std::path::absolute(prefix).map_err(crate::tools::at(prefix))?;
         let text = prefix.to_str().filter(|text| text.chars().all(is_plain));
         if text.is_none() || prefix.components().any(|part| part == Component::ParentDir) {
             return Err(format!(
@@ -77,16 +77,16 @@ impl Place {
         Ok(prefix)
     }
 
-    /// The directory that files are written below.
+    /// Directory below which files are written.
     fn root(&self) -> Result<PathBuf, String> {
         let prefix = self.prefix()?;
         let Some(destdir) = &self.destdir else { return Ok(prefix) };
         let within = prefix.strip_prefix("/").unwrap_or(&prefix);
-        Ok(std::path::absolute(destdir).map_err(crate::at(destdir))?.join(within))
+        Ok(std::path::absolute(destdir).map_err(crate::tools::at(destdir))?.join(within))
     }
 }
 
-/// What stands for itself in all files that are installed.
+/// Whether a letter has no special meaning in any installed file.
 fn is_plain(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || "/._+-".contains(letter)
 }
@@ -95,11 +95,11 @@ pub(crate) fn run(options: &Options) -> Outcome {
     if !options.no_build {
         build(options)?;
     }
-    let items = plan::items(&options.built(), &options.place.prefix()?)?;
-    let root = options.place.root()?;
+    let items = plan::items(&options.built(), &options.location.prefix()?)?;
+    let root = options.location.root()?;
     let count = install(&root, &items).map_err(|error| as_root(error, options))?;
     println!("installed {count} files below {}", root.display());
-    if options.place.destdir.is_none() {
+    if options.location.destdir.is_none() {
         let variable = |name: &str| std::env::var(name).unwrap_or_default();
         let user = User {
             is_root: nix::unistd::geteuid().is_root(),
@@ -111,8 +111,8 @@ pub(crate) fn run(options: &Options) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-pub(crate) fn uninstall(place: &Place) -> Outcome {
-    let root = place.root()?;
+pub(crate) fn uninstall(location: &Location) -> Outcome {
+    let root = location.root()?;
     let words = |error: io::Error| error.to_string();
     let manifest = Manifest::read(&root).map_err(words)?.ok_or_else(|| {
         format!(
@@ -144,14 +144,14 @@ fn build(options: &Options) -> Result<(), String> {
     strip(&options.built())
 }
 
-/// Writes copies of what was built without its debug information, which is a third of it, for [`plan::items`]. Where
-/// there is no `strip`, files are installed as they were built.
+/// Writes copies without debug information (a third of the size) for [`plan::items`]. Without the
+/// program `strip`, files are installed unchanged.
 fn strip(built: &Path) -> Result<(), String> {
     if !crate::peers::in_path("strip") {
         return Ok(());
     }
     let folder = built.join(plan::STRIPPED);
-    fs::create_dir_all(&folder).map_err(crate::at(&folder))?;
+    fs::create_dir_all(&folder).map_err(crate::tools::at(&folder))?;
     for name in plan::BUILT {
         let mut strip = Command::new("strip");
         strip.arg("--strip-debug").arg("-o").arg(folder.join(name)).arg(built.join(name));
@@ -163,32 +163,33 @@ fn strip(built: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Adds to an error what root is to do. Cargo need not be in root's path, nor leave files of root's in the
-/// target folder.
+/// Adds to an error the command for root. Root may not have cargo in its path, and must not leave
+/// its own files in the target directory.
 fn as_root(error: io::Error, options: &Options) -> String {
     let program = std::env::current_exe().unwrap_or_default();
     if error.kind() != ErrorKind::PermissionDenied || nix::unistd::geteuid().is_root() {
         return error.to_string();
     }
-    let Options { place, profile, .. } = options;
-    let destdir = place.destdir.as_ref().map(|folder| format!(" --destdir {}", folder.display()));
+    let Options { location, profile, .. } = options;
+    let destdir =
+        location.destdir.as_ref().map(|folder| format!(" --destdir {}", folder.display()));
     format!(
         "{error}; it is built, so go on as root: sudo CARGO_TARGET_DIR={} {} install --no-build \
          --profile {profile} --prefix {}{}",
         target_dir().display(),
         program.display(),
-        place.prefix.display(),
+        location.prefix.display(),
         destdir.unwrap_or_default(),
     )
 }
 
-/// Adds where it happened, and leaves what kind it is.
+/// Adds the path to an error, and keeps its kind.
 fn at(path: &Path) -> impl Fn(io::Error) -> io::Error {
-    move |error| io::Error::new(error.kind(), crate::at(path)(error))
+    move |error| io::Error::new(error.kind(), crate::tools::at(path)(error))
 }
 
-/// Puts items below a directory; how many that are. What an earlier release had there, and this one
-/// has not, goes.
+/// Installs items below a directory; returns their number. Files that only the earlier release had
+/// are removed.
 fn install(root: &Path, items: &[Item]) -> io::Result<usize> {
     let old = Manifest::read(root)?.unwrap_or_default();
     for item in items {
@@ -218,7 +219,7 @@ fn install(root: &Path, items: &[Item]) -> io::Result<usize> {
     for folder in folders.into_iter().filter_map(Path::parent) {
         make_folder(root, folder, &mut new)?;
     }
-    // Written before anything else, and with what there was, so that nothing is ever there unrecorded.
+    // Written first, with the old entries, so that every installed file is recorded at any time.
     let mut both = new.clone();
     both.entries.extend(old.entries.iter().cloned());
     both.write(root)?;
@@ -231,7 +232,7 @@ fn install(root: &Path, items: &[Item]) -> io::Result<usize> {
     Ok(items.len())
 }
 
-/// Makes a folder and those above it; those that are new, below the root, are recorded.
+/// Creates a directory and its parents, and records those that are new below the root.
 fn make_folder(root: &Path, folder: &Path, manifest: &mut Manifest) -> io::Result<()> {
     fs::create_dir_all(root).map_err(at(root))?;
     let mut path = PathBuf::new();
@@ -251,7 +252,7 @@ fn make_folder(root: &Path, folder: &Path, manifest: &mut Manifest) -> io::Resul
     Ok(())
 }
 
-/// Writes it beside its place and moves it there, for what is there may be running.
+/// Writes a temporary file and renames it, as the old file may be running.
 fn put(path: &Path, item: &Item) -> io::Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");

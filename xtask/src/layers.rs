@@ -10,7 +10,7 @@ mod modules;
 #[cfg(test)]
 mod tests;
 
-use crate::{Outcome, at, workspace_root};
+use crate::tools::{Outcome, at, workspace_root};
 use graph::{Graph, Kind, Place};
 use modules::Source;
 use std::collections::BTreeMap;

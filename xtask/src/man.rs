@@ -1,7 +1,7 @@
-//! `cargo xtask man`: writes the manual's pages in `docs/man`. The program itself knows what they say, so
-//! one of its tests does it; see `crates/top/blkkin/src/man.rs`.
+//! `cargo xtask man`: writes the manual's pages in `docs/man`. A test of the program generates
+//! them; see `crates/top/blkkin/src/man.rs`.
 
-use crate::{Outcome, cargo, workspace_root};
+use crate::tools::{Outcome, cargo, workspace_root};
 use std::process::ExitCode;
 
 pub(crate) fn run() -> Outcome {

@@ -1,11 +1,11 @@
-//! What a command costs: time, processor time and memory, over interleaved runs.
+//! Cost of commands: wall time, processor time and memory, over interleaved runs.
 //!
-//! [`interleave`] runs A B C A B C, so that a machine that gets slower in between is slow for all;
-//! [`Measured`] has the figures, [`Table`] shows them. Each run is started by a small process of
-//! its own (`cargo xtask measure`, hidden): the kernel reports a process's largest child, and this
-//! way there is just one.
+//! [`interleave`] runs A B C A B C, so that a machine that gets slower meanwhile is slower for all;
+//! [`Measured`] has the figures, [`Table`] shows them. Each run is started by a small helper
+//! process (`cargo xtask measure`, hidden): the kernel reports the maximum over a process's
+//! children, and this way there is only one child.
 
-use crate::Outcome;
+use crate::tools::Outcome;
 use nix::sys::resource::{UsageWho, getrusage};
 use std::fs::{self, File};
 use std::hint::black_box;
@@ -20,26 +20,26 @@ pub(crate) struct Options {
     command: Vec<String>,
 }
 
-/// A command to measure. Its output is thrown away.
+/// Command to measure. Its output is discarded.
 #[derive(Clone)]
 pub(crate) struct Candidate {
     pub(crate) name: String,
     pub(crate) command: Vec<String>,
-    /// Name of the candidate that it is compared to.
+    /// Name of the candidate to compare with.
     pub(crate) baseline: Option<String>,
 }
 
-/// One run.
+/// Measurement of one run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Sample {
     pub(crate) wall: Duration,
     /// User and system time of all threads.
     pub(crate) cpu: Duration,
-    /// The most memory that was resident at once.
+    /// Maximum resident memory.
     pub(crate) rss_bytes_max: u64,
 }
 
-/// All runs of one candidate.
+/// All measurements of one candidate.
 pub(crate) struct Measured {
     pub(crate) candidate: Candidate,
     samples: Vec<Sample>,
@@ -56,7 +56,7 @@ impl Candidate {
 }
 
 impl Measured {
-    /// The wall-clock time below which `percent` of the runs stay.
+    /// Percentile of the wall time.
     pub(crate) fn wall(&self, percent: usize) -> Duration {
         let mut walls: Vec<Duration> = self.samples.iter().map(|sample| sample.wall).collect();
         walls.sort();
@@ -78,24 +78,24 @@ impl Measured {
     }
 }
 
-/// The nearest-rank percentile of a sorted list.
+/// Nearest-rank percentile of a sorted list.
 pub(crate) fn percentile<T: Copy + Default>(sorted: &[T], percent: usize) -> T {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted.get(rank - 1).copied().unwrap_or_default()
 }
 
-/// Finds a candidate's figures by its name.
+/// Finds a candidate's measurements by name.
 pub(crate) fn find<'a>(measured: &'a [Measured], name: &str) -> Option<&'a Measured> {
     measured.iter().find(|one| one.candidate.name == name)
 }
 
-/// How many times faster `name` is than `baseline`.
+/// Ratio of the median wall times of `baseline` and `name`.
 pub(crate) fn speed_up(measured: &[Measured], name: &str, baseline: &str) -> Option<f64> {
     let own = find(measured, name)?.wall_median().as_secs_f64();
     Some(find(measured, baseline)?.wall_median().as_secs_f64() / own)
 }
 
-/// Runs all candidates in turn: first `warm_ups` times for nothing, then `runs` times.
+/// Runs all candidates in turn: `warm_ups` rounds without measuring, then `runs` rounds.
 pub(crate) fn interleave(
     candidates: &[Candidate],
     warm_ups: usize,
@@ -116,7 +116,7 @@ pub(crate) fn interleave(
     Ok(measured)
 }
 
-/// Runs a candidate through a process of its own.
+/// Runs a candidate in a helper process.
 fn run_apart(candidate: &Candidate) -> Result<Sample, String> {
     let own = std::env::current_exe().map_err(|error| format!("own executable: {error}"))?;
     let output = Command::new(own)
@@ -133,7 +133,7 @@ fn run_apart(candidate: &Candidate) -> Result<Sample, String> {
         .ok_or_else(|| format!("`{}` could not be measured", candidate.command.join(" ")))
 }
 
-/// The hidden subcommand: prints wall time (ns), processor time (ns) and memory (bytes).
+/// Hidden subcommand: prints wall time (ns), processor time (ns) and memory (bytes).
 pub(crate) fn run(options: &Options) -> Outcome {
     let (program, arguments) = options.command.split_first().ok_or("no command")?;
     let nowhere = File::create("/dev/null").map_err(|error| format!("/dev/null: {error}"))?;
@@ -158,8 +158,8 @@ pub(crate) fn run(options: &Options) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads a file, or the files of a folder, so that the run finds them in memory. Machines with memory to spare may give
-/// it back between two runs, and then one of them would wait for the disk.
+/// Reads a file, or the files in a folder, so that the run finds them in the page cache. A host may
+/// reclaim a guest's page cache between two runs, and then one of them would wait for the disk.
 fn cache(path: &Path) {
     if let Ok(entries) = fs::read_dir(path) {
         return entries.flatten().for_each(|entry| cache(&entry.path()));
@@ -172,9 +172,9 @@ fn cache(path: &Path) {
     }
 }
 
-/// Keeps all processors busy for a moment. A processor that was idle while the run before used one thread wakes up
-/// slowly, most of all in a virtual machine: a run on two threads of 97 ms took 101 ms after two seconds on one
-/// thread, and 108 ms after two seconds of sleep.
+/// Keeps all processors busy for a moment, as a processor that idled during the previous run is
+/// slow to wake up, most of all in a virtual machine: a run of 97 ms on two threads took 101 ms
+/// after two seconds on one thread, and 108 ms after two seconds of sleep.
 fn wake_processors() {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let until = Instant::now() + WAKE_TIME;
@@ -187,7 +187,7 @@ fn wake_processors() {
 
 const WAKE_TIME: Duration = Duration::from_millis(50);
 
-/// Larger files need not fit into memory.
+/// Maximum size of a file that is read into the page cache.
 const CACHED_SIZE_MAX: u64 = 4 << 30;
 
 fn read_sample(line: &str) -> Option<Sample> {
@@ -199,20 +199,20 @@ fn read_sample(line: &str) -> Option<Sample> {
     })
 }
 
-/// How many bytes of memory this machine reads in a second, in one thread, one after the other.
+/// Speed of sequential reads from memory on one thread, in bytes per second.
 pub(crate) fn memory_bytes_per_second() -> f64 {
     const SIZE: usize = 128 << 20;
     let (left, right) = (vec![1_u8; SIZE], vec![1_u8; SIZE]);
     let read = || {
         let start = Instant::now();
-        // Comparing reads both to the end, by the widest loads that the C library knows of.
+        // The comparison reads both buffers to the end, with the C library's widest loads.
         black_box(black_box(&left) == black_box(&right));
         (2 * SIZE) as f64 / start.elapsed().as_secs_f64()
     };
     (0..5).map(|_| read()).fold(0.0, f64::max)
 }
 
-/// Text in columns: the first one to the left, the others to the right.
+/// Text table: first column left-aligned, others right-aligned.
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
 }
@@ -250,7 +250,7 @@ impl Table {
     }
 }
 
-/// A duration with a unit that suits it.
+/// Formats a duration with a suitable unit.
 pub(crate) fn show_duration(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     match seconds {
@@ -260,7 +260,7 @@ pub(crate) fn show_duration(duration: Duration) -> String {
     }
 }
 
-/// A size with a unit that suits it.
+/// Formats a size with a suitable unit.
 pub(crate) fn show_bytes(bytes: u64) -> String {
     let mib = bytes as f64 / f64::from(1 << 20);
     if mib >= 1024.0 { format!("{:.1} GiB", mib / 1024.0) } else { format!("{mib:.1} MiB") }

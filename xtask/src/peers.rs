@@ -1,48 +1,48 @@
 //! `cargo xtask peers`: the real programs that BlkKin is tested against. Start at [`PEERS`];
-//! [`install`] brings in what is missing where it may.
+//! [`install`] installs missing ones where it may.
 //!
-//! A peer that stays away is said aloud, with what is not tested; with `CI=true` it is a failure.
+//! A missing peer is reported with the tests that are skipped; with `CI=true` it is a failure.
 
-use crate::{Outcome, is_ci, target_dir, workspace_root};
+use crate::tools::{Outcome, is_ci, target_dir, workspace_root};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use Environment::{Newest, Older};
 
-/// A program that tests and benches use, if it is there.
+/// Program that tests and benches use if it is installed.
 struct Peer {
     name: &'static str,
-    /// What Debian and Ubuntu call it, or what it needs.
+    /// Packages of Debian and Ubuntu that contain the peer, or that fetching it requires.
     packages: &'static [&'static str],
-    /// Where it comes from, if not from those.
+    /// Source of the peer, if not the packages themselves.
     fetch: Fetch,
     is_there: fn() -> bool,
-    /// What cannot be tested without it.
+    /// Purpose: the tests that need it.
     tests: &'static str,
 }
 
-/// What is fetched when a peer's packages are there.
+/// Download of a peer, once its packages are installed.
 #[derive(Clone, Copy)]
 enum Fetch {
     Nothing,
-    /// From PyPI, into an environment.
+    /// Packages from PyPI, into a virtual environment.
     Pip(Environment, &'static [&'static str]),
-    /// From npm, what the lock file of [`NODE_CLIENTS`] says, into the folder of [`node_modules`].
+    /// Packages from npm by the lock file of [`NODE_CLIENTS`], into the folder [`node_modules`].
     Npm,
-    /// From Maven Central, without what it depends on.
+    /// Artifact from Maven Central, without its dependencies.
     Maven(&'static str),
 }
 
-/// A folder of modules of Python's.
+/// Virtual environment of Python.
 #[derive(Clone, Copy)]
 pub(crate) enum Environment {
-    /// What there is now.
+    /// Current versions.
     Newest,
-    /// What others do not get along with any more: protobuf 3, and a py_zipkin that knows thrift.
+    /// Versions that conflict with current ones: protobuf 3, and a py_zipkin with thrift.
     Older,
 }
 
-/// The programs for node that tests run, and what they need.
+/// Folder of the tests' programs for node, with their lock file.
 const NODE_CLIENTS: &str = "crates/top/blkkin/tests/clients";
 
 const PEERS: [Peer; 18] = [
@@ -211,7 +211,7 @@ const PEERS: [Peer; 18] = [
     },
 ];
 
-/// The interpreter of an environment with what comes from PyPI.
+/// Python interpreter of an environment.
 pub(crate) fn python(environment: Environment) -> PathBuf {
     python_folder(environment).join("bin/python")
 }
@@ -223,12 +223,12 @@ fn python_folder(environment: Environment) -> PathBuf {
     })
 }
 
-/// Whether the interpreter has modules.
+/// Whether an environment has these modules.
 fn has_modules(environment: Environment, modules: &str) -> bool {
     succeeds(&python(environment).to_string_lossy(), &["-c", &format!("import {modules}")])
 }
 
-/// Where what comes from npm is.
+/// Folder of the packages from npm.
 pub(crate) fn node_modules() -> PathBuf {
     node_folder().join("node_modules")
 }
@@ -237,10 +237,10 @@ fn node_folder() -> PathBuf {
     target_dir().join("peers/node")
 }
 
-/// The file that says which modules of npm there are, and which have been installed.
+/// Lock file of the packages from npm.
 const NODE_LOCK: &str = "package-lock.json";
 
-/// Whether all has been installed that is to be. npm writes a list of its own when it is done.
+/// Whether all packages of the lock file are installed. npm writes a list of its own at the end.
 fn has_node_modules() -> bool {
     let lock = |folder: &Path| std::fs::read(folder.join(NODE_LOCK)).ok();
     let wanted = lock(&workspace_root().join(NODE_CLIENTS));
@@ -248,26 +248,26 @@ fn has_node_modules() -> bool {
         && node_modules().join(".package-lock.json").is_file()
 }
 
-/// Where Maven keeps Zipkin's server.
+/// Path of Zipkin's server in Maven's repository.
 fn zipkin_jar() -> PathBuf {
     let home = PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
     let folder = home.join(".m2/repository/io/zipkin/zipkin-server/3.6.1");
     folder.join("zipkin-server-3.6.1-exec.jar")
 }
 
-/// Which peers are there.
+/// Installed peers, and missing ones.
 #[derive(Default)]
 pub(crate) struct Present {
-    /// Names, as in `BLKKIN_PEERS`.
+    /// Names for `BLKKIN_PEERS`.
     pub(crate) names: Vec<&'static str>,
-    /// A line for each peer that is not, with the reason and what is not tested.
+    /// A line for each missing peer: reason, and skipped tests.
     pub(crate) skipped: Vec<String>,
-    /// The command that brings all of them, if this process may not run it.
+    /// Command that installs all missing peers, if this process may not.
     pub(crate) advice: Option<String>,
 }
 
 impl Present {
-    /// Prints what is missing, and how to get it.
+    /// Prints the missing peers, and the command that installs them.
     pub(crate) fn print_missing(&self) {
         for line in self.skipped.iter().chain(&self.advice) {
             println!("{line}");
@@ -281,10 +281,10 @@ pub(crate) fn run() -> Outcome {
     Ok(if present.skipped.is_empty() || !is_ci() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Makes sure that the peers are there, and prints a line for each that is not.
+/// Installs missing peers where possible, and prints a line for each that is still missing.
 pub(crate) fn install() -> Present {
     let missing: Vec<&Peer> = PEERS.iter().filter(|peer| !(peer.is_there)()).collect();
-    // A peer that can be fetched needs no packages, nor the right to install them.
+    // A peer that can be fetched already needs no packages, nor root.
     let packages = packages_of(missing.iter().copied().filter(|peer| !peer.fetch.is_possible()));
     let installed = if packages.is_empty() { Ok(()) } else { apt_install(&packages) };
     let mut present = Present::default();
@@ -306,13 +306,13 @@ pub(crate) fn install() -> Present {
     present
 }
 
-/// Returns the names of those peers that are there and are found by their path alone, by any user.
+/// Names of installed peers that any user finds by their path alone.
 pub(crate) fn present_without_environments() -> Vec<&'static str> {
     let own = |peer: &&Peer| matches!(peer.fetch, Fetch::Nothing) && peer.name != "chromium";
     PEERS.iter().filter(own).filter(|peer| (peer.is_there)()).map(|peer| peer.name).collect()
 }
 
-/// Returns the packages of peers, each once.
+/// Packages of several peers, without duplicates.
 fn packages_of<'p>(peers: impl Iterator<Item = &'p Peer>) -> Vec<&'static str> {
     let mut packages: Vec<&str> = Vec::new();
     for package in peers.flat_map(|peer| peer.packages) {
@@ -323,7 +323,7 @@ fn packages_of<'p>(peers: impl Iterator<Item = &'p Peer>) -> Vec<&'static str> {
     packages
 }
 
-/// Returns the line about a peer that is not there.
+/// Line about a missing peer.
 fn skipped(peer: &Peer, needs_packages: bool, reason: Option<&str>) -> String {
     let reason = match reason {
         Some(reason) => reason.to_owned(),
@@ -335,17 +335,17 @@ fn skipped(peer: &Peer, needs_packages: bool, reason: Option<&str>) -> String {
     format!("skipped: {} ({reason}): {}", peer.name, peer.tests)
 }
 
-/// Why packages were not installed.
+/// Reason why packages were not installed.
 #[derive(Debug)]
 struct Refusal {
-    /// What went wrong, if it was tried.
+    /// Error of the attempt, if there was one.
     failure: Option<String>,
-    /// What the user can do.
+    /// Command for the user.
     advice: String,
 }
 
 impl Fetch {
-    /// Whether all is there that it takes.
+    /// Whether the tools for fetching are installed.
     fn is_possible(self) -> bool {
         match self {
             Fetch::Nothing => false,
@@ -355,7 +355,7 @@ impl Fetch {
         }
     }
 
-    /// Fetches, if all is there that it takes.
+    /// Fetches the peer, if that is possible.
     fn run(self) -> Result<(), String> {
         match self {
             _ if !self.is_possible() => Ok(()),
@@ -380,7 +380,8 @@ impl Fetch {
     }
 }
 
-/// Exactly what the lock file says, in a folder that is not that of the sources. Nothing that comes is run.
+/// Installs exactly the packages of the lock file, outside of the sources. Scripts of packages are
+/// not run.
 fn fetch_node_modules() -> Result<(), String> {
     println!("peers: fetching what {NODE_CLIENTS}/{NODE_LOCK} lists");
     let (from, to) = (workspace_root().join(NODE_CLIENTS), node_folder());
@@ -400,7 +401,7 @@ fn succeed(program: &str, arguments: &[&str]) -> Result<(), String> {
     }
 }
 
-/// Installs Debian packages, if this process may; otherwise tells why not.
+/// Installs Debian packages, if this process may.
 fn apt_install(packages: &[&str]) -> Result<(), Refusal> {
     let list = packages.join(" ");
     if !in_path("apt-get") {
@@ -435,7 +436,7 @@ fn apt_get(arguments: &[&str]) -> Result<(), String> {
     Err(format!("apt-get {} failed: {last}", arguments[0]))
 }
 
-/// Whether a program can be started by its name.
+/// Whether a program is in the path.
 pub(crate) fn in_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| Path::new(&folder).join(program).is_file())

@@ -2,8 +2,8 @@
 //!
 //! [`STEPS`] run one after the other; a table at the end shows the time and outcome of each.
 
-use crate::Outcome;
 use crate::measure::Table;
+use crate::tools::Outcome;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 

@@ -1,29 +1,30 @@
-//! `cargo xtask test`: all tests, the models of what is shared between threads, the pages in a browser, and at the end
-//! one line that counts them.
+//! `cargo xtask test`: runs all tests, the concurrency models, and the web page in a browser, and
+//! prints a line that counts them.
 //!
-//! Tests find out what they may use from environment variables. `BLKKIN_PEERS` lists the
-//! peers that are there (see [`crate::peers`]), separated by commas; `BLKKIN_PYTHON` is the Python that has
-//! those that are modules of it, `BLKKIN_PYTHON_OLDER` one with such as newer ones do not get along with, and
-//! `BLKKIN_NODE_MODULES` the folder of what node has. A test that cannot do its
-//! work without a missing one appends one line, `TEST: reason`, to the file that `BLKKIN_SKIPS`
-//! names, and returns; with `CI=true` it fails instead. Such a test counts as skipped here, not
-//! as passed, though cargo cannot know that. Nor is skipped what is marked as a program of other tests,
-//! which those start.
+//! Environment variables tell tests what they may use. `BLKKIN_PEERS` lists the installed peers
+//! (see [`crate::peers`]), separated by commas; `BLKKIN_PYTHON` is the Python interpreter with the
+//! peers that are its modules, `BLKKIN_PYTHON_OLDER` one with versions that conflict with these,
+//! and `BLKKIN_NODE_MODULES` the folder of node's packages. A test that needs a missing peer
+//! appends a line `TEST: reason` to the file named by `BLKKIN_SKIPS`, and returns; with `CI=true`
+//! it fails instead. Such a test counts as skipped here, not as passed, though cargo cannot know
+//! that. A test that is marked as a program of other tests does not count as skipped, since those
+//! start it.
 
 use crate::peers::Environment;
-use crate::{Outcome, at, cargo, is_ci, peers, target_dir, ui, workspace_root};
+use crate::tools::{Outcome, at, cargo, is_ci, target_dir, workspace_root};
+use crate::{peers, ui};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Passed on to `cargo test`, for instance `-- --nocapture`
+    /// Arguments for `cargo test`, for instance `-- --nocapture`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }
 
-/// How many tests ended how.
+/// Numbers of tests by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) passed: u64,
@@ -56,7 +57,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     let mut commands = vec![tests];
     let mut without = Vec::new();
     if options.arguments.is_empty() {
-        // The program is one of those that `cargo test` builds.
+        // `cargo test` has built this program.
         match ui::tests(&target_dir().join("debug/blkkin")) {
             Ok(pages) => commands.push(pages),
             Err(why) => without.push(format!("the pages with the server: {why}")),
@@ -94,7 +95,8 @@ pub(crate) fn run(options: &Options) -> Outcome {
     Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The models of `MODELLED`, which need a build of their own, in which words and threads are loom's.
+/// Tests of the models in the [`MODELLED`] crates. They need a build of their own, with loom's
+/// atomics and threads.
 fn models() -> Command {
     let mut command = cargo();
     command
@@ -109,7 +111,7 @@ fn models() -> Command {
 /// Crates with a module `models`.
 const MODELLED: [&str; 1] = ["blkkin-ring"];
 
-/// Runs tests; how many ended how, and how who ran them did.
+/// Runs tests; returns their numbers, and the exit status.
 fn count(command: &mut Command) -> Result<(Counts, ExitStatus), String> {
     let mut child = command
         .current_dir(workspace_root())
@@ -123,13 +125,13 @@ fn count(command: &mut Command) -> Result<(Counts, ExitStatus), String> {
     Ok((counts, status))
 }
 
-/// How the line ends of an ignored test that others start. Cargo counts it as ignored, too.
+/// End of the line of an ignored test that other tests start. Cargo counts it as ignored.
 const PROGRAM: &str = " ... ignored, a program of other tests";
 
-/// Copies cargo's output, or node's, line by line as it comes, and adds up its result lines.
+/// Copies the output of cargo or node line by line, and adds up its result lines.
 fn pass_through(mut from: impl BufRead, mut to: impl Write) -> Result<Counts, String> {
     let mut counts = Counts::default();
-    // Since the last result.
+    // Number of such programs since the last result line.
     let mut programs = 0;
     let mut line = Vec::new();
     loop {
@@ -151,7 +153,7 @@ fn pass_through(mut from: impl BufRead, mut to: impl Write) -> Result<Counts, St
     }
 }
 
-/// Reads one of node's last lines, such as `ℹ pass 17`.
+/// Parses one of node's last lines, such as `ℹ pass 17`.
 fn node_line(line: &str) -> Counts {
     let mut counts = Counts::default();
     let rest = line.strip_prefix("ℹ ").and_then(|rest| rest.trim_end().split_once(' '));
@@ -167,7 +169,7 @@ fn node_line(line: &str) -> Counts {
     counts
 }
 
-/// Reads `test result: ok. 3 passed; 0 failed; 1 ignored; ...`.
+/// Parses `test result: ok. 3 passed; 0 failed; 1 ignored; ...`.
 pub(crate) fn result_line(line: &str) -> Option<Counts> {
     let rest = line.trim_start().strip_prefix("test result: ")?;
     let mut counts = Counts::default();

@@ -1,47 +1,49 @@
-//! `cargo xtask torture`: what the tracer promises, tried for as long as you like. The trials are tests, with
-//! larger amounts than in everyday runs; start at [`trials::TRIALS`]. A promise holds if all of its trials succeed.
+//! `cargo xtask torture`: tests the tracer's promises, as long as you like. The trials are tests
+//! with larger amounts than in everyday runs; start at [`trials::TRIALS`]. A promise holds if all
+//! of its trials succeed.
 //!
-//! Tests tell what they have done by lines `PROMISE<tab>FIGURE` in the file that `BLKKIN_FIGURES` names.
+//! Tests report figures as lines `PROMISE<tab>FIGURE` in the file that `BLKKIN_FIGURES` names.
 
 mod build;
 mod guest;
 mod trials;
 
+use crate::peers;
 use crate::test::{self, Counts};
-use crate::{Outcome, at, peers, target_dir};
+use crate::tools::{Outcome, at, target_dir};
 pub(crate) use build::package_of;
-use build::{Build, Built, Program};
+use build::{Built, Program};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
-use trials::{TRIALS, Trial};
+use trials::{Build, TRIALS, Trial};
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// How long to go on; everything is tried once at least
+    /// Minutes to go on; each trial runs at least once
     #[arg(long, default_value_t = 10)]
     minutes: u64,
-    /// What chance starts from; the second round takes the next one
+    /// Seed of the first round; each further round adds one
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Only promises whose names begin so, such as `L` or `H1`
+    /// Only promises whose names begin with this, such as `L` or `H1`
     #[arg(long, value_name = "PROMISE")]
     only: Option<String>,
 }
 
-/// A trial that does not end in that time has failed.
+/// Timeout of a trial.
 const PATIENCE: Duration = Duration::from_secs(20 * 60);
 
-/// What has come of a trial: whether it ever failed, and what the last round did.
+/// Result of a trial: whether it ever failed, and the last round.
 #[derive(Default)]
 struct Tried {
     passed: u64,
     failed: bool,
     figures: Vec<String>,
-    /// Why something could not be tried.
+    /// Reasons why tests were skipped.
     skips: Vec<String>,
 }
 
@@ -95,7 +97,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Builds all tests that these trials need, so that none waits for that.
+/// Builds the tests of these trials in advance.
 fn builds(trials: &[&Trial]) -> Result<BTreeMap<Build, Built>, String> {
     let mut builds = BTreeMap::new();
     for trial in trials {
@@ -122,7 +124,7 @@ fn attempt(
     let errors = output.try_clone().map_err(at(&log))?;
     let variables: Vec<(&str, u64)> =
         trial.amounts.iter().map(|one| one.in_time(minutes)).collect();
-    // Ends what the test has started, too.
+    // `timeout` also ends processes that the test has started.
     let mut command = Command::new("timeout");
     command.args(["--kill-after=10", &PATIENCE.as_secs().to_string()]);
     if trial.in_guest {
@@ -148,7 +150,7 @@ fn attempt(
     let text = String::from_utf8_lossy(&text);
     let mut counts = Counts::default();
     text.lines().filter_map(test::result_line).for_each(|line| counts.add(line));
-    // Tests that are not there have shown nothing.
+    // Success without any passed test proves nothing.
     let holds = status.success() && counts.failed == 0 && counts.passed > 0;
     if !holds {
         let kept = folder.join(format!("{}-seed-{seed}.log", trial.promise));
@@ -168,7 +170,7 @@ fn attempt(
     };
     result.figures = lines(&figures);
     if trial.in_guest {
-        // Of its files nothing is left but what it has said.
+        // The guest's files are gone, so figures come from its output.
         let said =
             text.lines().filter_map(|line| line.strip_prefix(trial.promise)?.strip_prefix(": "));
         result.figures = said.map(|line| line.trim().to_owned()).collect();
@@ -192,7 +194,7 @@ fn print_table(all: &[(&Trial, Tried)]) {
     println!();
 }
 
-/// One line for machines.
+/// Results as one JSON object.
 fn json(
     all: &[(&Trial, Tried)],
     options: &Options,

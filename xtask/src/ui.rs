@@ -1,16 +1,17 @@
-//! `cargo xtask ui`: builds the screen, and fails if that is not what is committed in `ui/dist`, or if one of its tests
-//! does, which run in a real browser. Users need none of this: cargo builds `ui/dist` in as it is. What needs the real
-//! server is a part of `cargo xtask test`, which has one: [`tests`].
+//! `cargo xtask ui`: builds the web page, and fails if it differs from the committed `ui/dist`, or
+//! if a test of the page fails in a real browser. Users need none of this, as cargo includes
+//! `ui/dist` as it is. Tests that need the real server belong to `cargo xtask test`, which has one:
+//! [`tests`].
 
 use crate::peers::in_path;
-use crate::{Outcome, at, is_ci, workspace_root};
+use crate::tools::{Outcome, at, is_ci, workspace_root};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 const INSTALL: &[&str] = &["ci", "--no-audit", "--no-fund"];
 
-/// What is run, in order, in `ui`.
+/// Commands to run in `ui`, in order.
 const STEPS: [(&str, &[&str]); 5] = [
     ("npm", INSTALL),
     ("npm", &["run", "build"]),
@@ -19,7 +20,7 @@ const STEPS: [(&str, &[&str]); 5] = [
     ("npm", &["test"]),
 ];
 
-/// The last step, where there is a browser.
+/// Last command, which needs a browser.
 const IN_BROWSER: (&str, &[&str]) = ("npm", &["run", "test:browser"]);
 
 pub(crate) fn run() -> Outcome {
@@ -43,7 +44,7 @@ pub(crate) fn folder() -> PathBuf {
     workspace_root().join("ui")
 }
 
-/// The tests of the pages that `blkkin server` has built in, with that server.
+/// Command for the tests of the page with the real `blkkin server`.
 pub(crate) fn tests(blkkin: &Path) -> Result<Command, String> {
     browser()?;
     let mut tests = Command::new("npm");
@@ -52,7 +53,7 @@ pub(crate) fn tests(blkkin: &Path) -> Result<Command, String> {
     Ok(tests)
 }
 
-/// Makes sure that pages can be opened in a browser, or says why not.
+/// Checks that pages can be opened in a browser, after installing the packages that this needs.
 pub(crate) fn browser() -> Result<(), String> {
     if let Some(program) = ["node", "npm", "chromium"].into_iter().find(|name| !in_path(name)) {
         return Err(format!("{program} is missing; `cargo xtask peers` brings it where it may"));
@@ -61,7 +62,7 @@ pub(crate) fn browser() -> Result<(), String> {
         let path = folder().join(name);
         fs::metadata(&path).and_then(|metadata| metadata.modified()).map_err(at(&path))
     };
-    // npm writes a list of its own when it is done.
+    // npm writes a list of its own at the end of an installation.
     let installed = modified("node_modules/.package-lock.json");
     if installed.is_ok_and(|when| modified("package-lock.json").is_ok_and(|lock| lock <= when)) {
         return Ok(());
@@ -72,13 +73,13 @@ pub(crate) fn browser() -> Result<(), String> {
     }
 }
 
-/// Says what is left out; where all must be tested, that is a failure.
+/// Reports what is skipped; in CI that is a failure.
 fn missing(program: &str, what: &str) -> Outcome {
     println!("ui: {program} is missing: {what}; `cargo xtask peers` brings it where it may");
     Ok(if is_ci() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Whether a command went well.
+/// Runs a command; returns whether it succeeded.
 fn step(folder: &Path, program: &str, arguments: &[&str]) -> Result<bool, String> {
     println!("ui: {program} {}", arguments.join(" "));
     let status = Command::new(program).args(arguments).current_dir(folder).status();

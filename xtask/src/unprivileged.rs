@@ -1,12 +1,13 @@
-//! `cargo xtask unprivileged`: where `cargo xtask test` runs as root, as in containers, the same tests once more as a
-//! plain user, without programs that minimal systems lack. Root hides faults: it ignores the modes of files and
-//! sockets, may bind low ports, mount and change users.
+//! `cargo xtask unprivileged`: if `cargo xtask test` runs as root, as in containers, this runs the
+//! same tests again as an unprivileged user, without programs that minimal systems lack. Root hides
+//! faults: it ignores the modes of files and sockets, may bind low ports, mount and change users.
 //!
-//! The programs are those that `cargo test` builds, so nothing is compiled twice. They run in a mount namespace, in
-//! which what a minimal system lacks cannot be started.
+//! The programs are those that `cargo test` builds, so nothing is compiled twice. They run in a
+//! mount namespace in which the lacking programs cannot be started.
 
+use crate::peers;
 use crate::test::{Counts, result_line};
-use crate::{Outcome, at, cargo, is_ci, peers, target_dir, workspace_root};
+use crate::tools::{Outcome, at, cargo, is_ci, target_dir, workspace_root};
 use nix::unistd::{User, geteuid};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -15,17 +16,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
-/// The user that is made for it.
+/// User that runs the tests.
 const USER: &str = "blkkin-test";
 
-/// Programs of Debian's package procps, of which nothing is in a minimal system.
+/// Programs of Debian's package procps, which minimal systems lack.
 const LACKING: [&str; 17] = [
     "free", "kill", "pgrep", "pidwait", "pkill", "pmap", "ps", "pwdx", "skill", "slabtop", "snice",
     "sysctl", "tload", "top", "uptime", "vmstat", "watch",
 ];
 
-/// Packages whose tests only calculate, so that it does not matter who runs them, and this one, whose tests run cargo.
-/// Any other package is tried, also a new one.
+/// Packages that are left out: those whose tests only compute, so that the user does not matter,
+/// and this one, whose tests run cargo. All other packages are tested, including new ones.
 const LEFT_OUT: [&str; 10] = [
     "blkkin-model",
     "blkkin-filter",
@@ -39,7 +40,7 @@ const LEFT_OUT: [&str; 10] = [
     "xtask",
 ];
 
-/// How long the tests of one program may take, in seconds. A test that waits for ever is a failure of its own kind.
+/// Timeout of one test program, in seconds. A hanging test is a failure of its own kind.
 const SECONDS_MAX: &str = "600";
 
 #[derive(clap::Args)]
@@ -53,11 +54,11 @@ pub(crate) struct Options {
     files: Vec<String>,
 }
 
-/// A program of tests, as cargo has built it.
+/// Test program that cargo has built.
 #[derive(Debug, PartialEq, Eq)]
 struct Program {
     package: String,
-    /// The folder of its package, in which it runs.
+    /// Folder of its package, in which it runs.
     folder: PathBuf,
     name: String,
     path: PathBuf,
@@ -134,7 +135,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     })
 }
 
-/// Finds the user, or makes one.
+/// Finds or creates the user.
 fn user() -> Result<User, String> {
     let find = || User::from_name(USER).map_err(|error| format!("user {USER}: {error}"));
     if let Some(user) = find()? {
@@ -150,13 +151,13 @@ fn user() -> Result<User, String> {
     made.ok_or_else(|| format!("cannot make the user {USER}: {status}"))
 }
 
-/// What the mount namespace has in place of what is there.
+/// Changes of the mount namespace.
 struct Place {
     /// Programs that cannot be started.
     hidden: Vec<PathBuf>,
-    /// Directories that only root may enter, each with what is needed below it.
+    /// Directory that only root may enter, with the paths below it that the tests need.
     closed: Option<(PathBuf, Vec<PathBuf>)>,
-    /// A directory of cargo's for tests, which belongs to root.
+    /// Cargo's directory for temporary files of tests, which belongs to root.
     scratch: PathBuf,
 }
 
@@ -165,7 +166,7 @@ impl Place {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let files = std::env::split_paths(&path)
             .flat_map(|folder| LACKING.map(|name| (name, folder.join(name).canonicalize())))
-            // One program may be many, by its name.
+            // A multi-call binary is known by other names, and must stay.
             .filter_map(|(name, file)| file.ok().filter(|file| file.ends_with(name)));
         let hidden: BTreeSet<PathBuf> = files.collect();
         let needed = match target.starts_with(root) {
@@ -180,7 +181,7 @@ impl Place {
         Place { hidden: hidden.into_iter().collect(), closed, scratch: target.join("tmp") }
     }
 
-    /// Returns the start of a program by the user, who does not have root's environment either.
+    /// Command that runs a program as the user, without root's environment.
     fn command(&self, user: &User, program: &Path) -> Command {
         let mut command = Command::new("unshare");
         command.args(["--mount", "--propagation", "private", "sh", "-ec", &self.script(), "sh"]);
@@ -194,7 +195,7 @@ impl Place {
         command
     }
 
-    /// Returns a script that changes the mounts and then runs its arguments.
+    /// Shell script that changes the mounts and then executes its arguments.
     fn script(&self) -> String {
         let word = |path: &Path| format!("'{}'", path.to_string_lossy().replace('\'', "'\\''"));
         let mut lines: Vec<String> = self
@@ -225,7 +226,7 @@ impl Place {
     }
 }
 
-/// Returns the first directory on the way to a path that others may not enter.
+/// First directory on the way to a path that other users may not enter.
 fn closed_above(path: &Path) -> Option<PathBuf> {
     let mut above: Vec<&Path> = path.ancestors().skip(1).collect();
     above.reverse();
@@ -235,7 +236,7 @@ fn closed_above(path: &Path) -> Option<PathBuf> {
     above.iter().find(is_closed).map(|folder| folder.to_path_buf())
 }
 
-/// Builds all tests as `cargo xtask test` does, and returns the programs to run.
+/// Builds all tests as `cargo xtask test` does; returns the programs to run.
 fn programs(options: &Options) -> Result<Vec<Program>, String> {
     let mut command = cargo();
     command.args(["test", "--locked", "--no-run", "--message-format=json-render-diagnostics"]);
@@ -257,7 +258,7 @@ fn programs(options: &Options) -> Result<Vec<Program>, String> {
     Ok(programs.filter(|program| !LEFT_OUT.contains(&program.package.as_str())).collect())
 }
 
-/// Reads a line of cargo's about a program of tests.
+/// Parses a message of cargo about a test program.
 fn program(line: &str) -> Option<Program> {
     let line: serde_json::Value = serde_json::from_str(line).ok()?;
     let is_test = line["profile"]["test"].as_bool()?;

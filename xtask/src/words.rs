@@ -3,7 +3,7 @@
 //! [`RULES`] lists them. `xtask/words.txt` has the counts of each crate, which may only go down.
 //! The rest of CONTRIBUTING.md's register needs readers; `--sample` draws doc comments for them.
 
-use crate::{Outcome, at, workspace_root};
+use crate::tools::{Outcome, at, workspace_root};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;

@@ -1,32 +1,32 @@
-//! The real agent with a socket of its own, its sessions, and programs that it traces: all by the commands
-//! that users have. Start at [`Agent::session`].
+//! The real agent, with a socket of its own, controlled by the same commands as users have. Start
+//! at [`Agent::session`].
 
 use super::process::end;
 use super::recipe::{Control, Recipe, Session};
-use crate::at;
+use crate::tools::at;
 use std::fs::{self, File};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long the agent may take to listen.
+/// Maximum time until the agent listens.
 const START_MAX: Duration = Duration::from_secs(10);
 
-/// How long a program waits for the agent before its `main`.
+/// Maximum time that a program waits for the agent before its `main`, in milliseconds.
 const WAIT_MS: &str = "2000";
 
-/// An agent. It ends when this is dropped.
+/// Running agent, ended on drop.
 pub(super) struct Agent {
     child: Child,
     blkkin: String,
     socket: PathBuf,
-    /// What it complains of.
+    /// Log with the agent's messages.
     log: PathBuf,
 }
 
 impl Agent {
-    /// Starts one that has its socket in `folder`.
+    /// Starts an agent with its socket in `folder`.
     pub(super) fn start(blkkin: &str, folder: &Path) -> Result<Agent, String> {
         let (socket, log) = (folder.join("agent.sock"), folder.join("agent.log"));
         let file = File::create(&log).map_err(at(&log))?;
@@ -50,27 +50,27 @@ impl Agent {
         Ok(agent)
     }
 
-    /// Its process.
+    /// Process id.
     pub(super) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// What it has said.
+    /// Messages of the agent.
     pub(super) fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default().trim().to_owned()
     }
 
-    /// A command that finds this agent, and waits for it before `main`.
+    /// Command for a program that is traced by this agent, and waits for it before `main`.
     pub(super) fn traced(&self, program: &Path) -> Command {
         let mut command = self.known_to(program);
         command.env("BLKKIN_WAIT", WAIT_MS);
         command
     }
 
-    /// A command that this agent and no other is there for.
+    /// Command that talks to this agent only.
     fn known_to(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
-        // Cargo's path leads to the library of the last `cargo build` first.
+        // Cargo's library path finds the library of the last `cargo build` first.
         command.env("BLKKIN_SOCKET", &self.socket).env_remove("LD_LIBRARY_PATH");
         for variable in ["BLKKIN_DISABLE", "BLKKIN_SAMPLE", "BLKKIN_WAIT"] {
             command.env_remove(variable);
@@ -86,7 +86,7 @@ impl Agent {
             .stdin(Stdio::null())
             .output()
             .map_err(|error| format!("cannot start {}: {error}", self.blkkin))?;
-        // Losses are what benches count; they are no failure.
+        // Losses are a result of benches, not a failure.
         if output.status.success() || output.status.code() == Some(EVENTS_LOST) {
             return Ok(());
         }
@@ -95,7 +95,7 @@ impl Agent {
         Err(format!("blkkin {}: {stderr}; the agent says: {log}", arguments.join(" ")))
     }
 
-    /// A session that records, from now on.
+    /// Starts a session that records.
     pub(super) fn session(&self, recipe: &Recipe<'_>) -> Result<Session<'_>, String> {
         let output = recipe.output.to_string_lossy();
         let snapshot: &[&str] = if recipe.is_snapshot { &["--snapshot"] } else { &[] };
@@ -116,14 +116,14 @@ impl Control for Agent {
     }
 }
 
-/// Exit status of `blkkin` where all is done and events were lost.
+/// Exit status of `blkkin` after success with lost events.
 const EVENTS_LOST: i32 = 3;
-/// The agent is our own, so there is no other session.
+/// Name of the session; the agent has no other.
 const NAME: &str = "bench";
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        // It removes its socket.
+        // A regular end removes the socket.
         end(&mut self.child);
     }
 }

@@ -1,19 +1,19 @@
-//! What users get, as the benches run it: [`build`] and [`count`].
+//! The built programs, as users get them: [`build`] and [`count`].
 
-use crate::{cargo, target_dir, workspace_root};
+use crate::tools::{cargo, target_dir, workspace_root};
 use std::env::var_os;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The environment variable that names a folder with programs that are built already, to be measured as they are.
+/// Environment variable with a folder of built programs to measure as they are.
 const BUILT: &str = "BLKKIN_BENCH_BUILT";
 
-/// Builds the program, and returns its path.
+/// Builds `blkkin`, and returns its path.
 pub(super) fn build() -> Result<String, String> {
     build_with(&[])
 }
 
-/// The same, and other packages of this workspace with it.
+/// Builds `blkkin` and other packages of this workspace.
 pub(super) fn build_with(packages: &[&str]) -> Result<String, String> {
     if var_os(BUILT).is_none() {
         build_packages(&[&["blkkin"], packages].concat(), &[])?;
@@ -21,7 +21,7 @@ pub(super) fn build_with(packages: &[&str]) -> Result<String, String> {
     Ok(folder().join("blkkin").to_string_lossy().into_owned())
 }
 
-/// Builds packages of this workspace, with options of cargo's.
+/// Builds packages of this workspace, with options for cargo.
 pub(super) fn build_packages(packages: &[&str], options: &[&str]) -> Result<(), String> {
     let mut command = cargo();
     command.args(["build", "--release", "--locked", "--quiet"]).args(options);
@@ -38,12 +38,12 @@ pub(super) fn build_packages(packages: &[&str], options: &[&str]) -> Result<(), 
     }
 }
 
-/// Where what was built is.
+/// Folder of the built programs.
 pub(super) fn folder() -> PathBuf {
     var_os(BUILT).map_or_else(|| target_dir().join("release"), PathBuf::from)
 }
 
-/// How many events `blkkin view --count` finds, of those for which `filter` is true.
+/// Number of events by `blkkin view --count`, optionally with a filter.
 pub(super) fn count(blkkin: &str, trace: &Path, filter: Option<&str>) -> Result<u64, String> {
     let mut command = Command::new(blkkin);
     command.args(["view", "--count"]);

@@ -1,8 +1,9 @@
-//! `cargo xtask bench blockstack`: what tracing costs a chain of block storage, in requests a second, under fio; and what
-//! a span of it takes on disk. With `--write-docs` it writes `docs/evaluation.md` anew, and its pictures.
+//! `cargo xtask bench blockstack`: cost of tracing for a chain of block storage, in requests a
+//! second under fio, and size of its spans on disk. With `--write-docs` it writes
+//! `docs/evaluation.md` and its pictures.
 //!
-//! [`switching`] compares what is followed and what not within one process, [`beside`] servers with each other, and
-//! [`bytes`] looks at files. [`document`] says it all in words, [`plot`] draws it.
+//! [`switching`] compares modes of tracing within one process, [`beside`] compares servers, and
+//! [`bytes`] measures files. [`document`] puts the results into words, [`plot`] draws them.
 
 mod beside;
 mod bytes;
@@ -20,7 +21,7 @@ use super::serving::program::{self, Program};
 use super::{Options, Report, blkkin};
 use crate::measure::Table;
 use crate::peers::in_path;
-use crate::{at, target_dir};
+use crate::tools::{at, target_dir};
 use beside::{Beside, Who};
 use bytes::Bytes;
 use figures::{Quartiles, grouped};
@@ -32,41 +33,41 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use switching::{Cell, Measured, Mode, Recorded, TARGETS, Target};
 
-/// Of a request.
+/// Bytes of a request.
 const BLOCK: u64 = 4096;
 
-/// Of a volume, all of which is written before anything is measured.
+/// Bytes of a volume, all of which are written before the measurement.
 const VOLUME_BYTES: u64 = 256 << 20;
 
 const ROUNDS: usize = 11;
 const ROUNDS_QUICK: usize = 3;
 
-/// Of a slice of time.
+/// Seconds of a slice, during which the mode does not change.
 const SECONDS: f64 = 0.5;
 
-/// By how many per cent requests a second may be less: what is wanted, and from where on it is not done.
+/// Slowdown in per cent: the goals and the limit.
 const FULL_WANTED: f64 = 1.0;
 const FULL_MAX: f64 = 3.0;
 const SAMPLED_MAX: f64 = 0.5;
 
-/// Bytes of a span of real traces, its index included.
+/// Bytes of a span in real traces, with its index: the goal and the limit.
 const BYTES_WANTED: f64 = 25.0;
 const BYTES_MAX: f64 = 35.0;
 
-/// An agent that records the example, and room for both.
+/// Running agent, and folders for files.
 struct Stage {
     blkkin: String,
-    /// The example.
+    /// Path of the example's program.
     blockstack: PathBuf,
     agent: Agent,
-    /// Where files are in memory.
+    /// Folder in memory.
     memory: Output,
-    /// Where they are on a disk.
+    /// Folder on a disk.
     disk: PathBuf,
 }
 
 impl Stage {
-    /// Builds `blkkin`, unless one is given, and the example, and starts an agent.
+    /// Builds the example, and `blkkin` unless one is given, and starts an agent.
     fn new(options: &Options) -> Result<Stage, String> {
         let disk = target_dir().join("bench/blockstack");
         fs::create_dir_all(&disk).map_err(at(&disk))?;
@@ -77,7 +78,7 @@ impl Stage {
         Ok(Stage { blkkin, blockstack, agent, memory, disk })
     }
 
-    /// What the agent complained of.
+    /// Reports the agent's warnings.
     fn tell_complaints(&self, report: &Report) {
         let said = self.agent.log();
         for complaint in said.lines().filter(|line| !line.contains("listening on")) {
@@ -86,22 +87,22 @@ impl Stage {
     }
 }
 
-/// What all measurements need.
+/// Common parameters of all measurements.
 struct Setup {
     stage: Stage,
-    /// The example without instrumentation.
+    /// The example, compiled without instrumentation.
     untraced: PathBuf,
     rounds: usize,
-    /// How long nothing changes.
+    /// Duration of a slice, during which the mode does not change.
     slice: Duration,
 }
 
-/// All that was measured.
+/// All results.
 struct Found {
     cells: Vec<Cell>,
     beside: Vec<Beside>,
     bytes: Option<Bytes>,
-    /// What was not, and why.
+    /// Skipped measurements, with reasons.
     skipped: Vec<String>,
     fio: String,
     nbdkit: Option<String>,
@@ -185,7 +186,7 @@ const EXAMPLE: &str = "blkkin-blockstack";
 
 const EXAMPLE_PROGRAM: &str = "blockstack";
 
-/// Builds `blkkin`, unless one is given, and all that is measured with it.
+/// Builds the programs to measure, and `blkkin` unless one is given.
 fn build(options: &Options) -> Result<String, String> {
     match &options.blkkin {
         None => blkkin::build_with(&[EXAMPLE, program::PACKAGE]),
@@ -203,7 +204,8 @@ fn build_untraced(disk: &Path) -> Result<PathBuf, String> {
     Ok(apart.join("release").join(EXAMPLE_PROGRAM))
 }
 
-/// What a span takes on disk of the only traces here that nobody has made up; `bench server` asks for them, too.
+/// Bytes of a span from real traces, which are the only traces here that are not synthetic; `bench
+/// server` uses it, too.
 pub(super) fn bytes_of_real_traces(options: &Options, report: &mut Report) -> Result<(), String> {
     if let Err(why) = fio::version() {
         report.say(format!("skipped: {why}"));
@@ -218,7 +220,7 @@ pub(super) fn bytes_of_real_traces(options: &Options, report: &mut Report) -> Re
 }
 
 fn measure_bytes(stage: &Stage, options: &Options, report: &mut Report) -> Result<Bytes, String> {
-    // It knows what a store's files have.
+    // This program reads the numbers of spans in a store's files.
     let bytes = bytes::measure(stage, &Program::built(), options.quick)?;
     report.row(bytes.json());
     tell_bytes(report, &bytes);
@@ -231,7 +233,7 @@ fn nbdkit_version() -> Option<String> {
     Some(text)
 }
 
-/// What a trace has: events, requests that came to the NBD server, and what was lost.
+/// Counts of a trace: events, requests at the NBD server, and losses.
 fn count(blkkin: &str, trace: &Path) -> Result<Recorded, String> {
     let output = Command::new(blkkin).args(["info", "--json"]).arg(trace).output();
     let output = output.map_err(|error| format!("cannot start {blkkin}: {error}"))?;
@@ -326,14 +328,14 @@ fn tell_bytes(report: &Report, bytes: &Bytes) {
     report.say(table.render());
 }
 
-/// Where it is not sure how much chance does, by as much as tracing may, or where it does something for sure, nothing
-/// can be said.
+/// Whether the measurement is good enough for a statement: the noise between equal modes must be
+/// known to within [`FULL_MAX`], and its confidence interval must contain 0.
 fn is_small(chance: &Quartiles) -> bool {
     let is_none = chance.sure.is_some_and(|(from, to)| (from..=to).contains(&0.0));
     is_none && chance.doubt() <= FULL_MAX
 }
 
-/// By how many per cent requests a second may be less, if that can be said.
+/// Goal for a slowdown in per cent; without a figure if the noise is too large.
 fn goal_of_cost(
     (wanted, limit): (f64, Option<f64>),
     what: &str,
@@ -348,7 +350,7 @@ fn goal_of_cost(
     goal.measured(cost.map(|cost| cost.median))
 }
 
-/// What the figures are to be.
+/// Goals for all results.
 fn goals(found: &Found) -> Vec<Goal> {
     let mut goals = Vec::new();
     let of_all = |target: Target, mode: Mode| {
@@ -380,7 +382,7 @@ fn goals(found: &Found) -> Vec<Goal> {
         goals.push(Goal::at_most(0.0, "", "events lost").measured(Some(lost as f64)));
     }
     for beside in &found.beside {
-        // Not to be measured is to be within what chance does to the same program.
+        // Unmeasurable means: within the noise between two runs of the same program.
         let chance = beside.cost(Who::OffAgain).as_deref().and_then(Quartiles::of);
         let cost = beside.cost(Who::Off).as_deref().and_then(Quartiles::of);
         let Some(chance) = chance else { continue };

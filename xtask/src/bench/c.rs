@@ -1,20 +1,20 @@
-//! Building the benches' programs in C. Start at [`compile`].
+//! Compilation of the benches' programs in C. Start at [`compile`].
 
-use crate::workspace_root;
+use crate::tools::workspace_root;
 use std::path::Path;
 use std::process::Command;
 
-/// A program to build.
+/// C program to compile.
 pub(super) struct Source<'a> {
-    /// Where headers are; below `benches`, if not absolute.
+    /// Include folders, relative to `benches` or absolute.
     pub(super) folders: &'a [&'a Path],
-    /// Below `benches`.
+    /// Source files, relative to `benches`.
     pub(super) files: &'a [&'a str],
-    /// Options of the linker.
+    /// Options for the linker.
     pub(super) libraries: &'a [&'a str],
 }
 
-/// Builds a program.
+/// Compiles a program.
 pub(super) fn compile(program: &Path, source: &Source<'_>) -> Result<(), String> {
     let benches = workspace_root().join("benches");
     let mut gcc = Command::new("gcc");

@@ -1,8 +1,8 @@
-//! `cargo xtask bench ctf`: `blkkin view` beside `babeltrace2`, on a trace of LTTng-UST.
+//! `cargo xtask bench ctf`: `blkkin view` compared with `babeltrace2`, on a trace of LTTng-UST.
 //!
-//! First both must agree, to the byte. Then: speed (whole machine and one processor), start-up
-//! time, text of a trace of large packets, and time and memory by the size of the trace. What is made for it is kept below
-//! `target/bench`; remove that folder to record afresh.
+//! First the outputs of both must be equal, byte for byte. Then it measures speed (whole machine
+//! and one CPU), start-up time, text of a trace with large packets, and time and memory by the size
+//! of the trace. Traces are kept below `target/bench`; remove that folder to record them again.
 
 use super::goal::Goal;
 use super::recording::Recording;
@@ -10,7 +10,7 @@ use super::{Options, Report, blkkin, large_packets, lttng, sizes};
 use crate::measure::{
     self, Candidate, Measured, find, interleave, memory_bytes_per_second, show_bytes, speed_up,
 };
-use crate::{at, target_dir};
+use crate::tools::{at, target_dir};
 use serde_json::json;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -20,7 +20,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 const EVENTS: u64 = 2_000_000;
 const EVENTS_QUICK: u64 = 200_000;
 
-// Figures to reach.
+// Goals.
 const COUNT_SPEED_UP_MIN: f64 = 30.0;
 const TEXT_SPEED_UP_MIN: f64 = 20.0;
 const JSON_TIMES_TEXT_MAX: f64 = 1.5;
@@ -28,13 +28,13 @@ const TWO_CORES_SPEED_UP_MIN: f64 = 1.7;
 const LARGEST_RSS_MIB_MAX: f64 = 64.0;
 const START_MS_MAX: f64 = 10.0;
 
-/// Packets of 8 MiB in each stream of the trace of large packets.
+/// Number of packets of 8 MiB in each stream of the trace with large packets.
 const LARGE_PACKETS: u64 = 6;
 const LARGE_PACKETS_QUICK: u64 = 2;
 
 const MB: u64 = 1_000_000;
 
-/// Up to this size babeltrace2 is measured too; it would take minutes for more.
+/// Maximum size of a trace that babeltrace2 reads, too; larger ones would take minutes.
 const BABELTRACE_SIZE_MAX: u64 = 100 * MB;
 
 // Names of the candidates.
@@ -119,7 +119,7 @@ pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> 
     Ok(())
 }
 
-/// The trace of an earlier run, or a new one.
+/// Trace of an earlier run, or a new one.
 fn recorded_trace(events: u64, folder: &Path, report: &Report) -> Result<PathBuf, String> {
     let trace = folder.join("recorded");
     if !trace.join("metadata").is_file() {
@@ -136,7 +136,7 @@ fn recorded_trace(events: u64, folder: &Path, report: &Report) -> Result<PathBuf
     Ok(trace)
 }
 
-/// Refuses a recording that is not what the bench is about.
+/// Checks that the recording is complete.
 fn check_recording(recording: &Recording, events: u64) -> Result<(), String> {
     if recording.discarded() > 0 {
         return Err(format!("LTTng dropped {} events", recording.discarded()));
@@ -145,7 +145,7 @@ fn check_recording(recording: &Recording, events: u64) -> Result<(), String> {
     if found == events { Ok(()) } else { Err(format!("{found} of {events} events are recorded")) }
 }
 
-/// Checks that blkkin counts so many events.
+/// Checks the number of events that blkkin counts.
 fn check_count(blkkin: &str, trace: &Path, events: u64) -> Result<(), String> {
     match blkkin::count(blkkin, trace, None)? {
         counted if counted == events => Ok(()),
@@ -153,12 +153,12 @@ fn check_count(blkkin: &str, trace: &Path, events: u64) -> Result<(), String> {
     }
 }
 
-/// Checks that both programs print the same text, a line for each event.
+/// Checks that both programs print the same text, one line for each event.
 fn check_agreement(blkkin: &str, trace: &Path, events: u64) -> Result<(), String> {
     let (mut left, left_output) = start(Command::new("babeltrace2").arg(trace))?;
     let (mut right, right_output) = start(Command::new(blkkin).arg("view").arg(trace))?;
     let compared = compare_lines(BufReader::new(left_output), BufReader::new(right_output));
-    // One may still be writing if the other ended early.
+    // One program may still be writing after the other has ended early.
     for child in [&mut left, &mut right] {
         if compared.is_err() {
             let _ = child.kill();
@@ -184,7 +184,7 @@ fn start(command: &mut Command) -> Result<(Child, ChildStdout), String> {
     Ok((child, output))
 }
 
-/// Counts the lines of two equal streams, or tells where they first differ.
+/// Counts the lines of two equal streams; fails at the first difference.
 fn compare_lines(mut left: impl BufRead, mut right: impl BufRead) -> Result<u64, String> {
     let (mut left_line, mut right_line) = (Vec::new(), Vec::new());
     let mut lines = 0;
@@ -209,7 +209,7 @@ fn compare_lines(mut left: impl BufRead, mut right: impl BufRead) -> Result<u64,
     }
 }
 
-/// Prints a trace on each of two cores, at the same time.
+/// Shell script that prints a trace on each of two cores at the same time.
 const TWICE: &str = "taskset -c 0 \"$1\" view \"$2\" & taskset -c 1 \"$1\" view \"$2\"; wait $!";
 
 fn speed_candidates(blkkin: &str, trace: &Path) -> Vec<Candidate> {
@@ -231,7 +231,7 @@ fn speed_candidates(blkkin: &str, trace: &Path) -> Vec<Candidate> {
     ]
 }
 
-/// Text alone.
+/// Candidates that print text.
 fn text_candidates(blkkin: &str, trace: &Path) -> Vec<Candidate> {
     let trace = &*trace.to_string_lossy();
     vec![
@@ -241,13 +241,13 @@ fn text_candidates(blkkin: &str, trace: &Path) -> Vec<Candidate> {
     ]
 }
 
-/// What the largest trace needed.
+/// Size of the largest trace, and memory for it.
 struct Largest {
     bytes: u64,
     rss_bytes_max: u64,
 }
 
-/// Time and memory by the size of the trace.
+/// Measures time and memory by the size of the trace.
 fn measure_sizes(
     options: &Options,
     report: &mut Report,
@@ -292,7 +292,7 @@ fn show_size(bytes: u64) -> String {
     }
 }
 
-/// How near counting comes to just reading the bytes.
+/// Compares the speed of counting with that of reading memory.
 fn report_bandwidth(report: &mut Report, speed: &[Measured], bytes: u64, memory: f64) {
     let Some(count) = find(speed, COUNT) else { return };
     let own = bytes as f64 / count.wall_median().as_secs_f64();
@@ -307,8 +307,8 @@ fn report_bandwidth(report: &mut Report, speed: &[Measured], bytes: u64, memory:
     report.say(table.render());
 }
 
-/// How near two threads come to what two cores can do, which is not always twice what one can:
-/// virtual ones may share a real one.
+/// Compares the speed-up by two threads with that by two processes, which is the limit of the
+/// machine: virtual CPUs may share a physical core.
 fn report_two_cores(report: &mut Report, speed: &[Measured]) {
     let Some(twice) = speed_up(speed, TEXT_TWICE, TEXT_ONE_CORE).map(|times| 2.0 * times) else {
         return;

@@ -1,10 +1,9 @@
-//! Figures that the project is judged by: what each is to be, from where on it counts as not done, and what
-//! another program needs for the same. Start at [`Goal`].
+//! Goals of the project: wanted figures, limits, and figures of rival programs. Start at [`Goal`].
 
 use crate::measure::Table;
 use serde_json::{Value, json};
 
-/// A figure to reach.
+/// Figure to reach.
 #[derive(Clone, Debug)]
 pub(super) struct Goal {
     pub(super) what: String,
@@ -12,27 +11,27 @@ pub(super) struct Goal {
     /// Whether more is better.
     pub(super) is_more_better: bool,
     pub(super) wanted: f64,
-    /// Beyond it the goal is not done. None: beyond `wanted`.
+    /// Limit beyond which the goal is not met; `wanted` if there is none.
     pub(super) limit: Option<f64>,
     /// `None` if it could not be measured.
     pub(super) measured: Option<f64>,
     pub(super) rival: Option<Rival>,
 }
 
-/// Somebody who does the same.
+/// Other program with the same task.
 #[derive(Clone, Debug)]
 pub(super) struct Rival {
     pub(super) name: &'static str,
-    /// In the same run.
+    /// Figure of the rival in the same run.
     pub(super) measured: Option<f64>,
-    /// With fewer times as much as ours the goal is not done.
+    /// Minimum ratio of the rival's figure to ours; below it the goal is not met.
     pub(super) times_min: Option<f64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Verdict {
     Met,
-    /// Not met, but not so far from it that it counts as not done.
+    /// Between the wanted figure and the limit.
     Close,
     NotMet,
     NotMeasured,
@@ -50,25 +49,25 @@ impl Verdict {
 }
 
 impl Goal {
-    /// A figure that is to be at most `wanted`.
+    /// Goal of at most `wanted`.
     pub(super) fn at_most(wanted: f64, unit: &'static str, what: impl Into<String>) -> Goal {
         let what = what.into();
         let (limit, measured, rival) = (None, None, None);
         Goal { what, unit, is_more_better: false, wanted, limit, measured, rival }
     }
 
-    /// A figure that is to be at least `wanted`.
+    /// Goal of at least `wanted`.
     pub(super) fn at_least(wanted: f64, unit: &'static str, what: impl Into<String>) -> Goal {
         Goal { is_more_better: true, ..Goal::at_most(wanted, unit, what) }
     }
 
-    /// How many times as much a rival needs, which is to be at least `wanted`.
+    /// Goal of being at least `wanted` times as cheap as a rival.
     pub(super) fn times(wanted: f64, what: impl Into<String>, rival: Rival) -> Goal {
         let rival = Some(Rival { times_min: Some(wanted), ..rival });
         Goal { rival, ..Goal::at_most(f64::INFINITY, " ns", what) }
     }
 
-    /// From where on it is not done.
+    /// Sets the limit.
     pub(super) fn limit(self, limit: f64) -> Goal {
         Goal { limit: Some(limit), ..self }
     }
@@ -81,7 +80,7 @@ impl Goal {
         Goal { rival: Some(rival), ..self }
     }
 
-    /// Whether nobody has to say that it is not done.
+    /// Whether the goal is met, or within its limit.
     pub(super) fn is_done(&self) -> bool {
         matches!(self.verdict(), Verdict::Met | Verdict::Close)
     }
@@ -102,7 +101,7 @@ impl Goal {
         }
     }
 
-    /// How many times as much the rival needs; of what should be much, how many times as much is ours.
+    /// Ratio of the rival's figure to ours, or of ours to the rival's if more is better.
     fn times_of_rival(&self) -> Option<f64> {
         let (own, other) = (self.measured?, self.rival.as_ref()?.measured?);
         let (more, less) = if self.is_more_better { (own, other) } else { (other, own) };
@@ -126,7 +125,7 @@ impl Goal {
     }
 }
 
-/// All goals as a table, without the columns that none of them has anything for.
+/// Formats goals as a table, without empty columns.
 pub(super) fn render(goals: &[Goal]) -> String {
     let header = ["goal", "wanted", "not done", "measured", "other", "needs", "times", ""];
     let rows: Vec<_> = goals.iter().map(cells).collect();
@@ -156,7 +155,7 @@ fn cells(goal: &Goal) -> [String; 8] {
     ]
 }
 
-/// A goal for machines.
+/// JSON of a goal.
 pub(super) fn to_json(goal: &Goal) -> Value {
     let rival = goal.rival.as_ref();
     json!({

@@ -1,10 +1,11 @@
-//! `cargo xtask bench journal`: how many records a second become durable, and how long one waits for it, beside the
-//! same bytes written by hand, group by group: appended to a file, and over bytes that a file has already, which is
-//! the least that a disk asks. The program that does all three is `benches/journal`.
+//! `cargo xtask bench journal`: rate of durable records, and latency until a record is durable;
+//! compared with writing the same bytes by hand, group by group: appended to a file, and over
+//! existing bytes of a file, which is the least work for a disk. The program for all three is
+//! `benches/journal`.
 
 use super::{Options, Report};
 use crate::measure::{Table, percentile, show_duration};
-use crate::{at, cargo, target_dir, workspace_root};
+use crate::tools::{at, cargo, target_dir, workspace_root};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,10 +14,10 @@ use std::time::Duration;
 
 const PACKAGE: &str = "blkkin-bench-journal";
 
-/// Threads that append, and how many records each of them appends at once.
+/// Number of appending threads, and of records in each append.
 const CASES: [(u64, u64); 6] = [(1, 1), (8, 1), (64, 1), (1, 100), (8, 100), (64, 100)];
 
-/// What the program has measured.
+/// Figures that the program has measured.
 #[derive(Clone, Copy, Debug, Default)]
 struct Run {
     records: f64,
@@ -27,7 +28,7 @@ struct Run {
     p99_ns: f64,
 }
 
-/// The journal and what it is compared to, in one round.
+/// Figures of the journal and of its baselines, in one round.
 #[derive(Clone, Copy, Debug, Default)]
 struct Round {
     journal: Run,
@@ -131,7 +132,7 @@ fn read(text: &str) -> Option<Run> {
 }
 
 impl Run {
-    /// What a group takes, all in all.
+    /// Total time of a group.
     fn group_ns(&self) -> f64 {
         self.seconds * 1e9 / self.groups.max(1.0)
     }

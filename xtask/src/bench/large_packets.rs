@@ -1,6 +1,6 @@
-//! A trace of large packets: a few of 8 MiB in each of two streams, as a recording with large
-//! sub-buffers leaves them. Every other event has one integer, the others several fields, as in
-//! LTTng's traces. Start at [`write()`].
+//! Synthetic trace with large packets: a few of 8 MiB in each of two streams, as in a recording
+//! with large sub-buffers. Every second event has one integer, the others have several fields, as
+//! in LTTng's traces. Start at [`write()`].
 //!
 //! ```text
 //! packet   magic 4 | uuid 16 | stream 4 | instance 8 | begin 8 | end 8 | content bits 8
@@ -9,14 +9,14 @@
 //!          id 2 | time 4 | integer 8 | string | string | integer 4    id 1
 //! ```
 
-use crate::at;
+use crate::tools::at;
 use std::fs;
 use std::path::Path;
 
 const PACKET_SIZE: usize = 8 << 20;
 const STREAMS: u32 = 2;
 const HEADER_SIZE: usize = 84;
-/// Nanoseconds from one event of a stream to the next.
+/// Nanoseconds between two events of a stream.
 const STEP_NS: u64 = 700;
 const BEGIN_NS: u64 = 1_000_000;
 const UUID: [u8; 16] = *b"blkkin.bench.ctf";
@@ -63,12 +63,12 @@ event { name = "bench:several"; id = 1; stream_id = 0; loglevel = 13;
 };
 "#;
 
-/// A trace that was made.
+/// Synthetic trace.
 pub(super) struct Made {
     pub(super) events: u64,
 }
 
-/// Writes a trace of so many packets in each stream into `folder`, unless it is there already.
+/// Writes a trace with this many packets in each stream to `folder`, unless it exists.
 pub(super) fn write(packets: u64, folder: &Path) -> Result<Made, String> {
     let streams: Vec<(Vec<u8>, u64)> = (0..STREAMS).map(|cpu| stream(cpu, packets)).collect();
     let made = Made { events: streams.iter().map(|(_, events)| events).sum() };
@@ -88,7 +88,7 @@ pub(super) fn write(packets: u64, folder: &Path) -> Result<Made, String> {
     Ok(made)
 }
 
-/// A stream's packets, and how many events they have.
+/// Packets of a stream, and the number of their events.
 fn stream(cpu: u32, packets: u64) -> (Vec<u8>, u64) {
     let mut bytes = Vec::with_capacity(packets as usize * PACKET_SIZE);
     let mut number = 0;

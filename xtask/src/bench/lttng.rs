@@ -1,29 +1,29 @@
 //! The real LTTng-UST: its daemon, its sessions, and programs that it traces. Start at
-//! [`Daemon::session`]; [`record`] makes the trace that readers are measured with.
+//! [`Daemon::session`]; [`record`] records the trace that readers are measured with.
 
 use super::c;
 use super::process::end;
 use super::recipe::{Control, Recipe, Session, find_metadata};
-use crate::at;
+use crate::tools::at;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// So that both processors' streams have events.
+/// One thread for each of two CPUs, so that both streams have events.
 const THREADS: u64 = 2;
 
-/// How long a session daemon may take to answer.
+/// Maximum time until the session daemon answers.
 const DAEMON_START_MAX: Duration = Duration::from_secs(20);
 
-/// What its programs are linked to.
+/// Libraries of traced programs.
 pub(crate) const LIBRARIES: [&str; 3] = ["-llttng-ust", "-ldl", "-lpthread"];
 
-/// The annotation.
+/// Name of the event for an annotation.
 pub(crate) const KEYVAL_STRING: &str = "zipkin:keyval_string";
 
-/// Records `events` annotations into `folder`, which must not exist, and returns the folder in it
-/// that has the metadata and the streams.
+/// Records `events` annotations into `folder`, which must not exist; returns the folder in it with
+/// the metadata and the streams.
 pub(crate) fn record(events: u64, folder: &Path) -> Result<PathBuf, String> {
     fs::create_dir_all(folder).map_err(at(folder))?;
     let program = folder.join("annotate");
@@ -35,7 +35,7 @@ pub(crate) fn record(events: u64, folder: &Path) -> Result<PathBuf, String> {
     let session = daemon.session(&Recipe {
         output: &output,
         is_snapshot: false,
-        // A full buffer makes the program wait (with LTTNG_UST_ALLOW_BLOCKING): no event is lost.
+        // With LTTNG_UST_ALLOW_BLOCKING the program waits for a full buffer, so no event is lost.
         channel: &["--subbuf-size=512K", "--num-subbuf=16", "--blocking-timeout=inf"],
         event: KEYVAL_STRING,
         contexts: &[],
@@ -53,14 +53,14 @@ pub(crate) fn record(events: u64, folder: &Path) -> Result<PathBuf, String> {
     find_metadata(&output)
 }
 
-/// A command that starts when the daemon has told it what to record.
+/// Command that waits before `main` until the daemon has sent its configuration.
 pub(crate) fn traced(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.env("LTTNG_UST_REGISTER_TIMEOUT", "-1");
     command
 }
 
-/// Runs the `lttng` command, which is not to start a daemon behind our back.
+/// Runs the `lttng` command, without letting it start a daemon.
 fn lttng(arguments: &[&str]) -> Result<(), String> {
     let output = Command::new("lttng")
         .arg("--no-sessiond")
@@ -75,10 +75,10 @@ fn lttng(arguments: &[&str]) -> Result<(), String> {
     Err(format!("lttng {}: {}", arguments.join(" "), stderr.trim()))
 }
 
-/// LTTng's session daemon. If we had to start it, it is stopped when dropped.
+/// LTTng's session daemon. If it had to be started, it is stopped on drop.
 pub(crate) struct Daemon {
     child: Option<Child>,
-    /// Locked, as by the tests: root has one session daemon at a time.
+    /// Lock shared with the tests, since root has only one session daemon.
     _alone: File,
 }
 
@@ -109,7 +109,7 @@ impl Daemon {
         Ok(daemon)
     }
 
-    /// A session that records, from now on.
+    /// Starts a session that records.
     pub(crate) fn session(&self, recipe: &Recipe<'_>) -> Result<Session<'_>, String> {
         let name = name();
         let output = recipe.output.to_string_lossy();
@@ -127,7 +127,7 @@ impl Daemon {
     }
 }
 
-/// Of the session. The daemon may have others, which are not ours.
+/// Name of the session. The daemon may have sessions of others.
 fn name() -> String {
     format!("blkkin-bench-{}", std::process::id())
 }
@@ -144,7 +144,7 @@ impl Control for Daemon {
 impl Drop for Daemon {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
-            // It has children of its own to stop.
+            // Unlike a kill, this lets the daemon stop its children.
             end(child);
         }
     }

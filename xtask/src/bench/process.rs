@@ -1,17 +1,17 @@
-//! What `/proc` says of a process, and its end. Start at [`Process`].
+//! Figures of a process from `/proc`, and its regular end. Start at [`Process`].
 
-use crate::at;
+use crate::tools::at;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 
-/// A process, by its id.
+/// Process, by its id.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Process(pub(super) u32);
 
-/// Has a child end that has something to do before, unlike `Child::kill`, and waits for that.
+/// Asks a child to end by SIGTERM, and waits for it. Unlike `Child::kill`, this lets it clean up.
 pub(super) fn end(child: &mut Child) {
     let is_told =
         i32::try_from(child.id()).is_ok_and(|id| kill(Pid::from_raw(id), Signal::SIGTERM).is_ok());
@@ -20,15 +20,15 @@ pub(super) fn end(child: &mut Child) {
     }
 }
 
-/// Of `/proc/PID/stat`: the kernel has always told 100 a second.
+/// Ticks a second in `/proc/PID/stat` (USER_HZ), which is 100 on Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// What a process has in memory, in bytes.
+/// Memory of a process, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Memory {
-    /// With its part of what it shares with others.
+    /// Proportional set size: shared pages count in part.
     pub(super) proportional: u64,
-    /// What nobody else has.
+    /// Pages that no other process has.
     pub(super) private: u64,
 }
 
@@ -43,19 +43,19 @@ impl Process {
         Ok((path, text))
     }
 
-    /// Its time on processors, as user and in the kernel.
+    /// Processor time in user and in kernel mode.
     pub(super) fn cpu_seconds(self) -> Result<(f64, f64), String> {
         let (path, text) = self.read("stat")?;
         cpu_seconds(&text).ok_or_else(|| format!("{}: says `{text}`", path.display()))
     }
 
-    /// How long the threads that it has now had a processor, to the nanosecond.
+    /// Processor time of the current threads, with a resolution of nanoseconds.
     pub(super) fn run_seconds(self) -> Result<f64, String> {
         let tasks = self.file("task");
         let mut sum = 0.0;
         for entry in fs::read_dir(&tasks).map_err(at(&tasks))? {
             let path = entry.map_err(at(&tasks))?.path().join("schedstat");
-            // One that has ended meanwhile has nothing to say any more.
+            // A thread that has ended meanwhile has no file.
             let Ok(text) = fs::read_to_string(&path) else { continue };
             let seconds = seconds_at(&text, 0);
             sum += seconds.ok_or_else(|| format!("{}: says `{text}`", path.display()))?;
@@ -63,13 +63,13 @@ impl Process {
         Ok(sum)
     }
 
-    /// How long its first thread wanted a processor and had none.
+    /// Time in which the first thread was runnable but had no processor.
     pub(super) fn wait_seconds(self) -> Result<f64, String> {
         let (path, text) = self.read("schedstat")?;
         seconds_at(&text, 1).ok_or_else(|| format!("{}: says `{text}`", path.display()))
     }
 
-    /// How often its threads have gone to sleep, and thus been woken.
+    /// Number of times that threads went to sleep, and so of wake-ups.
     pub(super) fn sleeps(self) -> Result<u64, String> {
         let tasks = self.file("task");
         let mut sum = 0;
@@ -82,7 +82,7 @@ impl Process {
         Ok(sum)
     }
 
-    /// The most that it had in memory at once, shared or not.
+    /// Maximum resident set size.
     pub(super) fn rss_bytes_max(self) -> Result<u64, String> {
         let (path, text) = self.read("status")?;
         let kib = number_of(&text, "VmHWM:");
@@ -95,7 +95,7 @@ impl Process {
     }
 }
 
-/// Fields 14 and 15; the second one is a name in parentheses, which can hold anything.
+/// Fields 14 and 15; field 2 is a name in parentheses that may contain anything.
 fn cpu_seconds(stat: &str) -> Option<(f64, f64)> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut ticks = fields.split_whitespace().skip(11).map(|field| field.parse::<u64>().ok());
@@ -103,7 +103,7 @@ fn cpu_seconds(stat: &str) -> Option<(f64, f64)> {
     Some((next()?, next()?))
 }
 
-/// One of the numbers, which are in nanoseconds.
+/// Number at an index, converted from nanoseconds.
 fn seconds_at(schedstat: &str, place: usize) -> Option<f64> {
     Some(schedstat.split_whitespace().nth(place)?.parse::<u64>().ok()? as f64 / 1e9)
 }
@@ -116,7 +116,7 @@ fn memory(rollup: &str) -> Option<Memory> {
     })
 }
 
-/// The number behind a word at a line's start.
+/// Number after a word at the start of a line.
 fn number_of(text: &str, word: &str) -> Option<u64> {
     let rest = text.lines().find_map(|line| line.strip_prefix(word))?;
     rest.split_whitespace().next()?.parse().ok()

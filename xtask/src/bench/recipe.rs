@@ -1,37 +1,37 @@
-//! What a session of a tracer is to record, where its files go, and how it ends. Tracers are alike in that.
+//! Tracing sessions of any tracer: what they record, where their files go, and how they end.
 
-use crate::at;
+use crate::tools::at;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A session with one channel.
+/// Parameters of a session with one channel.
 pub(crate) struct Recipe<'a> {
     pub(crate) output: &'a Path,
-    /// Whether the newest events stay in memory until somebody asks for them.
+    /// Whether the newest events stay in memory until a snapshot.
     pub(crate) is_snapshot: bool,
     /// Options of the channel.
     pub(crate) channel: &'a [&'a str],
     pub(crate) event: &'a str,
-    /// What stands with each event.
+    /// Contexts of each event.
     pub(crate) contexts: &'a [&'a str],
 }
 
-/// Who has a session.
+/// Controller of a session.
 pub(crate) trait Control {
-    /// Has it `stop`, write a `snapshot`, or be gone (`destroy`).
+    /// Executes a command on the session: `stop`, `snapshot` or `destroy`.
     fn tell(&self, what: &str) -> Result<(), String>;
 }
 
-/// A session that records. Destroyed when dropped.
+/// Recording session, destroyed on drop.
 pub(crate) struct Session<'a>(pub(super) &'a dyn Control);
 
 impl Session<'_> {
-    /// Stops recording, when all that was recorded has been written.
+    /// Stops recording; returns once everything recorded has been written.
     pub(crate) fn stop(&self) -> Result<(), String> {
         self.0.tell("stop")
     }
 
-    /// Writes what is in memory.
+    /// Writes the events in memory.
     pub(crate) fn snapshot(&self) -> Result<(), String> {
         self.0.tell("snapshot")
     }
@@ -43,21 +43,21 @@ impl Session<'_> {
 
 impl Drop for Session<'_> {
     fn drop(&mut self) {
-        // Something else went wrong before, and is what will be told.
+        // An earlier error has led here, and is reported instead.
         let _ = self.0.tell("destroy");
     }
 }
 
-/// A folder that sessions write to. Removed when dropped.
+/// Folder for output, removed on drop.
 pub(crate) struct Output(pub(crate) PathBuf);
 
 impl Output {
-    /// Where files are in memory.
+    /// Folder in memory.
     pub(crate) fn in_memory(name: &str) -> Result<Output, String> {
         Output::below(Path::new("/dev/shm"), name)
     }
 
-    /// Where files are on whatever `folder` is on.
+    /// Folder below `folder`, on the same file system.
     pub(crate) fn below(folder: &Path, name: &str) -> Result<Output, String> {
         let folder = folder.join(format!("blkkin-bench-{name}-{}", std::process::id()));
         fs::create_dir_all(&folder).map_err(at(&folder))?;
@@ -67,12 +67,12 @@ impl Output {
 
 impl Drop for Output {
     fn drop(&mut self) {
-        // It is room that nobody else would give back.
+        // Files in memory would stay until a reboot.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// The folder below `folder` that has a file `metadata`.
+/// Folder at or below `folder` that contains a file `metadata`.
 pub(crate) fn find_metadata(folder: &Path) -> Result<PathBuf, String> {
     find_folder(folder).ok_or_else(|| format!("there is no trace below {}", folder.display()))
 }

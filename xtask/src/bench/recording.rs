@@ -1,7 +1,7 @@
-//! The packets and events of the benches' own recordings, read just far enough to count them and
-//! to repeat them. Start at [`Recording::open`].
+//! Packets and events of the benches' own recordings, decoded just far enough to count and repeat
+//! them. Start at [`Recording::open`].
 //!
-//! What a stream file looks like (packets of LTTng-UST 2.13, little-endian):
+//! Layout of a stream file (packets of LTTng-UST 2.13, little-endian):
 //!
 //! ```text
 //! packet   magic 4 | uuid 16 | stream 4 | instance 8 | begin 8 @32 | end 8 @40 | content bits 8 @48
@@ -10,10 +10,10 @@
 //!          0xffff 2 | id 4 | time 8 | payload 65          after a pause
 //! ```
 //!
-//! `benches/annotations.h` sees to it that a payload always has 65 bytes; anything else is an
-//! error here, so that a bench never measures what it did not expect.
+//! `benches/annotations.h` makes every payload 65 bytes long; any other layout is an error here, so
+//! that a bench never measures unexpected data.
 
-use crate::at;
+use crate::tools::at;
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -33,30 +33,30 @@ const EXTENDED_SIZE: usize = 14;
 const EXTENDED_TIMESTAMP: usize = 6;
 const PAYLOAD_SIZE: usize = 65;
 
-/// A trace in memory.
+/// Trace in memory.
 pub(super) struct Recording {
     pub(super) metadata: Vec<u8>,
     pub(super) streams: Vec<Stream>,
 }
 
-/// A stream file.
+/// Stream file.
 pub(super) struct Stream {
     pub(super) file_name: String,
     pub(super) bytes: Vec<u8>,
     pub(super) packets: Vec<Packet>,
 }
 
-/// A packet of a stream.
+/// Packet of a stream.
 pub(super) struct Packet {
-    /// In the stream's bytes.
+    /// Range in the stream's bytes.
     pub(super) range: Range<usize>,
     pub(super) begin: u64,
     pub(super) end: u64,
     pub(super) discarded: u64,
     pub(super) events: u64,
-    /// Where the first event ends, counted from the packet's start, if there is one.
+    /// End of the first event, relative to the packet's start; `None` without events.
     pub(super) first_event_end: Option<usize>,
-    /// Where 64-bit times of events are, counted from the packet's start.
+    /// Positions of 64-bit event times, relative to the packet's start.
     pub(super) extended: Vec<usize>,
 }
 
@@ -84,15 +84,15 @@ impl Recording {
         self.packets().map(|packet| packet.events).sum()
     }
 
-    /// Events that LTTng had to drop.
+    /// Number of events that LTTng dropped.
     pub(super) fn discarded(&self) -> u64 {
         let last = |stream: &Stream| stream.packets.last().map_or(0, |packet| packet.discarded);
         self.streams.iter().map(last).sum()
     }
 }
 
-/// How many events LTTng had to drop, or BlkKin, whose packets are alike, whatever events these are:
-/// packets count those that were dropped on their processor since recording started.
+/// Number of dropped events in a trace of LTTng or BlkKin with any events; the packets of both are
+/// alike. Each packet has the count of its CPU since the start of the recording.
 pub(super) fn discarded(folder: &Path) -> Result<u64, String> {
     let mut sum = 0;
     for path in stream_files(folder)? {
@@ -113,7 +113,7 @@ fn discarded_in_stream(mut bytes: &[u8]) -> Option<u64> {
     Some(discarded)
 }
 
-/// The stream files of the trace whose `metadata` file is in `folder`, by name.
+/// Stream files of the trace whose `metadata` file is in `folder`, sorted by name.
 fn stream_files(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let mut paths = Vec::new();
     for entry in fs::read_dir(folder).map_err(at(folder))? {
@@ -138,7 +138,8 @@ fn read_packets(bytes: &[u8]) -> Result<Vec<Packet>, String> {
     Ok(packets)
 }
 
-/// The sizes in bytes of a packet's content and of all of it, if it has the expected header.
+/// Sizes in bytes of a packet's content and of the whole packet; `None` if its header is
+/// unexpected.
 pub(super) fn packet_sizes(bytes: &[u8]) -> Option<(usize, usize)> {
     let content_size = usize::try_from(number(bytes, CONTENT_BITS, 8)? / 8).ok()?;
     let packet_size = usize::try_from(number(bytes, PACKET_BITS, 8)? / 8).ok()?;
@@ -170,7 +171,7 @@ fn read_packet(bytes: &[u8], offset: usize) -> Option<Packet> {
             at += SHORT_SIZE;
         }
         at += PAYLOAD_SIZE;
-        // The payload's last byte ends a string.
+        // The last byte of the payload terminates a string.
         if field(at - 1, 1)? != 0 {
             return None;
         }
@@ -180,7 +181,7 @@ fn read_packet(bytes: &[u8], offset: usize) -> Option<Packet> {
     (at == content_size).then_some(packet)
 }
 
-/// A little-endian number of `size` bytes.
+/// Decodes a little-endian number of `size` bytes.
 fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
     let field = bytes.get(at..at.checked_add(size)?)?;
     Some(field.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte)))
@@ -190,7 +191,7 @@ fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
 pub(super) mod tests {
     use super::*;
 
-    /// A packet with an event per time; times from 2^32 on get the extended header.
+    /// Packet with one event for each time; times from 2^32 on get the extended header.
     pub(crate) fn packet(begin: u64, end: u64, sequence_number: u64, times: &[u64]) -> Vec<u8> {
         let mut events = Vec::new();
         for &time in times {
@@ -211,7 +212,7 @@ pub(super) mod tests {
         packet_with([begin, end, sequence_number], &events)
     }
 
-    /// A packet with these bytes for events.
+    /// Packet with these bytes as events.
     pub(crate) fn packet_of(events: &[u8]) -> Vec<u8> {
         packet_with([1, 2, 3], events)
     }

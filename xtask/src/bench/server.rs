@@ -1,9 +1,11 @@
-//! `cargo xtask bench server`: how many spans a second `blkkin server` takes and keeps, when they are found, what they
-//! need on disk, and how fast questions about them are answered; beside Zipkin's server, DuckDB and ClickHouse's engine.
+//! `cargo xtask bench server`: rate at which `blkkin server` stores spans, delay until they are
+//! found, their size on disk, and latency of queries; compared with Zipkin's server, DuckDB and
+//! ClickHouse's engine.
 //!
-//! Each phase is a file of `server/`. They start servers, send and ask with [`serving`](super::serving); its program, that
-//! of `benches/server`, shares the processors with them. What a phase needs and is not there is said, and skipped.
-//! Benches of their own that fill servers in the same way are [`ui`] and [`blockstack`], which has real traces.
+//! Each phase is a file of `server/`. The phases start servers, send spans and run queries with
+//! [`serving`](super::serving); its program, that of `benches/server`, shares the processors with
+//! the servers. A phase without its peer is reported and skipped. Other benches fill servers in the
+//! same way: [`ui`], and [`blockstack`] with real traces.
 
 mod build;
 mod evict;
@@ -20,18 +22,18 @@ use super::serving::program::{PACKAGE, Program};
 use super::serving::running::Running;
 use super::{Options, Report, blkkin, blockstack};
 use crate::measure::show_bytes;
-use crate::{at, target_dir};
+use crate::tools::{at, target_dir};
 use peers::Peers;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What a server may have in memory, whatever it keeps.
+/// Memory limit of a server in MiB, whatever it stores.
 const RSS_MIB_MAX: f64 = 512.0;
 
 struct Phase {
     name: &'static str,
     run: fn(&mut Bench<'_>) -> Result<(), String>,
-    /// Only if it is asked for by name.
+    /// Whether the phase only runs if it is named.
     is_extra: bool,
 }
 
@@ -45,22 +47,22 @@ const PHASES: [Phase; 7] = [
     Phase { name: "build", run: build::run, is_extra: true },
 ];
 
-/// What all phases have in common.
+/// Common state of all phases.
 struct Bench<'r> {
     options: &'r Options,
     report: &'r mut Report,
-    /// `blkkin`.
+    /// Path of `blkkin`.
     server: PathBuf,
     program: Program,
     peers: Peers,
-    /// Where everything is made.
+    /// Folder for all files.
     folder: PathBuf,
-    /// The most that durable servers had in memory, and what they did.
+    /// Maximum memory of durable servers, with the work they did.
     memory: Vec<(u64, String)>,
 }
 
 impl Bench<'_> {
-    /// What a durable server had in memory at most while it did something.
+    /// Records the maximum memory of a durable server during some work.
     fn note_memory(&mut self, what: impl Into<String>, rss_bytes_max: u64) {
         self.memory.push((rss_bytes_max, what.into()));
     }
@@ -85,12 +87,12 @@ pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> 
     Ok(())
 }
 
-/// What a span of real traces takes on disk. Those of all other phases are made up.
+/// Bytes of a span in real traces. All other phases use synthetic ones.
 fn bytes(bench: &mut Bench<'_>) -> Result<(), String> {
     blockstack::bytes_of_real_traces(bench.options, bench.report)
 }
 
-/// The phases of these names, or all but those that have to be asked for.
+/// Phases with these names, or all but the extra ones.
 fn chosen(names: &[String]) -> Result<Vec<&'static Phase>, String> {
     let known = || PHASES.iter().map(|phase| phase.name).collect::<Vec<_>>().join(", ");
     if let Some(name) = names.iter().find(|name| PHASES.iter().all(|phase| phase.name != **name)) {
@@ -104,7 +106,7 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Phase>, String> {
 }
 
 impl<'r> Bench<'r> {
-    /// Builds what it takes, and looks for peers, unless it is quick.
+    /// Builds the programs, and finds the peers, unless the bench is quick.
     fn new(
         options: &'r Options,
         report: &'r mut Report,
@@ -119,24 +121,24 @@ impl<'r> Bench<'r> {
         Ok(Bench { options, report, server, program, peers, folder, memory: Vec::new() })
     }
 
-    /// Starts `blkkin server`, which keeps what it takes in this folder, …
+    /// Starts `blkkin server` with its store in `data`.
     fn start(&self, data: &Path) -> Result<Running, String> {
         Running::start(&self.server, &self.folder, &["--data".into(), data.into()])
     }
 
-    /// … and so many bytes at most.
+    /// Starts `blkkin server` with its store in `data`, of limited size.
     fn start_limited(&self, data: &Path, bytes: u64) -> Result<Running, String> {
         let limit = bytes.to_string().into();
         let options = ["--data".into(), data.into(), "--keep-bytes".into(), limit];
         Running::start(&self.server, &self.folder, &options)
     }
 
-    /// Says that something is not measured, and why.
+    /// Reports a measurement that is skipped.
     fn skip(&self, why: &str) {
         self.report.say(format!("skipped: {why}"));
     }
 
-    /// An empty folder of this name.
+    /// Empties or creates a folder.
     fn room(&self, name: &str) -> Result<PathBuf, String> {
         let room = self.folder.join(name);
         clear(&room)?;
@@ -145,7 +147,7 @@ impl<'r> Bench<'r> {
     }
 }
 
-/// Removes a folder, if there is one.
+/// Removes a folder if it exists.
 fn clear(folder: &Path) -> Result<(), String> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(at(folder)(error)),
@@ -153,7 +155,7 @@ fn clear(folder: &Path) -> Result<(), String> {
     }
 }
 
-/// The middle one of several figures.
+/// Median of figures.
 fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
     crate::measure::percentile(&figures, 50)

@@ -1,5 +1,5 @@
-//! Servers of spans that are measured, and the program that fills them and asks them: what `bench server`, `bench ui` and
-//! `bench blockstack` have in common. Start at [`running::Running`].
+//! Span servers to measure, and the program that fills and queries them: shared by `bench server`,
+//! `bench ui` and `bench blockstack`. Start at [`running::Running`].
 
 pub(super) mod program;
 pub(super) mod running;
@@ -9,15 +9,15 @@ use running::Running;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Files that stay as they are for so long are at rest.
+/// Time without a change after which files count as being at rest.
 const REST: Duration = Duration::from_secs(8);
 const REST_QUICK: Duration = Duration::from_secs(4);
-/// Who merges files needs more of a processor than this.
+/// Maximum processor time of a server that is not merging, as a share of one CPU.
 const IDLE_SHARE: f64 = 0.05;
 const REST_AFTER_MAX: Duration = Duration::from_secs(240);
 
-/// Waits until no file of a server's changes any more and none is being made; says what there is then, and whether
-/// they did come to rest.
+/// Waits until the files of a server have come to rest; returns their sizes, and whether they came
+/// to rest in time.
 pub(super) fn wait_for_rest(
     program: &Program,
     server: &Running,

@@ -1,28 +1,28 @@
-//! Traces of any size out of one recording, by repeating its packets later and later, and the
+//! Traces of any size from one recording, by repeating its packets with later times; and the
 //! smallest trace, of one event. Start at [`repeat`].
 //!
-//! Each repetition is shifted by a multiple of 2^32 clock cycles: an event's short time is the low
-//! 32 bits of the clock, so it stays right as it is. Packet headers and 64-bit times of events are
-//! patched, and packets are numbered on.
+//! Each repetition is shifted by a multiple of 2^32 clock cycles: a short event time is the low 32
+//! bits of the clock, so it stays valid. Packet headers and 64-bit event times are patched, and
+//! packets are renumbered.
 
 use super::recording::{
     CONTENT_BITS, PACKET_BITS, Packet, Recording, SEQUENCE_NUMBER, TIMESTAMP_BEGIN, TIMESTAMP_END,
 };
-use crate::at;
+use crate::tools::at;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-/// The shortest shift, and the unit of longer ones.
+/// Unit of shifts, and the shortest one.
 const SHIFT_UNIT: u64 = 1 << 32;
 
-/// A trace that was made.
+/// Written trace.
 pub(super) struct Made {
     pub(super) events: u64,
     pub(super) bytes: u64,
 }
 
-/// Writes a trace of at least `bytes_wanted` bytes into `folder`, unless it is there already.
+/// Writes a trace of at least `bytes_wanted` bytes to `folder`, unless it exists.
 pub(super) fn repeat(
     recording: &Recording,
     bytes_wanted: u64,
@@ -50,7 +50,7 @@ pub(super) fn repeat(
     Ok(made)
 }
 
-/// Writes a trace of the recording's first event alone.
+/// Writes a trace with the recording's first event only.
 pub(super) fn one_event(recording: &Recording, folder: &Path) -> Result<(), String> {
     let (stream, packet, end) = recording
         .streams
@@ -70,19 +70,19 @@ pub(super) fn one_event(recording: &Recording, folder: &Path) -> Result<(), Stri
         .map_err(at(folder))
 }
 
-/// The packets of a recording in the order in which they begin, to be repeated without end.
+/// Packets of a recording in the order of their begins, repeated endlessly.
 struct Plan<'a> {
-    /// Indexes of a stream and of a packet in it.
+    /// Indexes of the stream, and of the packet in it.
     order: Vec<(usize, usize)>,
     recording: &'a Recording,
     shift: u64,
 }
 
-/// A packet to be written.
+/// Packet to write.
 struct Step<'a> {
     stream: usize,
     packet: &'a Packet,
-    /// To add to all times.
+    /// Shift to add to all times.
     shift: u64,
     sequence_number: u64,
 }
@@ -135,7 +135,7 @@ fn write_steps(recording: &Recording, steps: &[Step<'_>], folder: &Path) -> io::
     files.iter_mut().try_for_each(Write::flush)
 }
 
-/// A packet's bytes at their later time.
+/// Bytes of a packet, with its times shifted.
 fn shifted(bytes: &[u8], step: &Step<'_>) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     let times = [TIMESTAMP_BEGIN, TIMESTAMP_END];

@@ -1,13 +1,13 @@
-//! `cargo xtask bench tracer`: what recording costs the traced program. Tracers ([`Tracer`]) have
-//! programs that do the same in a loop (`benches/tracer`); [`cases`] lists what, and how it is
-//! recorded. All run in turn, and what they recorded is counted: a cheap event that is dropped is
-//! no event.
+//! `cargo xtask bench tracer`: cost of recording for the traced program. Each tracer ([`Tracer`])
+//! has a program that performs the same operations in a loop (`benches/tracer`); [`cases`] lists
+//! the operations and modes. All candidates run in turn, and recorded events are counted, as a
+//! cheap event that is dropped does not count.
 //!
-//! Another tracer is a program that prints what `benches/tracer/harness.c` prints (in C it is that
-//! and a table of kinds), and a [`Tracer`] in the list in [`run`].
+//! A further tracer needs a program that prints the same as `benches/tracer/harness.c` (in C: that
+//! file and a table of kinds), and a [`Tracer`] in the list in [`run`].
 //!
-//! What is not measured in such a loop is in modules of its own: [`sustained`], [`latency`], [`idle`].
-//! [`goals`] says what figures are to be.
+//! Measurements that need no such loop are in separate modules: [`sustained`], [`latency`],
+//! [`idle`]. [`goals`] has the goals.
 
 mod blkkin;
 mod goals;
@@ -24,7 +24,7 @@ use super::agent::Agent;
 use super::recipe::Output;
 use super::{Options, Report};
 use crate::measure::{Table, percentile};
-use crate::{at, target_dir};
+use crate::tools::{at, target_dir};
 use blkkin::{Blkkin, Language};
 use lttng_ust::LttngUst;
 use open_telemetry::OpenTelemetry;
@@ -32,36 +32,37 @@ use program::Cost;
 use serde_json::json;
 use std::fs;
 
-/// Of a run. So many that 64 threads do not end before the last one has started, and that large
-/// buffers for annotations are nearly full.
+/// Events of a run: enough that the first of 64 threads is still running when the last one starts,
+/// and that large buffers are nearly full of annotations.
 const EVENTS: u64 = 64 * 14_000;
 const EVENTS_QUICK: u64 = EVENTS / 8;
 
-/// Without recording an operation is so cheap that it takes more of them.
+/// Factor for operations that are not recorded, since they are so cheap.
 const OFF_TIMES: u64 = 16;
 
 const THREADS: [u64; 3] = [1, 2, 64];
 
-/// What is done in a loop.
+/// Kind of operation in a loop.
 #[derive(Debug, PartialEq)]
 struct Kind {
-    /// What the programs call it.
+    /// Name in the programs.
     name: &'static str,
-    /// What people call it.
+    /// Name in tables.
     title: &'static str,
-    /// How many events an operation is.
+    /// Number of events of an operation.
     events: u64,
     what: What,
 }
 
-/// What is measured with a kind.
+/// Role of a kind.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum What {
-    /// No event, but what none can be cheaper than.
+    /// No event, but a lower bound for the cost of any.
     Floor,
-    /// An event, recorded in all ways.
+    /// Event, recorded in all modes.
     Event,
-    /// What is worth knowing of one thread that overwrites only. Without events it is cheap.
+    /// Additional kind, recorded only by one thread that overwrites; or, without events, a cheap
+    /// operation.
     Aside,
 }
 
@@ -90,16 +91,16 @@ const KINDS: [Kind; 10] = [
     aside("tracing-span", "span of the tracing crate, three fields", 1),
 ];
 
-/// How events are recorded.
+/// Mode of recording.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Mode {
-    /// Not at all: nobody asked for them.
+    /// Not recorded, as no session wants the events.
     Off,
-    /// The newest overwrite the oldest, in default buffers. Nothing is written.
+    /// New events overwrite the oldest in default buffers; nothing is written.
     Overwrite,
-    /// What finds no room is dropped, in default buffers. All else is written to memory files.
+    /// Default buffers, written to files in memory; events are dropped when the buffers are full.
     Discard,
-    /// The same, in buffers that hold all that a run records.
+    /// Like [`Mode::Discard`], with buffers for all events of a run.
     Large,
 }
 
@@ -114,7 +115,7 @@ impl Mode {
     }
 }
 
-/// Something to measure.
+/// Combination of kind, mode and number of threads.
 #[derive(Clone, Debug, PartialEq)]
 struct Case {
     kind: &'static Kind,
@@ -123,34 +124,35 @@ struct Case {
     operations: u64,
 }
 
-/// A tracer, with a program that records through it.
+/// Tracer with its program.
 trait Tracer {
     fn name(&self) -> &'static str;
 
-    /// Whether its program knows this kind. Floors are no tracer's own: one of them is to do.
+    /// Whether the program knows this kind. Floors are independent of tracers; one tracer runs
+    /// them.
     fn records(&self, kind: &Kind) -> bool;
 
     /// Runs the program once.
     fn run(&self, case: &Case) -> Result<Run, String>;
 }
 
-/// What came of a run.
+/// Results of a run.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     cost: Cost,
     delivery: Delivery,
 }
 
-/// What became of events.
+/// Numbers of events by their fate.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Delivery {
-    /// Recorded or not, with those of the warm-up.
+    /// All events, with those of the warm-up.
     tried: u64,
-    /// In the trace that was written, be it only at the end.
+    /// Events in the trace, including those written at the end.
     recorded: u64,
-    /// Recorded, and overwritten by newer ones.
+    /// Events that newer ones have overwritten.
     overwritten: u64,
-    /// Never recorded, for want of room.
+    /// Events that found no room.
     lost: u64,
 }
 
@@ -205,7 +207,7 @@ pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> 
     sustained::measure(report, &place, options.quick)
 }
 
-/// All that is measured, table by table.
+/// All cases, in the order of the tables.
 fn cases(events: u64) -> Vec<Case> {
     let are = |what: What| KINDS.iter().filter(move |kind| kind.what == what);
     let mut cases = Vec::new();
@@ -226,7 +228,7 @@ fn cases(events: u64) -> Vec<Case> {
     cases
 }
 
-/// A tracer's runs of a case.
+/// Case of a tracer, with its runs.
 struct Candidate<'a> {
     tracer: &'a dyn Tracer,
     case: Case,
@@ -234,19 +236,19 @@ struct Candidate<'a> {
 }
 
 impl Candidate<'_> {
-    /// The title of the table that it is in.
+    /// Title of the candidate's table.
     fn table(&self) -> &'static str {
         if self.case.kind.what == What::Floor { "floors" } else { self.case.mode.title() }
     }
 
-    /// The figure below which `percent` of the runs stay.
+    /// Percentile of a figure over all runs.
     fn percentile(&self, percent: usize, figure: impl Fn(&Cost) -> f64) -> f64 {
         let mut figures: Vec<f64> = self.runs.iter().map(|run| figure(&run.cost)).collect();
         figures.sort_by(f64::total_cmp);
         percentile(&figures, percent)
     }
 
-    /// Of all runs.
+    /// Sum over all runs.
     fn delivery(&self) -> Delivery {
         self.runs.iter().fold(Delivery::default(), |sum, Run { delivery, .. }| Delivery {
             tried: sum.tried + delivery.tried,
@@ -257,7 +259,7 @@ impl Candidate<'_> {
     }
 }
 
-/// Prints candidates of one table.
+/// Prints the candidates of one table.
 fn report_table(report: &mut Report, candidates: &[Candidate<'_>]) {
     let Some(first) = candidates.first() else { return };
     let title = first.table();

@@ -1,24 +1,24 @@
-//! `cargo xtask bench wire`: what it costs to decode and encode a span in each format, beside others
-//! that do the same. The program is `benches/wire`; it does all of them in turn, and measures time
-//! of its processor, so that only ratios suffer from who else is there.
+//! `cargo xtask bench wire`: cost of decoding and encoding a span in each format, compared with
+//! other libraries. The program is `benches/wire`; it runs all candidates in turn, and measures its
+//! processor time, so that other processes hardly affect the ratios.
 
 use super::goal::{Goal, Rival};
 use super::{Options, Report};
 use crate::measure::Table;
-use crate::{cargo, target_dir, workspace_root};
+use crate::tools::{cargo, target_dir, workspace_root};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Runs of each candidate, and batches of a thousand spans in each: short ones, so that neighbours
-/// disturb all alike.
+/// Number of runs of each candidate, and of batches of a thousand spans in each: short runs, so
+/// that other processes disturb all candidates alike.
 const ROUNDS: [&str; 2] = ["100", "10"];
 const ROUNDS_QUICK: [&str; 2] = ["15", "3"];
 
-/// What a span may cost where a collector takes a million of them a second.
+/// Maximum cost of a span for a collector of a million spans a second.
 const NS_MAX: f64 = 1000.0;
 
-/// What the program says of one candidate.
+/// Figures of one candidate.
 #[derive(Clone, Debug, PartialEq)]
 struct Cost {
     format: String,
@@ -52,11 +52,11 @@ pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> 
     Ok(())
 }
 
-/// Builds the program, which is no part of this workspace, and returns its path.
+/// Builds the program, which is not part of this workspace; returns its path.
 fn build() -> Result<PathBuf, String> {
     let target = target_dir().join("bench/wire");
-    // No --locked: the lock file there also holds the dependencies of our own crates, and is brought
-    // up to date here.
+    // No --locked: that lock file also contains the dependencies of our own crates, and is updated
+    // here.
     let status = cargo()
         .args(["build", "--release", "--quiet", "--manifest-path"])
         .arg(workspace_root().join("benches/wire/Cargo.toml"))
@@ -99,7 +99,7 @@ impl Cost {
         self.by == "blkkin"
     }
 
-    /// Who else does the same.
+    /// Other library for the same task.
     fn rival<'a>(&self, all: &'a [Cost]) -> Option<&'a Cost> {
         all.iter().find(|other| {
             !other.is_ours() && (&other.format, &other.what) == (&self.format, &self.what)
@@ -107,8 +107,8 @@ impl Cost {
     }
 }
 
-/// What decoding a span should cost, and how much faster than others it has to be, where we read by
-/// hand what others could read for us: else their code should be used.
+/// Goal for decoding a span: a maximum cost, and a minimum speed-up over other libraries, since a
+/// decoder of our own must be worth it.
 fn goal(cost: &Cost, all: &[Cost]) -> Option<Goal> {
     if !cost.is_ours() || cost.what != "decode" {
         return None;
@@ -121,9 +121,9 @@ fn goal(cost: &Cost, all: &[Cost]) -> Option<Goal> {
     let what = format!("decoding a span of {}", cost.format);
     let goal = Goal::at_most(NS_MAX, " ns", what).measured(Some(cost.ns));
     let goal = match cost.format.as_str() {
-        // It says each host again and again: as many bytes as three spans.
+        // Each host is repeated: as many bytes as three spans.
         "zipkin-v1-json" => goal.limit(3.0 * NS_MAX),
-        // Twice as many bytes as Zipkin's, most of them the names of types.
+        // Twice as many bytes as Zipkin's JSON, most of them type names.
         "otlp-json" => goal.limit(2.0 * NS_MAX),
         _ => goal,
     };

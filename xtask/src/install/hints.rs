@@ -1,21 +1,22 @@
-//! What is left to do by hand after an installation, as commands that work when they are copied.
+//! Manual steps after an installation, as commands to copy.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// The user's side of an installation.
+/// Environment of the installing user.
 pub(super) struct User<'u> {
     pub(super) is_root: bool,
-    /// Whether systemd runs this machine.
+    /// Whether the machine runs systemd.
     pub(super) has_systemd: bool,
-    /// Returns the value of an environment variable, or nothing.
+    /// Value of an environment variable, or an empty string.
     pub(super) variable: &'u dyn Fn(&str) -> String,
 }
 
-/// Prefixes where a system looks by itself.
+/// Prefixes that systems search by default.
 const SYSTEM: [&str; 2] = ["/usr", "/usr/local"];
 
-/// Returns what to do so that shells, compilers and the loader find what is below a prefix, and the agent starts.
+/// Steps after which shells, compilers and the loader find the files below a prefix, and the agent
+/// starts.
 pub(super) fn hints(prefix: &Path, user: &User<'_>) -> String {
     let is_system = SYSTEM.iter().any(|system| prefix == Path::new(system));
     let sudo = if user.is_root { "" } else { "sudo " };
@@ -30,7 +31,7 @@ pub(super) fn hints(prefix: &Path, user: &User<'_>) -> String {
     if is_system {
         let _ = writeln!(hints, "so that programs find the library:\n  {sudo}ldconfig");
     }
-    // Units elsewhere are found by their path; a user's own installation is no part of the system.
+    // Units elsewhere are named by their path; a user's own installation is not part of the system.
     if user.has_systemd && (is_system || user.is_root) {
         let unit = match is_system {
             true => "blkkin-agent".to_owned(),
@@ -47,7 +48,7 @@ pub(super) fn hints(prefix: &Path, user: &User<'_>) -> String {
     hints
 }
 
-/// Returns what to add to the environment, if it is not there yet.
+/// Environment variables that lack a folder of the prefix.
 fn exports(prefix: &Path, is_system: bool, user: &User<'_>) -> Vec<String> {
     let has = |name: &str, folder: &Path| {
         std::env::split_paths(&(user.variable)(name)).any(|path| path == *folder)
@@ -59,7 +60,7 @@ fn exports(prefix: &Path, is_system: bool, user: &User<'_>) -> Vec<String> {
     ];
     let wanted = wanted.into_iter().filter(|(name, _)| *name == "PATH" || !is_system);
     let missing = wanted.filter(|(name, folder)| !has(name, folder));
-    // An empty part of these lists is the current directory.
+    // An empty element in these lists means the current directory.
     let line = |(name, folder): (&str, PathBuf)| {
         format!("export {name}={}${{{name}:+:${name}}}", folder.display())
     };

@@ -1,5 +1,5 @@
-//! What was installed: a line for each file, link and folder that was made, in a file below the prefix. What
-//! was changed since, by whomever, is not removed.
+//! Manifest of an installation: a line for each installed file, link and folder, in a file below
+//! the prefix. Files that were changed since are not removed.
 
 use super::at;
 use std::fs;
@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-/// Where it is, below the prefix.
+/// Path of the manifest below the prefix.
 pub(super) const PATH: &str = "share/blkkin/manifest";
 const TITLE: &str = "blkkin manifest 1";
 
@@ -21,11 +21,11 @@ enum Kind {
 const KINDS: [(Kind, &str); 3] =
     [(Kind::File, "file"), (Kind::Link, "link"), (Kind::Folder, "folder")];
 
-/// Something that was installed.
+/// Installed file, link or folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     kind: Kind,
-    /// A digest of the contents, against mistakes only.
+    /// Digest of the contents, against mistakes, not attacks.
     digest: u64,
     pub(super) path: PathBuf,
 }
@@ -48,7 +48,7 @@ impl Entry {
         self.kind == Kind::Folder
     }
 
-    /// Whether it is there as it was installed.
+    /// Whether the entry is as it was installed.
     fn is_unchanged(&self, root: &Path) -> io::Result<bool> {
         let path = root.join(&self.path);
         let kind = fs::symlink_metadata(&path)?.file_type();
@@ -66,7 +66,7 @@ impl Entry {
         let kind = KINDS.iter().find(|(_, name)| *name == word)?.0;
         let digest = u64::from_str_radix(words.next()?, 16).ok()?;
         let path = PathBuf::from(words.next()?);
-        // Nothing outside of the prefix is ours to remove.
+        // An uninstallation must not remove anything outside of the prefix.
         let is_within = path.components().all(|part| matches!(part, Component::Normal(_)));
         (is_within && path != Path::new("")).then_some(Entry { kind, digest, path })
     }
@@ -74,12 +74,12 @@ impl Entry {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Manifest {
-    /// There may be several for a path, if an installation was interrupted.
+    /// A path may have several entries, if an installation was interrupted.
     pub(super) entries: Vec<Entry>,
 }
 
 impl Manifest {
-    /// None if nothing was installed below that directory.
+    /// Reads the manifest; `None` if nothing was installed below `root`.
     pub(super) fn read(root: &Path) -> io::Result<Option<Manifest>> {
         let path = root.join(PATH);
         let text = match fs::read_to_string(&path) {
@@ -116,27 +116,28 @@ impl Manifest {
         fs::rename(&beside, &path).map_err(at(&path))
     }
 
-    /// Whether a file or link was installed there.
+    /// Whether the manifest has an entry for this path.
     pub(super) fn has(&self, path: &Path) -> bool {
         self.entries.iter().any(|entry| entry.path == path)
     }
 
-    /// Removes it all, and the manifest. Gives what is left where it is, because it was changed.
+    /// Removes all entries and the manifest. Returns the paths of entries that stay, as they were
+    /// changed.
     pub(super) fn remove(&self, root: &Path) -> io::Result<Vec<PathBuf>> {
         let (folders, others): (Vec<_>, Vec<_>) =
             self.entries.iter().cloned().partition(Entry::is_folder);
         let kept = Manifest { entries: others }.remove_entries(root)?;
-        // The last of our files: as long as it is there, one can try again.
+        // The manifest goes last, so that an interrupted removal can be repeated.
         let path = root.join(PATH);
         fs::remove_file(&path).map_err(at(&path))?;
         Manifest { entries: folders }.remove_entries(root)?;
         Ok(kept)
     }
 
-    /// Removes what is as it was installed, and folders that are empty then. Gives the rest.
+    /// Removes unchanged entries, and folders that are empty then. Returns the others.
     pub(super) fn remove_entries(&self, root: &Path) -> io::Result<Vec<PathBuf>> {
         let mut entries: Vec<&Entry> = self.entries.iter().collect();
-        // What is in folders, before them.
+        // Contents of folders come before the folders.
         entries.sort_by(|one, other| other.path.cmp(&one.path));
         let mut kept: Vec<PathBuf> = Vec::new();
         for entry in entries {
@@ -162,7 +163,7 @@ impl Manifest {
     }
 }
 
-/// FNV-1a.
+/// 64-bit FNV-1a.
 fn digest(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)

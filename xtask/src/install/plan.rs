@@ -1,21 +1,21 @@
-//! What an installation is: each file with its place below the prefix, and what is in it. Templates are in
-//! `files`, in which words between `@` stand for what is known only here.
+//! Contents of an installation: files and links with their paths below the prefix. Templates are in
+//! `files`; words between `@` in them are replaced.
 
-use crate::{at, workspace_root};
+use crate::tools::{at, workspace_root};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A file, or a link.
+/// File or link to install.
 pub(super) struct Item {
-    /// Below the prefix.
+    /// Path below the prefix.
     pub(super) path: PathBuf,
     pub(super) content: Content,
     pub(super) mode: u32,
 }
 
 pub(super) enum Content {
-    /// That of another file.
+    /// Copy of another file.
     File(PathBuf),
     Text(String),
     Link(PathBuf),
@@ -27,15 +27,15 @@ impl Item {
     }
 }
 
-/// The libraries of blkin's generations: programs name one of them, or several, when they are linked.
+/// Names of blkin's libraries over time; a program is linked with one or more of them.
 const BLKIN: [&str; 4] = ["libblkin", "libblkin-front", "libzipkin-c", "libzipkin-cpp"];
-/// As `include` of libblkkin has them.
+/// Headers in the `include` folder of libblkkin.
 const HEADERS: [&str; 5] =
     ["blkkin.h", "blkkin.hpp", "blkin/zipkin_c.h", "blkin/blkin-front.h", "blkin/ztracer.hpp"];
 const TEMPLATES: [(&str, &str); 9] = [
     ("lib/pkgconfig/blkkin.pc", include_str!("files/blkkin.pc")),
     ("lib/pkgconfig/blkin.pc", include_str!("files/blkin.pc")),
-    // By this name Ceph looks for it.
+    // Ceph searches for this name.
     ("lib/pkgconfig/libblkin.pc", include_str!("files/blkin.pc")),
     ("lib/cmake/blkkin/blkkin-config.cmake", include_str!("files/blkkin-config.cmake")),
     (
@@ -53,12 +53,12 @@ const SHELLS: [(&str, &str); 3] = [
     ("fish", "share/fish/vendor_completions.d/blkkin.fish"),
 ];
 
-/// What cargo builds.
+/// Build products of cargo.
 pub(super) const BUILT: [&str; 3] = ["blkkin", "libblkkin.so", "libblkkin.a"];
-/// The folder beside it that has the same without debug information.
+/// Subfolder of the build folder with copies without debug information.
 pub(super) const STRIPPED: &str = "stripped";
 
-/// Returns the stripped copy of a file, unless the file was built again since.
+/// Stripped copy of a file, unless the file was rebuilt since.
 fn smallest(built: &Path, name: &str) -> PathBuf {
     let (whole, stripped) = (built.join(name), built.join(STRIPPED).join(name));
     let modified = |path: &Path| path.metadata().and_then(|metadata| metadata.modified());
@@ -68,13 +68,13 @@ fn smallest(built: &Path, name: &str) -> PathBuf {
     }
 }
 
-/// What the library of this release is called.
+/// Names of this release's library.
 pub(super) struct Names {
-    /// Its file.
+    /// File name.
     pub(super) file: String,
-    /// What programs load it as; as in libblkkin's build script.
+    /// Name that the loader looks for (soname); the same as in libblkkin's build script.
     pub(super) loaded: String,
-    /// Which releases go with programs that were built for this one.
+    /// Release numbers that are compatible with programs built for this release.
     compatible: String,
 }
 
@@ -90,7 +90,7 @@ pub(super) fn names() -> Names {
     }
 }
 
-/// Everything, where cargo has built in the folder `built`.
+/// All items, for build products in the folder `built`.
 pub(super) fn items(built: &Path, prefix: &Path) -> Result<Vec<Item>, String> {
     if let Some(missing) = BUILT.map(|name| built.join(name)).iter().find(|path| !path.is_file()) {
         return Err(format!("there is no {}; run it without --no-build", missing.display()));

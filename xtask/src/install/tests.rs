@@ -1,4 +1,4 @@
-//! What an installation does to a folder, on made-up files. [`strangers`] use a real one.
+//! Tests of an installation with made-up files; [`strangers`] use a real one.
 
 mod blkin;
 mod strangers;
@@ -6,7 +6,7 @@ mod support;
 
 use super::manifest::{self, Manifest};
 use super::plan::{Content, Item};
-use super::{Place, install, uninstall};
+use super::{Location, install, uninstall};
 use blkkin_sys::testing::Scratch;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -29,7 +29,7 @@ fn some() -> Vec<Item> {
     ]
 }
 
-/// All files and links below a folder, and folders that are empty.
+/// All files and links below a folder, and empty folders.
 fn found(root: &Path) -> Vec<String> {
     fn add(root: &Path, folder: &Path, all: &mut Vec<String>) {
         let before = all.len();
@@ -55,8 +55,8 @@ fn found(root: &Path) -> Vec<String> {
     all
 }
 
-fn place(root: &Path) -> Place {
-    Place { prefix: root.to_owned(), destdir: None }
+fn location(root: &Path) -> Location {
+    Location { prefix: root.to_owned(), destdir: None }
 }
 
 #[test]
@@ -65,16 +65,16 @@ fn what_was_installed_goes_and_nothing_else() {
     let root = scratch.0.join("prefix");
     let installed =
         ["bin/p", "lib/libp.so", "lib/libp.so.1", "share/blkkin/manifest", "share/doc/p/README"];
-    // Below nothing: even the folders go.
+    // In an empty folder: the created folders go, too.
     install(&root, &some()).unwrap();
     assert_eq!(found(&root), installed);
     assert_eq!(fs::read_to_string(root.join("lib/libp.so")).unwrap(), "library");
     let mode = |path: &str| fs::metadata(root.join(path)).unwrap().permissions().mode() & 0o7777;
     assert_eq!((mode("bin/p"), mode("lib/libp.so.1"), mode("lib")), (0o755, 0o644, 0o755));
-    uninstall(&place(&root)).unwrap();
+    uninstall(&location(&root)).unwrap();
     assert_eq!(found(&root), Vec::<String>::new());
 
-    // Among others' files: they stay, with their folders, also those that came later.
+    // With foreign files: they stay, with their folders, even those added later.
     for (folder, file) in [("bin", "q"), ("share/blkkin", "notes"), ("empty", "")] {
         fs::create_dir_all(root.join(folder)).unwrap();
         if !file.is_empty() {
@@ -83,7 +83,7 @@ fn what_was_installed_goes_and_nothing_else() {
     }
     install(&root, &some()).unwrap();
     fs::write(root.join("share/doc/p/later"), "other").unwrap();
-    uninstall(&place(&root)).unwrap();
+    uninstall(&location(&root)).unwrap();
     assert_eq!(found(&root), ["bin/q", "empty/", "share/blkkin/notes", "share/doc/p/later"]);
 }
 
@@ -119,12 +119,12 @@ fn a_new_release_takes_the_place_of_the_old() {
     let installed = ["bin/p", "lib/libp.so", "lib/libp.so.2", "share/blkkin/manifest"];
     assert_eq!(&found(root)[..4], installed);
     assert_eq!(fs::read_to_string(root.join("lib/libp.so")).unwrap(), "new library");
-    // And again the same.
+    // The same release again.
     install(root, &new()).unwrap();
-    uninstall(&place(root)).unwrap();
+    uninstall(&location(root)).unwrap();
     assert_eq!(found(root), Vec::<String>::new());
 
-    // One that was interrupted, with some files of both: all go.
+    // After an interrupted installation, with files of both releases: all of them go.
     install(root, &some()).unwrap();
     let mut both = Manifest::read(root).unwrap().unwrap();
     let old = both.clone();
@@ -136,7 +136,7 @@ fn a_new_release_takes_the_place_of_the_old() {
     fs::write(root.join("bin/p"), "new program").unwrap();
     fs::write(root.join("lib/libp.so.2"), "new library").unwrap();
     assert!(old.has(Path::new("bin/p")) && !old.has(Path::new("lib/libp.so.2")));
-    uninstall(&place(root)).unwrap();
+    uninstall(&location(root)).unwrap();
     assert_eq!(found(root), Vec::<String>::new());
 }
 
@@ -145,7 +145,7 @@ fn others_files_are_not_overwritten() {
     let scratch = Scratch::new("install-others");
     let root = &scratch.0;
     fs::create_dir(root.join("lib")).unwrap();
-    // A link that leads nowhere is a file, too.
+    // A dangling link counts as a file.
     std::os::unix::fs::symlink("nowhere", root.join("lib/libp.so")).unwrap();
     let error = install(root, &some()).unwrap_err();
     let path = root.join("lib/libp.so");
@@ -157,11 +157,11 @@ fn others_files_are_not_overwritten() {
         )
     );
     assert_eq!(found(root), ["lib/libp.so"]);
-    let error = uninstall(&place(root)).unwrap_err();
+    let error = uninstall(&location(root)).unwrap_err();
     assert!(error.starts_with("nothing was installed below "), "{error}");
 }
 
-/// Who installs is told what root can do by what kind of error it is.
+/// The error kind of a failed installation decides whether root is suggested.
 #[test]
 fn errors_say_where_and_keep_their_kind() {
     let scratch = Scratch::new("install-kinds");
@@ -178,11 +178,11 @@ fn manifests_are_not_believed() {
     let root = scratch.0.join("prefix");
     fs::create_dir_all(root.join("share/blkkin")).unwrap();
     fs::write(scratch.0.join("other"), "").unwrap();
-    // The digest of nothing.
+    // Digest of an empty file.
     let empty = "cbf29ce484222325";
     let check = |text: &str, line: usize| {
         fs::write(root.join(manifest::PATH), text).unwrap();
-        let error = uninstall(&place(&root)).unwrap_err();
+        let error = uninstall(&location(&root)).unwrap_err();
         let expected = format!("/manifest, line {line}: no manifest of blkkin; restore it");
         assert!(error.ends_with(&expected), "{error}");
         assert!(scratch.0.join("other").exists());
@@ -206,8 +206,8 @@ fn manifests_are_not_believed() {
 #[test]
 fn places() {
     let check = |prefix: &str, destdir: Option<&str>, expected: Result<(&str, &str), &str>| {
-        let place = Place { prefix: prefix.into(), destdir: destdir.map(PathBuf::from) };
-        let got = place.prefix().and_then(|prefix| Ok((prefix, place.root()?)));
+        let location = Location { prefix: prefix.into(), destdir: destdir.map(PathBuf::from) };
+        let got = location.prefix().and_then(|prefix| Ok((prefix, location.root()?)));
         match (got, expected) {
             (Ok((prefix, root)), Ok(expected)) => {
                 assert_eq!((prefix.to_str(), root.to_str()), (Some(expected.0), Some(expected.1)));

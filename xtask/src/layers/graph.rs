@@ -139,7 +139,7 @@ impl Graph {
 
 /// Asks cargo for the graph of the workspace at `root`.
 pub(super) fn load(root: &Path) -> Result<Graph, String> {
-    let output = crate::cargo()
+    let output = crate::tools::cargo()
         .args(["metadata", "--format-version", "1", "--locked"])
         .args(["--filter-platform", "x86_64-unknown-linux-gnu"])
         .current_dir(root)

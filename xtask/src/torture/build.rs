@@ -1,44 +1,31 @@
-//! How tests are built: as always, with a sanitizer, or as models. Each way has a folder of its own below the
-//! ordinary one, so that none has others build anew.
+//! Builds of tests: ordinary, with a sanitizer, or as models. Each kind has a separate target
+//! folder, so that they do not rebuild each other.
 
-use super::trials::{TRIALS, Trial};
-use crate::{cargo, target_dir, workspace_root};
+use super::trials::{Build, TRIALS, Trial};
+use crate::tools::{cargo, target_dir, workspace_root};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A way to build tests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Build {
-    Ordinary,
-    /// Words and threads are loom's.
-    Models,
-    /// With ThreadSanitizer, which reports data races. It does not see what assembly does, so that rings are
-    /// written with locks, and what the standard library does in code of its own.
-    Threads,
-    /// With AddressSanitizer, which reports accesses to memory that is not there, or no more.
-    Addresses,
-}
-
-/// What has come of a build.
+/// Result of a build.
 pub(super) enum Built {
     Programs(Vec<Program>),
-    /// What it would take, and is not there.
+    /// Requirement that is missing.
     Missing(String),
 }
 
-/// A program of tests.
+/// Test program.
 pub(super) struct Program {
-    /// The folder of its package, whose name may differ.
+    /// Folder of its package; its name may differ from the package's.
     pub(super) folder: PathBuf,
     package: String,
-    /// The file of tests; empty for those beside the code.
+    /// File of tests; empty for unit tests.
     name: String,
     pub(super) path: PathBuf,
 }
 
-/// The only one for which this project has tried sanitizers.
+/// The only target triple for which sanitizers are tested here.
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
 impl Build {
@@ -62,7 +49,8 @@ impl Build {
     fn command(self) -> Command {
         let mut command = cargo();
         command.args(["test", "--locked", "--no-run", "--message-format=json-render-diagnostics"]);
-        // Always the same ones: which packages are chosen decides how what they share is built.
+        // Always the same packages, as the selection decides about the features of shared
+        // dependencies.
         let own = TRIALS.iter().filter(|trial| trial.build == self);
         let packages: BTreeSet<&str> = own.map(|trial| trial.package).collect();
         command.args(packages.iter().flat_map(|package| ["--package", package]));
@@ -75,7 +63,7 @@ impl Build {
             Build::Threads | Build::Addresses => {
                 let folder = target_dir().join(format!("{}-sanitizer", self.sanitizer()));
                 command.args(["--target", TRIPLE, "--target-dir"]).arg(folder);
-                // Sanitizers are not stable; nothing that is shipped is built so.
+                // Sanitizers are unstable; no shipped program is built with them.
                 command.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", self.flags());
             }
         }
@@ -89,7 +77,7 @@ impl Build {
     fn flags(self) -> String {
         let flag = format!("-Zsanitizer={}", self.sanitizer());
         match self {
-            // The standard library is as it comes.
+            // The standard library is not built with the sanitizer.
             Build::Threads => {
                 format!("{flag} -Cunsafe-allow-abi-mismatch=sanitizer --cfg thread_sanitizer")
             }
@@ -97,7 +85,7 @@ impl Build {
         }
     }
 
-    /// What is not there that it needs.
+    /// Requirement that is missing, if any.
     fn missing(self) -> Option<String> {
         let runtime = match self {
             Build::Ordinary | Build::Models => return None,
@@ -113,7 +101,7 @@ impl Build {
         (!is_there).then(|| format!("this toolchain has no {sanitizer} sanitizer for {TRIPLE}"))
     }
 
-    /// What a program that is built so is to find in its environment.
+    /// Environment variable for programs of this build.
     pub(super) fn surroundings(self) -> Option<(&'static str, String)> {
         match self {
             Build::Ordinary | Build::Models => None,
@@ -121,8 +109,8 @@ impl Build {
                 let known = workspace_root().join("xtask/thread-sanitizer.supp");
                 Some(("TSAN_OPTIONS", format!("suppressions={}", known.display())))
             }
-            // What lives until a program ends is not lost; and locks know by a variable's place on the stack
-            // whether its function has been left, so variables are to stay there.
+            // Memory that lives until the end is no leak; and locks compare addresses on the stack
+            // to detect that their function has returned, so variables must stay on the real stack.
             Build::Addresses => {
                 let options = "detect_leaks=0:detect_stack_use_after_return=0";
                 Some(("ASAN_OPTIONS", options.to_owned()))
@@ -131,7 +119,7 @@ impl Build {
     }
 }
 
-/// Where the toolchain's libraries are.
+/// Folder of the toolchain's libraries.
 fn libraries() -> Option<PathBuf> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let output = Command::new(rustc).args(["--print", "sysroot"]).output().ok()?;
@@ -139,7 +127,7 @@ fn libraries() -> Option<PathBuf> {
     Some(Path::new(root.trim()).join("lib/rustlib").join(TRIPLE).join("lib"))
 }
 
-/// What a line of cargo's tells of a program of tests.
+/// Parses a message of cargo about a test program.
 fn program(line: &[u8]) -> Option<Program> {
     let line: serde_json::Value = serde_json::from_slice(line).ok()?;
     let is_test = line["profile"]["test"].as_bool()?;
@@ -153,7 +141,7 @@ fn program(line: &[u8]) -> Option<Program> {
     Some(Program { package: package_of(&folder)?, folder, name, path })
 }
 
-/// The name of the package in a folder.
+/// Name of the package in a folder.
 pub(crate) fn package_of(folder: &Path) -> Option<String> {
     let text = fs::read_to_string(folder.join("Cargo.toml")).ok()?;
     let name = text.lines().find_map(|line| line.strip_prefix("name = \""))?;
@@ -161,7 +149,7 @@ pub(crate) fn package_of(folder: &Path) -> Option<String> {
 }
 
 impl Program {
-    /// That of a trial.
+    /// Program of a trial.
     pub(super) fn of<'p>(trial: &Trial, programs: &'p [Program]) -> Result<&'p Program, String> {
         let is_own =
             |program: &&Program| program.package == trial.package && program.name == trial.file;

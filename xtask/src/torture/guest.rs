@@ -1,19 +1,20 @@
-//! A guest in which a test may do what the machine's other users would notice: turn processors off. QEMU runs it
-//! by software alone, with a kernel of the machine's; all else it has are the test and what that starts.
+//! Virtual machine for tests that would disturb other users of the machine, such as turning
+//! processors off. QEMU runs it in software, with a kernel of this machine; its only files are the
+//! test and the programs that the test starts.
 
 use super::build::Program;
 use super::trials::Trial;
-use crate::{at, target_dir};
+use crate::tools::{at, target_dir};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// More than this machine may have, so that they are not all in step.
+/// More than the host may have, so that the guest's processors do not run in step.
 const PROCESSORS: &str = "4";
 const MEMORY: &str = "3G";
 
-/// What the guest's first process does; the kernel gives it the variables of its command line.
+/// Script of the guest's first process; the kernel passes it the variables on its command line.
 const INIT: &str = "#!/bin/sh
 export PATH=/bin:/usr/bin HOME=/tmp TEST_LOUD=1
 mkdir -p /proc /sys /tmp /dev
@@ -23,10 +24,10 @@ echo o > /proc/sysrq-trigger
 cat
 ";
 
-/// The machine's programs that [`INIT`] and the tests use.
+/// Programs of this machine that [`INIT`] and the tests use.
 const TOOLS: [&str; 4] = ["sh", "mount", "mkdir", "cat"];
 
-/// What is not there that a guest needs.
+/// Requirement that is missing, if any.
 pub(super) fn missing() -> Option<String> {
     if cfg!(not(target_arch = "x86_64")) {
         return Some("guests are for x86-64 only".to_owned());
@@ -38,7 +39,7 @@ pub(super) fn missing() -> Option<String> {
     kernel().is_none().then(|| format!("there is no kernel for a guest in /boot; {where_from}"))
 }
 
-/// Runs a trial's program in a guest, whose output has that of the program.
+/// Command that runs a trial's program in a guest. Its output contains that of the program.
 pub(super) fn command(
     trial: &Trial,
     program: &Program,
@@ -63,7 +64,7 @@ fn found(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
-/// The one that was said, or the newest of the machine's that can be read.
+/// Kernel named by `BLKKIN_GUEST_KERNEL`, or the newest readable one of the machine.
 fn kernel() -> Option<PathBuf> {
     if let Some(path) = std::env::var_os("BLKKIN_GUEST_KERNEL") {
         return Some(path.into());
@@ -76,9 +77,9 @@ fn kernel() -> Option<PathBuf> {
     files.filter(is_kernel).max()
 }
 
-/// All files of the guest: in the form that kernels take.
+/// Initial file system of the guest, in the format that kernels read.
 fn image_of(program: &Program) -> Result<Vec<u8>, String> {
-    // The command is where the tests were told that it is.
+    // The command is at the path that was compiled into the tests.
     let blkkin = program.path.ancestors().nth(2).ok_or("tests have a folder")?.join("blkkin");
     let mut files = BTreeMap::new();
     files.insert(PathBuf::from("/init"), INIT.as_bytes().to_vec());
@@ -104,7 +105,7 @@ fn image_of(program: &Program) -> Result<Vec<u8>, String> {
     Ok(image.bytes)
 }
 
-/// Adds a program, with the libraries that it is linked with.
+/// Adds a program with its shared libraries.
 fn add(files: &mut BTreeMap<PathBuf, Vec<u8>>, from: &Path, to: &Path) -> Result<(), String> {
     files.insert(to.to_owned(), fs::read(from).map_err(at(from))?);
     let output = Command::new("ldd").arg(from).output();
@@ -119,7 +120,7 @@ fn add(files: &mut BTreeMap<PathBuf, Vec<u8>>, from: &Path, to: &Path) -> Result
     Ok(())
 }
 
-/// A cpio archive of the form `newc`.
+/// Cpio archive in the format `newc`.
 #[derive(Default)]
 struct Archive {
     bytes: Vec<u8>,

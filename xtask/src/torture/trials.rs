@@ -1,23 +1,35 @@
-//! What is tried: a trial is some tests of a file, how they are built, and how much they are to do.
+//! Trials: tests of a file, how they are built, and with which amounts.
 
-use super::build::Build;
-
-/// Tests that try a promise.
+/// Tests of a promise.
 pub(super) struct Trial {
     pub(super) promise: &'static str,
     pub(super) what: &'static str,
     pub(super) package: &'static str,
-    /// The file of tests; empty for those beside the code.
+    /// File of tests; empty for unit tests.
     pub(super) file: &'static str,
-    /// How their names begin, or parts of them.
+    /// Names of the tests, or parts of them.
     pub(super) tests: &'static [&'static str],
     pub(super) amounts: &'static [Amount],
     pub(super) build: Build,
-    /// Whether it runs in a guest.
+    /// Whether the trial runs in a guest.
     pub(super) in_guest: bool,
 }
 
-/// How much of something is done.
+/// Kind of build.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Build {
+    Ordinary,
+    /// With loom's atomics and threads.
+    Models,
+    /// With ThreadSanitizer, which reports data races. It does not see assembly, so that rings are
+    /// written with locks, nor memory accesses inside the standard library.
+    Threads,
+    /// With AddressSanitizer, which reports accesses to memory outside of an allocation, or after
+    /// its release.
+    Addresses,
+}
+
+/// Amount of work of a test, set by an environment variable.
 pub(super) struct Amount {
     pub(super) variable: &'static str,
     pub(super) a_minute: u64,
@@ -25,7 +37,7 @@ pub(super) struct Amount {
 }
 
 impl Amount {
-    /// What the variable is to say in a run of so many minutes.
+    /// Variable and value for a run of `minutes`.
     pub(super) fn in_time(&self, minutes: u64) -> (&'static str, u64) {
         (self.variable, self.most.min(self.a_minute.saturating_mul(minutes.max(1))))
     }
@@ -35,7 +47,7 @@ const fn amount(variable: &'static str, a_minute: u64, most: u64) -> Amount {
     Amount { variable, a_minute, most }
 }
 
-/// The same, however long it takes.
+/// Amount that does not depend on the duration.
 const fn fixed(variable: &'static str, most: u64) -> Amount {
     Amount { variable, a_minute: most, most }
 }
@@ -49,7 +61,7 @@ const fn end_to_end(
     part(promise, what, "blkkin", "promises", tests, amounts)
 }
 
-/// What the server does with what it has acknowledged.
+/// Test of the server's stored spans.
 const fn stored(
     promise: &'static str,
     what: &'static str,
@@ -70,7 +82,7 @@ const fn part(
     Trial { promise, what, package, file, tests, amounts, build: Build::Ordinary, in_guest: false }
 }
 
-/// All tests of a file, built otherwise.
+/// Trial of the tests of a file, in another kind of build.
 const fn built(
     build: Build,
     what: &'static str,
@@ -81,7 +93,7 @@ const fn built(
     Trial { build, ..part("L8", what, package, file, tests, &[]) }
 }
 
-/// Of each of several tests, which together must end in time.
+/// Seconds for each of several tests, which together must end within the timeout.
 const HOSTILE: Amount = amount("TEST_HOSTILE_SECONDS", 2, 200);
 
 pub(super) const TRIALS: &[Trial] = &[
@@ -365,8 +377,8 @@ pub(super) const TRIALS: &[Trial] = &[
 #[cfg(test)]
 mod tests {
     use super::TRIALS;
+    use crate::tools::workspace_root;
     use crate::torture::build::package_of;
-    use crate::workspace_root;
     use std::collections::BTreeMap;
     use std::fs;
     use std::path::{Path, PathBuf};

@@ -1,10 +1,10 @@
-//! Reads bodies into one piece of memory, within limits. Start at [`read`].
+//! Reads request bodies into contiguous memory, within limits. Start at [`read`].
 //!
-//! A body that comes in one piece is not copied. Others are put together in buffers, which are used again.
+//! A body of a single frame is not copied. Other bodies are collected in buffers, which are pooled.
 
 use crate::Settings;
 use crate::budget::{Budget, Hold};
-use crate::trouble::Trouble;
+use crate::rejection::Rejection;
 use bytes::Bytes;
 use http_body::Body;
 use http_body_util::BodyExt;
@@ -14,21 +14,21 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::{Instant, timeout_at};
 
-/// Buffers that nobody uses are kept, up to so many, if they are not larger than this.
+/// Maximum number and size of pooled buffers.
 const IDLE_COUNT: usize = 4;
 const IDLE_BYTES: usize = 2 << 20;
 
-/// Bytes by which a buffer grows at first.
+/// Minimum growth of a buffer, in bytes.
 const STEP: usize = 64 << 10;
 
-/// Buffers, and how many bytes all of them may have.
+/// Pool of buffers, with a budget for all of them.
 #[derive(Debug)]
 pub(crate) struct Buffers {
     budget: Arc<Budget>,
     idle: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
-/// A buffer in use.
+/// Buffer in use; returns to the pool on drop.
 #[derive(Debug)]
 pub(crate) struct Buffer {
     bytes: Vec<u8>,
@@ -36,16 +36,16 @@ pub(crate) struct Buffer {
     idle: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
-/// A message, or what it was packed in.
+/// Received message, possibly compressed.
 #[derive(Debug)]
 pub(crate) struct Message {
-    store: Memory,
-    /// What before it does not belong to it.
+    store: BodyMemory,
+    /// Number of leading bytes that do not belong to the message.
     skipped: usize,
 }
 
 #[derive(Debug)]
-enum Memory {
+enum BodyMemory {
     One(Bytes, #[expect(dead_code, reason = "its bytes come back when it is dropped")] Hold),
     Many(Buffer),
 }
@@ -59,29 +59,29 @@ impl Buffers {
         &self.budget
     }
 
-    /// A buffer, empty.
-    pub(crate) fn take(&self) -> Result<Buffer, Trouble> {
+    /// Empty buffer, from the pool if possible.
+    pub(crate) fn take(&self) -> Result<Buffer, Rejection> {
         let mut hold = self.budget.hold();
         let bytes = lock(&self.idle).pop().unwrap_or_default();
-        hold.grow_to(bytes.capacity()).map_err(|_| Trouble::no_room())?;
+        hold.grow_to(bytes.capacity()).map_err(|_| Rejection::no_room())?;
         Ok(Buffer { bytes, hold, idle: self.idle.clone() })
     }
 }
 
 impl Buffer {
-    /// Makes room for so many bytes in all, and no more than twice of it.
-    pub(crate) fn reserve(&mut self, len: usize) -> Result<(), Trouble> {
+    /// Grows the capacity to at least `len` bytes, and to at most twice that.
+    pub(crate) fn reserve(&mut self, len: usize) -> Result<(), Rejection> {
         if len > self.bytes.capacity() {
             let wanted = len.max(self.bytes.len() + self.bytes.len().max(STEP));
-            // Where there is no room for twice as much, there may be enough.
+            // The budget may allow `len` bytes even if it does not allow twice as many.
             self.reserve_exact(wanted).or_else(|_| self.reserve_exact(len))?;
         }
         Ok(())
     }
 
-    /// Makes room for so many bytes in all.
-    pub(crate) fn reserve_exact(&mut self, len: usize) -> Result<(), Trouble> {
-        self.hold.grow_to(len).map_err(|_| Trouble::no_room())?;
+    /// Grows the capacity to `len` bytes.
+    pub(crate) fn reserve_exact(&mut self, len: usize) -> Result<(), Rejection> {
+        self.hold.grow_to(len).map_err(|_| Rejection::no_room())?;
         self.bytes.reserve_exact(len.saturating_sub(self.bytes.len()));
         Ok(())
     }
@@ -91,7 +91,7 @@ impl Buffer {
     }
 
     pub(crate) fn into_message(self) -> Message {
-        Message { store: Memory::Many(self), skipped: 0 }
+        Message { store: BodyMemory::Many(self), skipped: 0 }
     }
 }
 
@@ -107,13 +107,13 @@ impl Drop for Buffer {
 }
 
 impl Message {
-    /// A message that is in memory already, and counts there.
+    /// Message of bytes that are in memory already, for tests.
     #[cfg(test)]
     pub(crate) fn of(bytes: Bytes, buffers: &Buffers) -> Message {
-        Message { store: Memory::One(bytes, buffers.budget.hold()), skipped: 0 }
+        Message { store: BodyMemory::One(bytes, buffers.budget.hold()), skipped: 0 }
     }
 
-    /// Without its first bytes.
+    /// Removes leading bytes.
     pub(crate) fn skip(mut self, bytes: usize) -> Message {
         self.skipped += bytes;
         self
@@ -125,26 +125,26 @@ impl Deref for Message {
 
     fn deref(&self) -> &[u8] {
         let all: &[u8] = match &self.store {
-            Memory::One(bytes, _) => bytes,
-            Memory::Many(buffer) => &buffer.bytes,
+            BodyMemory::One(bytes, _) => bytes,
+            BodyMemory::Many(buffer) => &buffer.bytes,
         };
         all.get(self.skipped..).unwrap_or_default()
     }
 }
 
-/// Reads all of a body, which may have so many bytes.
+/// Reads a body of at most `limit` bytes.
 pub(crate) async fn read<B>(
     body: B,
     limit: usize,
     buffers: &Buffers,
     settings: &Settings,
-) -> Result<Message, Trouble>
+) -> Result<Message, Rejection>
 where
     B: Body<Data = Bytes, Error: Display>,
 {
-    let told = body.size_hint();
-    if told.lower() > limit as u64 {
-        return Err(Trouble::TooLarge(limit));
+    let size = body.size_hint();
+    if size.lower() > limit as u64 {
+        return Err(Rejection::TooLarge(limit));
     }
     let mut body = pin!(body);
     let end = Instant::now() + settings.body_patience;
@@ -152,9 +152,9 @@ where
     let mut buffer: Option<Buffer> = None;
     loop {
         let patience = end.min(Instant::now() + settings.part_patience);
-        let next = timeout_at(patience, body.frame()).await.map_err(|_| Trouble::Slow)?;
+        let next = timeout_at(patience, body.frame()).await.map_err(|_| Rejection::Slow)?;
         let Some(frame) = next else { break };
-        let frame = frame.map_err(|error| Trouble::Bad(format!("cannot read body: {error}")))?;
+        let frame = frame.map_err(|error| Rejection::Bad(format!("cannot read body: {error}")))?;
         let Ok(part) = frame.into_data() else { continue };
         if part.is_empty() {
             continue;
@@ -170,7 +170,7 @@ where
         for part in first.take().iter().chain([&part]) {
             let len = buffer.bytes.len() + part.len();
             if len > limit {
-                return Err(Trouble::TooLarge(limit));
+                return Err(Rejection::TooLarge(limit));
             }
             buffer.reserve(len)?;
             buffer.bytes.extend_from_slice(part);
@@ -181,14 +181,14 @@ where
     }
     let bytes = first.unwrap_or_default();
     if bytes.len() > limit {
-        return Err(Trouble::TooLarge(limit));
+        return Err(Rejection::TooLarge(limit));
     }
     let mut hold = buffers.budget.hold();
-    hold.grow_to(bytes.len()).map_err(|_| Trouble::no_room())?;
-    Ok(Message { store: Memory::One(bytes, hold), skipped: 0 })
+    hold.grow_to(bytes.len()).map_err(|_| Rejection::no_room())?;
+    Ok(Message { store: BodyMemory::One(bytes, hold), skipped: 0 })
 }
 
-/// Nobody leaves the list half changed, so a panic elsewhere does not matter.
+/// Locks the pool. Poisoning is ignored, as no change leaves the list inconsistent.
 fn lock(idle: &Mutex<Vec<Vec<u8>>>) -> std::sync::MutexGuard<'_, Vec<Vec<u8>>> {
     idle.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,47 +1,48 @@
-//! Bytes that all share, and nobody waits for. Start at [`Budget`].
+//! Memory budget, shared by all requests; exceeding it fails at once instead of waiting. Start at
+//! [`Budget`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A number of bytes that may be in use at the same time.
+/// Maximum number of bytes in use at the same time.
 #[derive(Debug)]
 pub struct Budget {
     free: AtomicUsize,
 }
 
-/// A part of a budget, which it gets back when this is dropped.
+/// Bytes taken from a budget, returned on drop.
 #[derive(Debug)]
 pub struct Hold {
     budget: Arc<Budget>,
     bytes: usize,
 }
 
-/// There are not so many bytes at the moment.
+/// Error: the budget has fewer free bytes than requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
 impl Budget {
-    /// A budget of so many bytes.
+    /// Budget of `bytes` bytes.
     pub fn new(bytes: usize) -> Arc<Budget> {
         Arc::new(Budget { free: AtomicUsize::new(bytes) })
     }
 
-    /// A part of no bytes, which can grow.
+    /// Hold of zero bytes, which can grow.
     pub fn hold(self: &Arc<Budget>) -> Hold {
         Hold { budget: self.clone(), bytes: 0 }
     }
 
-    /// How many bytes nobody has.
+    /// Number of free bytes.
     pub fn free(&self) -> usize {
         self.free.load(Ordering::Relaxed)
     }
 }
 
 impl Hold {
-    /// Takes more, until it is so many.
+    /// Grows the hold to `bytes` bytes in total; fails if the budget is exhausted.
     pub fn grow_to(&mut self, bytes: usize) -> Result<(), Full> {
         let more = bytes.saturating_sub(self.bytes);
-        // These are numbers only: no other memory depends on them.
+        // Relaxed is enough: the counter guards no other memory.
         let taken = self
             .budget
             .free

@@ -1,9 +1,9 @@
-//! The way of a message from its body to the store. Start at [`Collector`].
+//! Processing of messages, from body to store. Start at [`Collector`].
 
 use crate::body::{Buffers, Message, read};
 use crate::counters::{Tally, add};
-use crate::trouble::Trouble;
-use crate::unpack::{KNOWN, Packing, unpack};
+use crate::decompress::{Compression, KNOWN, decompress};
+use crate::rejection::Rejection;
 use crate::{Budget, Counters, Settings, Transport};
 use blkkin_store::{Accepted, Batch, Policy, Refusal, SpanStore};
 use blkkin_wire::{End, Format};
@@ -15,14 +15,15 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-/// How long a refusal by the store answers further batches while all workers are busy. The store waits at most two
-/// seconds for room before it refuses, so the workers renew the refusal in time.
+/// Maximum age of a store's refusal that answers further batches while all workers are busy. The
+/// store waits at most two seconds for room before it refuses, so workers renew the refusal in
+/// time.
 const REFUSAL_AGE_MAX: Duration = Duration::from_secs(5);
 
-/// How long a refusal without another batch says that the store cannot take any.
+/// Maximum age of a refusal that is reported as the store's state while no further batch arrives.
 const REASON_AGE_MAX: Duration = Duration::from_secs(60);
 
-/// Takes spans, and gives them to a store.
+/// Receiver of spans that hands them to a store.
 pub struct Collector {
     store: Arc<dyn SpanStore>,
     pub(crate) settings: Settings,
@@ -32,17 +33,17 @@ pub struct Collector {
     tallies: [Tally; Transport::ALL.len()],
 }
 
-/// A message on its way.
-pub(crate) struct Load {
+/// Received message and how to decode it.
+pub(crate) struct Submission {
     pub(crate) transport: Transport,
     pub(crate) format: Format,
     pub(crate) policy: Policy,
-    pub(crate) packing: Packing,
+    pub(crate) compression: Compression,
     pub(crate) message: Message,
 }
 
 impl Collector {
-    /// A collector for a store.
+    /// Collector for a store.
     pub fn new(store: Arc<dyn SpanStore>, settings: Settings) -> Collector {
         Collector {
             store,
@@ -54,12 +55,12 @@ impl Collector {
         }
     }
 
-    /// What came on a way so far.
+    /// Counters of a transport.
     pub fn counters(&self, transport: Transport) -> Counters {
         self.tally(transport).read()
     }
 
-    /// The bytes that all messages share.
+    /// Memory budget of all messages.
     pub fn budget(&self) -> &Arc<Budget> {
         self.buffers.budget()
     }
@@ -68,12 +69,13 @@ impl Collector {
         &self.buffers
     }
 
-    /// Why the store refused the last batch, if it did, unless that was long ago.
+    /// Reason of the store's last refusal; `None` if it accepted a batch since, or if that was long
+    /// ago.
     pub fn refusal(&self) -> Option<String> {
         self.last_refusal.reason()
     }
 
-    /// Takes a batch that is in memory, and waits until it is stored.
+    /// Stores a batch that is in memory; blocks until it is durable or refused.
     pub fn take(
         &self,
         transport: Transport,
@@ -87,26 +89,30 @@ impl Collector {
             let _ = tell.send(result);
         });
         self.store.accept(Batch { format, bytes: batch, policy }, done);
-        let result = told.recv().unwrap_or_else(|_| Err(silent()));
+        let result = told.recv().unwrap_or_else(|_| Err(store_failed()));
         self.last_refusal.note(&result);
-        let wrong = result.clone().map_err(Trouble::from);
+        let wrong = result.clone().map_err(Rejection::from);
         self.count(transport, batch.len(), &wrong);
         result
     }
 
-    /// Counts a message for which there was no room before it could be given to the store.
+    /// Counts a message that was refused for lack of memory, before it reached the store.
     pub(crate) fn count_turned_away(&self, transport: Transport) {
         add(&self.tally(transport).messages, 1);
         self.tally(transport).messages_turned_away.add(1);
     }
 
-    /// Counts spans that could not even be given to the store, as nothing could be made of them.
+    /// Counts spans that could not be decoded, before they reached the store.
     pub(crate) fn count_unreadable(&self, transport: Transport, spans: u64) {
         self.tally(transport).spans_dropped.add(spans);
     }
 
-    /// Reads the body of a message.
-    pub(crate) async fn receive<B>(&self, transport: Transport, body: B) -> Result<Message, Trouble>
+    /// Reads the body of a message, and counts it.
+    pub(crate) async fn receive<B>(
+        &self,
+        transport: Transport,
+        body: B,
+    ) -> Result<Message, Rejection>
     where
         B: Body<Data = Bytes, Error: Display>,
     {
@@ -114,30 +120,30 @@ impl Collector {
         add(&tally.messages, 1);
         let message = read(body, self.settings.message_bytes, &self.buffers, &self.settings).await;
         if let Err(trouble) = &message {
-            self.count_trouble(transport, trouble);
+            self.count_rejection(transport, trouble);
         }
         message
     }
 
-    /// Unpacks a message that was received, has the store read it, and waits until it is stored. `check` looks at
-    /// the batch before.
+    /// Decompresses a message, hands it to the store, and waits until it is durable. `check`
+    /// validates the decompressed batch first.
     pub(crate) async fn store(
         &self,
-        load: Load,
+        load: Submission,
         check: fn(Format, &[u8]) -> Result<(), String>,
-    ) -> Result<Accepted, Trouble> {
-        let Load { transport, format, policy, packing, message } = load;
+    ) -> Result<Accepted, Rejection> {
+        let Submission { transport, format, policy, compression, message } = load;
         let permit = self.worker().await.inspect_err(|trouble| {
-            self.count_trouble(transport, trouble);
+            self.count_rejection(transport, trouble);
         })?;
         let (store, buffers) = (self.store.clone(), self.buffers.clone());
         let last_refusal = self.last_refusal.clone();
         let limit = self.settings.message_bytes;
         let (tell, told) = oneshot::channel();
         let work = move || {
-            let checked = unpack(packing, message, limit, &buffers).and_then(|batch| {
+            let checked = decompress(compression, message, limit, &buffers).and_then(|batch| {
                 if !batch.is_empty() {
-                    check(format, &batch).map_err(Trouble::Bad)?;
+                    check(format, &batch).map_err(Rejection::Bad)?;
                 }
                 Ok(batch)
             });
@@ -155,30 +161,31 @@ impl Collector {
             }
             let done = Box::new(move |result: Result<Accepted, Refusal>| {
                 last_refusal.note(&result);
-                let _ = tell.send((len, result.map_err(Trouble::from)));
+                let _ = tell.send((len, result.map_err(Rejection::from)));
             });
             store.accept(Batch { format, bytes: &batch, policy }, done);
         };
-        // Also for small batches: the store may wait for room, which would stop the runtime's thread and all that it
-        // serves. `told` reports the end of the work.
+        // Small batches run on a blocking thread, too: the store may wait for room, which would
+        // block the runtime's thread and all its connections. `told` resolves at the end of the
+        // work.
         drop(tokio::task::spawn_blocking(move || {
             work();
             drop(permit);
         }));
-        let (len, result) = told.await.unwrap_or_else(|_| (0, Err(silent().into())));
+        let (len, result) = told.await.unwrap_or_else(|_| (0, Err(store_failed().into())));
         self.count(transport, len, &result);
         result
     }
 
-    /// Waits for a worker, but not behind others that wait while the store has no room: those batches are refused at
-    /// once. The batches that do have a worker find out whether there is room again.
-    async fn worker(&self) -> Result<OwnedSemaphorePermit, Trouble> {
+    /// Waits for a worker. While the store refuses for lack of room, batches without a worker are
+    /// refused at once instead of queueing; those with a worker notice when there is room again.
+    async fn worker(&self) -> Result<OwnedSemaphorePermit, Rejection> {
         if let Ok(permit) = self.workers.clone().try_acquire_owned() {
             return Ok(permit);
         }
         self.last_refusal.check()?;
         let acquired = self.workers.clone().acquire_owned().await;
-        let permit = acquired.map_err(|_| Trouble::from(silent()))?;
+        let permit = acquired.map_err(|_| Rejection::from(store_failed()))?;
         self.last_refusal.check()?;
         Ok(permit)
     }
@@ -187,14 +194,14 @@ impl Collector {
         &self.tallies[transport as usize]
     }
 
-    fn count(&self, transport: Transport, bytes: usize, result: &Result<Accepted, Trouble>) {
+    fn count(&self, transport: Transport, bytes: usize, result: &Result<Accepted, Rejection>) {
         use std::sync::atomic::Ordering::Relaxed;
         let tally = self.tally(transport);
         match result {
             Ok(Accepted { outcome }) => {
                 add(&tally.bytes, bytes as u64);
                 add(&tally.spans, outcome.given);
-                // Behind the place where a batch breaks off there was at least one.
+                // At least one span was lost after the position where a batch breaks off.
                 let broken = u64::from(matches!(outcome.end, End::Broken(_)));
                 tally.spans_dropped.add(outcome.refused + broken);
                 if outcome.given == 0 && !outcome.is_good() {
@@ -203,20 +210,20 @@ impl Collector {
                 tally.message_spans.store(outcome.given + outcome.refused, Relaxed);
                 tally.message_bytes.store(bytes as u64, Relaxed);
             }
-            Err(trouble) => self.count_trouble(transport, trouble),
+            Err(trouble) => self.count_rejection(transport, trouble),
         }
     }
 
-    pub(crate) fn count_trouble(&self, transport: Transport, trouble: &Trouble) {
+    pub(crate) fn count_rejection(&self, transport: Transport, trouble: &Rejection) {
         let tally = self.tally(transport);
         match trouble {
-            Trouble::Busy { .. } => tally.messages_turned_away.add(1),
+            Rejection::Busy { .. } => tally.messages_turned_away.add(1),
             _ => tally.messages_dropped.add(1),
         }
     }
 }
 
-/// The last batch's refusal by the store, if the store refused it.
+/// The store's refusal of the last batch, if it refused that.
 #[derive(Debug, Default)]
 struct LastRefusal(Mutex<Option<(Instant, Refusal)>>);
 
@@ -235,7 +242,7 @@ impl LastRefusal {
         }
     }
 
-    fn check(&self) -> Result<(), Trouble> {
+    fn check(&self) -> Result<(), Rejection> {
         match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             Some((time, refusal)) if time.elapsed() < REFUSAL_AGE_MAX => {
                 Err(refusal.clone().into())
@@ -245,24 +252,24 @@ impl LastRefusal {
     }
 }
 
-/// How the body of a request is packed.
-pub(crate) fn packing(headers: &HeaderMap) -> Result<Packing, Trouble> {
-    let Some(value) = headers.get(header::CONTENT_ENCODING) else { return Ok(Packing::None) };
+/// Compression of a request's body, by `Content-Encoding`.
+pub(crate) fn compression(headers: &HeaderMap) -> Result<Compression, Rejection> {
+    let Some(value) = headers.get(header::CONTENT_ENCODING) else { return Ok(Compression::None) };
     let value = value.to_str().unwrap_or("?");
-    Packing::of(value).ok_or_else(|| {
-        Trouble::Unknown(format!("content encoding {value:?} is not known here; {KNOWN} are"))
+    Compression::of(value).ok_or_else(|| {
+        Rejection::Unknown(format!("content encoding {value:?} is not known here; {KNOWN} are"))
     })
 }
 
-/// The type of a request's body, in lower case, without what is said behind it.
+/// Media type of a request's body in lower case, without parameters.
 pub(crate) fn kind(headers: &HeaderMap) -> String {
     let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let name = value.unwrap_or_default().split(';').next().unwrap_or_default();
     name.trim().to_ascii_lowercase()
 }
 
-/// The store does not say what became of a batch, so it has failed.
-fn silent() -> Refusal {
+/// Refusal for a store that ended without a result, which means that it failed.
+fn store_failed() -> Refusal {
     let reason = "the store failed while it read the batch".to_owned();
     Refusal { reason, retry_after: Duration::from_secs(1) }
 }

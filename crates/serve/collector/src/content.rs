@@ -1,4 +1,4 @@
-//! What is answered: bytes, and behind them what gRPC has there. Start at [`Answer`].
+//! HTTP answers: bytes, and trailers for gRPC. Start at [`Answer`].
 
 use crate::Hold;
 use bytes::Bytes;
@@ -8,50 +8,50 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// An answer, whole.
+/// Complete HTTP answer.
 pub type Answer = Response<Content>;
 
-/// The body of an answer.
+/// Body of an answer.
 #[derive(Debug, Default)]
 pub struct Content {
     bytes: Bytes,
     trailers: Option<HeaderMap>,
 }
 
-/// Bytes that are in a budget until they are sent.
-struct Held {
+/// Bytes that count in a budget until they are sent.
+struct BudgetedBytes {
     bytes: Vec<u8>,
     _hold: Hold,
 }
 
-impl AsRef<[u8]> for Held {
+impl AsRef<[u8]> for BudgetedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
 impl Content {
-    /// These bytes.
+    /// Content of these bytes.
     pub fn new(bytes: impl Into<Bytes>) -> Content {
         Content { bytes: bytes.into(), trailers: None }
     }
 
-    /// These bytes, of which somebody keeps count until they are sent.
+    /// Content of these bytes, which keep `hold` until they are sent.
     pub fn held(bytes: Vec<u8>, hold: Hold) -> Content {
-        Content::new(Bytes::from_owner(Held { bytes, _hold: hold }))
+        Content::new(Bytes::from_owner(BudgetedBytes { bytes, _hold: hold }))
     }
 
-    /// With these headers behind it.
+    /// Adds trailers.
     pub fn with_trailers(self, trailers: HeaderMap) -> Content {
         Content { trailers: Some(trailers), ..self }
     }
 
-    /// The bytes.
+    /// The body's bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The headers behind them.
+    /// Trailers after the body.
     pub fn trailers(&self) -> Option<&HeaderMap> {
         self.trailers.as_ref()
     }
@@ -81,7 +81,7 @@ impl Body for Content {
     }
 }
 
-/// An answer of a kind.
+/// Answer with a content type, which is left out if there is no content.
 pub(crate) fn answer(status: StatusCode, kind: &'static str, bytes: impl Into<Bytes>) -> Answer {
     let content = Content::new(bytes);
     let is_empty = content.bytes.is_empty();

@@ -1,52 +1,53 @@
-//! What came on which way. Start at [`Counters`].
+//! Counters of each transport. Start at [`Counters`].
 
 use blkkin_store::{DatedCounter, Interval};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A way on which spans come.
+/// Protocol and transport by which spans arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
-    /// Zipkin's, over HTTP.
+    /// Zipkin's formats over HTTP.
     Http,
-    /// Zipkin's, over gRPC.
+    /// Zipkin's service over gRPC.
     Grpc,
-    /// Zipkin's, over Scribe.
+    /// Zipkin's spans over Scribe.
     Scribe,
-    /// OpenTelemetry's, over HTTP.
+    /// OpenTelemetry's protocol over HTTP.
     OtlpHttp,
-    /// OpenTelemetry's, over gRPC.
+    /// OpenTelemetry's protocol over gRPC.
     OtlpGrpc,
 }
 
-/// What came on one way.
+/// Counters of one transport.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Messages: a body each, or a call.
+    /// Messages: request bodies, or calls.
     pub messages: u64,
-    /// Of them, those of which nothing was taken, as there was something wrong with them.
+    /// Messages of which no span was stored, as they were invalid.
     pub messages_dropped: u64,
-    /// Of them, those that were not taken for lack of room, or as the store could not. Who sent them was told.
+    /// Messages refused for lack of room, or as the store failed. The sender was asked to try
+    /// again.
     pub messages_turned_away: u64,
-    /// Unpacked.
+    /// Bytes of messages after decompression.
     pub bytes: u64,
-    /// Spans that were taken.
+    /// Accepted spans.
     pub spans: u64,
-    /// Spans that were refused, as far as they could be counted.
+    /// Refused spans, as far as they could be counted.
     pub spans_dropped: u64,
-    /// Spans of the last message.
+    /// Number of spans in the last message.
     pub message_spans: u64,
-    /// Bytes of the last message.
+    /// Number of bytes in the last message.
     pub message_bytes: u64,
-    /// When messages were dropped.
+    /// First and last time that a message was dropped.
     pub messages_dropped_in: Option<Interval>,
-    /// When messages were turned away.
+    /// First and last time that a message was turned away.
     pub messages_turned_away_in: Option<Interval>,
-    /// When spans were dropped.
+    /// First and last time that a span was dropped.
     pub spans_dropped_in: Option<Interval>,
 }
 
 impl Transport {
-    /// All of them.
+    /// All transports.
     pub const ALL: [Transport; 5] = [
         Transport::Http,
         Transport::Grpc,
@@ -55,7 +56,7 @@ impl Transport {
         Transport::OtlpGrpc,
     ];
 
-    /// A word for it, for metrics.
+    /// Name in metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Transport::Http => "http",
@@ -67,7 +68,7 @@ impl Transport {
     }
 }
 
-/// The counters of one way, which all threads add to.
+/// Atomic counters of one transport.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) messages: AtomicU64,
@@ -80,7 +81,7 @@ pub(crate) struct Tally {
     pub(crate) message_bytes: AtomicU64,
 }
 
-/// Adds to one. Nothing else depends on these numbers.
+/// Adds to a counter. Relaxed is enough, as nothing else depends on the value.
 pub(crate) fn add(counter: &AtomicU64, count: u64) {
     counter.fetch_add(count, Ordering::Relaxed);
 }

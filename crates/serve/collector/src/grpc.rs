@@ -1,21 +1,22 @@
-//! The two calls of gRPC that bring spans, OpenTelemetry's `TraceService/Export` and Zipkin's `SpanService/Report`, and
-//! the one by which probes ask for the server's health, `grpc.health.v1.Health/Check`. Start at [`Collector::grpc`].
+//! Server side of three gRPC calls: OpenTelemetry's `TraceService/Export`, Zipkin's
+//! `SpanService/Report`, and the health probe `grpc.health.v1.Health/Check`. Start at
+//! [`Collector::grpc`].
 //!
-//! All are one message and one answer over HTTP/2, and their messages are read by `export/wire`. So all that is needed
-//! of gRPC is here: five bytes before a message (whether it is packed, and its length in 32 bits, the highest byte
-//! first), and the status behind the answer.
+//! Each call is one message and one answer over HTTP/2, and `export/wire` decodes the spans. So
+//! this file has everything else that gRPC requires: the prefix of five bytes before a message
+//! (compression flag, then the length as a big-endian 32-bit integer), and the status in trailers.
 
 use crate::body::read;
-use crate::collector::Load;
+use crate::collector::Submission;
 use crate::content::{Answer, Content};
+use crate::decompress::{Compression, KNOWN};
 use crate::otlp::{
     DEADLINE_EXCEEDED, INVALID_ARGUMENT, NOT_FOUND, RESOURCE_EXHAUSTED, UNAVAILABLE, UNIMPLEMENTED,
     response, status, whole,
 };
 use crate::protobuf::Fields;
-use crate::trouble::Trouble;
-use crate::unpack::{KNOWN, Packing};
-use crate::zipkin::told;
+use crate::rejection::Rejection;
+use crate::zipkin::describe_refusal;
 use crate::{Collector, Transport};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
@@ -29,21 +30,21 @@ use std::fmt::{Display, Write};
 const OTLP: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 const ZIPKIN: &str = "/zipkin.proto3.SpanService/Report";
 
-/// The path of the call for the health of a service. `Watch` is not known here, and probes do without.
+/// Path of the health call. `Watch` is not implemented; probes do not need it.
 pub const HEALTH: &str = "/grpc.health.v1.Health/Check";
 
-/// What can be healthy: the server, and its two services.
+/// Services that the health call knows: the whole server, and the two services for spans.
 const SERVICES: [&str; 3] =
     ["", "opentelemetry.proto.collector.trace.v1.TraceService", "zipkin.proto3.SpanService"];
 
-/// A status of health.
+/// Values of `HealthCheckResponse.ServingStatus`.
 const SERVING: u64 = 1;
 const NOT_SERVING: u64 = 2;
 
-/// Most bytes of a question for health.
+/// Maximum size of a health request, in bytes.
 const QUESTION_BYTES: usize = 1 << 10;
 
-/// Before each message.
+/// Length of the prefix before a message.
 const PREFIX: usize = 5;
 
 const STATUS: HeaderName = HeaderName::from_static("grpc-status");
@@ -53,7 +54,7 @@ const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 const ACCEPTED_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
 
 impl Collector {
-    /// Answers a request whose type is `application/grpc`.
+    /// Answers a request with the content type `application/grpc`.
     pub async fn grpc<B>(&self, request: Request<B>) -> Answer
     where
         B: Body<Data = Bytes, Error: Display>,
@@ -63,7 +64,7 @@ impl Collector {
             OTLP => self.export(&head.headers, body).await,
             ZIPKIN => self.report(&head.headers, body).await,
             HEALTH => return self.health(&head.headers, body).await,
-            path => Err(Trouble::Unknown(format!("there is no {path}"))),
+            path => Err(Rejection::Unknown(format!("there is no {path}"))),
         };
         match result {
             Ok(message) => succeeded(message),
@@ -71,7 +72,7 @@ impl Collector {
         }
     }
 
-    async fn export<B>(&self, headers: &HeaderMap, body: B) -> Result<Fields, Trouble>
+    async fn export<B>(&self, headers: &HeaderMap, body: B) -> Result<Fields, Rejection>
     where
         B: Body<Data = Bytes, Error: Display>,
     {
@@ -80,7 +81,7 @@ impl Collector {
         whole(accepted).map(|outcome| response(&outcome))
     }
 
-    async fn report<B>(&self, headers: &HeaderMap, body: B) -> Result<Fields, Trouble>
+    async fn report<B>(&self, headers: &HeaderMap, body: B) -> Result<Fields, Rejection>
     where
         B: Body<Data = Bytes, Error: Display>,
     {
@@ -88,20 +89,20 @@ impl Collector {
         let kind = (Transport::Grpc, format, self.settings.policy);
         let outcome = self.call(kind, headers, body).await?.outcome;
         match outcome.first_refusal() {
-            Some(refusal) => Err(Trouble::Bad(told(format, refusal, outcome.given))),
+            Some(refusal) => Err(Rejection::Bad(describe_refusal(format, refusal, outcome.given))),
             None => Ok(Fields::default()),
         }
     }
 
-    /// Whether spans can be sent now.
+    /// Answers a health probe: `SERVING` unless the store refuses batches.
     async fn health<B>(&self, headers: &HeaderMap, body: B) -> Answer
     where
         B: Body<Data = Bytes, Error: Display>,
     {
         let read = read(body, QUESTION_BYTES, self.buffers(), &self.settings).await;
         let service = read.and_then(|body| match frame(&body, headers)? {
-            Packing::None => Ok(service(&body[PREFIX..])),
-            _ => Err(Trouble::Unknown("questions for health are not packed".to_owned())),
+            Compression::None => Ok(service(&body[PREFIX..])),
+            _ => Err(Rejection::Unknown("questions for health are not packed".to_owned())),
         });
         match service {
             Ok(Some(service)) if SERVICES.contains(&service.as_str()) => {
@@ -118,21 +119,22 @@ impl Collector {
         (transport, format, policy): (Transport, Format, Policy),
         headers: &HeaderMap,
         body: B,
-    ) -> Result<Accepted, Trouble>
+    ) -> Result<Accepted, Rejection>
     where
         B: Body<Data = Bytes, Error: Display>,
     {
         let body = self.receive(transport, body).await?;
-        let packing =
-            frame(&body, headers).inspect_err(|trouble| self.count_trouble(transport, trouble))?;
+        let compression = frame(&body, headers)
+            .inspect_err(|trouble| self.count_rejection(transport, trouble))?;
         let message = body.skip(PREFIX);
-        self.store(Load { transport, format, policy, packing, message }, |_, _| Ok(())).await
+        self.store(Submission { transport, format, policy, compression, message }, |_, _| Ok(()))
+            .await
     }
 }
 
-/// How the one message of a call is packed.
-fn frame(body: &[u8], headers: &HeaderMap) -> Result<Packing, Trouble> {
-    let bad = |text: &str| Err(Trouble::Bad(text.to_owned()));
+/// Checks the prefix of a call's only message; returns its compression.
+fn frame(body: &[u8], headers: &HeaderMap) -> Result<Compression, Rejection> {
+    let bad = |text: &str| Err(Rejection::Bad(text.to_owned()));
     let Some((prefix, rest)) = body.split_first_chunk::<PREFIX>() else {
         return bad("call has no message");
     };
@@ -146,20 +148,20 @@ fn frame(body: &[u8], headers: &HeaderMap) -> Result<Packing, Trouble> {
     }
     let encoding = headers.get(ENCODING).map_or("identity", |value| value.to_str().unwrap_or("?"));
     match (flag, encoding) {
-        (0, _) => Ok(Packing::None),
-        (1, encoding) => match Packing::of(encoding) {
-            None | Some(Packing::None) => {
-                Err(Trouble::Unknown(format!("encoding {encoding:?} is not known here")))
+        (0, _) => Ok(Compression::None),
+        (1, encoding) => match Compression::of(encoding) {
+            None | Some(Compression::None) => {
+                Err(Rejection::Unknown(format!("encoding {encoding:?} is not known here")))
             }
-            Some(packing) => Ok(packing),
+            Some(compression) => Ok(compression),
         },
         _ => bad("flag before message is neither 0 nor 1"),
     }
 }
 
-/// The service that a question for health names; none if the question makes no sense.
+/// Service that a health request names; `None` if the request is invalid.
 fn service(message: &[u8]) -> Option<String> {
-    // Field 1, text. Its length has one byte: no name of a service is longer.
+    // Field 1, a string. A length of one byte is enough for the name of a service.
     let name = match message {
         [] => &[][..],
         [0x0a, len, name @ ..] if usize::from(*len) == name.len() && *len < 0x80 => name,
@@ -177,19 +179,19 @@ fn succeeded(message: Fields) -> Answer {
     call_answer(Content::new(bytes).with_trailers(trailers))
 }
 
-/// A call that failed has no message: its status comes with the headers.
-fn failed(trouble: &Trouble) -> Answer {
+/// Answer of a failed call. It has no message, so the status is in the headers.
+fn failed(trouble: &Rejection) -> Answer {
     let code = match trouble {
-        Trouble::Bad(_) => INVALID_ARGUMENT,
-        Trouble::Unknown(_) => UNIMPLEMENTED,
-        Trouble::TooLarge(_) => RESOURCE_EXHAUSTED,
-        Trouble::Slow => DEADLINE_EXCEEDED,
-        Trouble::Busy { .. } => UNAVAILABLE,
+        Rejection::Bad(_) => INVALID_ARGUMENT,
+        Rejection::Unknown(_) => UNIMPLEMENTED,
+        Rejection::TooLarge(_) => RESOURCE_EXHAUSTED,
+        Rejection::Slow => DEADLINE_EXCEEDED,
+        Rejection::Busy { .. } => UNAVAILABLE,
     };
     let text = trouble.to_string();
     let mut answer = failure(code, &text);
     let headers = answer.headers_mut();
-    if let Trouble::Busy { retry_after, .. } = trouble {
+    if let Rejection::Busy { retry_after, .. } = trouble {
         let delay = Fields::default()
             .number(1, retry_after.as_secs())
             .number(2, retry_after.subsec_nanos().into());
@@ -222,7 +224,7 @@ fn call_answer(content: Content) -> Answer {
     answer
 }
 
-/// As the text of a status is written: ASCII that can be printed, the rest and `%` as `%` and two digits.
+/// Percent-encodes a status text as gRPC requires: all bytes but printable ASCII, and `%`.
 fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     for byte in text.bytes() {

@@ -1,24 +1,25 @@
-//! Takes spans that come over HTTP and gRPC, in all formats of `export/wire`, gives them to a store, and says what
-//! became of them. Start at [`Collector`]. It opens no socket: a server hands it requests.
+//! Receives spans over HTTP, gRPC and Scribe, in all formats of `export/wire`, hands them to a
+//! store, and reports the result. Start at [`Collector`]. It opens no socket: a server passes
+//! requests to it.
 //!
-//! - Nobody is told that spans were taken before the store said that they are durable.
-//! - Memory is bounded: each body and what it unpacks to have a limit, and all of them together ([`Settings`]). Who
-//!   comes when there is no room is told to come again.
-//! - What is refused is counted by the way on which it came ([`Counters`]).
+//! - A sender gets its acknowledgement only after the store has made its spans durable.
+//! - Memory is bounded: there is a limit for each body, for each decompressed message, and for all
+//!   of them together ([`Settings`]). A sender beyond the limit is asked to try again.
+//! - Refused messages and spans are counted for each transport ([`Counters`]).
 
 mod body;
 mod budget;
 mod collector;
 mod content;
 mod counters;
+mod decompress;
 mod grpc;
 mod otlp;
 mod protobuf;
+mod rejection;
 mod scribe;
 mod settings;
 mod sniff;
-mod trouble;
-mod unpack;
 mod zipkin;
 
 pub use budget::{Budget, Full, Hold};

@@ -1,11 +1,11 @@
-//! The few messages of protobuf that are answered. Start at [`Fields`].
+//! Encoder of the few protobuf messages in answers. Start at [`Fields`].
 
-/// A message that is being written.
+/// Message under construction.
 #[derive(Debug, Default)]
 pub(crate) struct Fields(Vec<u8>);
 
 impl Fields {
-    /// A number, left out if it is 0.
+    /// Adds an integer field, unless it is 0.
     pub(crate) fn number(mut self, field: u8, number: u64) -> Fields {
         if number > 0 {
             self.0.push(field << 3);
@@ -14,12 +14,12 @@ impl Fields {
         self
     }
 
-    /// Text or bytes, left out if there are none.
+    /// Adds a string or bytes field, unless it is empty.
     pub(crate) fn bytes(self, field: u8, bytes: &[u8]) -> Fields {
         if bytes.is_empty() { self } else { self.present(field, bytes) }
     }
 
-    /// A message, also if it is empty.
+    /// Adds an embedded message, even if it is empty.
     pub(crate) fn message(self, field: u8, message: Fields) -> Fields {
         self.present(field, &message.0)
     }

@@ -1,8 +1,9 @@
-//! Spans as Zipkin's first senders hand them over, by Scribe. Start at [`ScribeSpans`].
+//! Spans over Scribe, as the first senders for Zipkin deliver them. Start at [`ScribeSpans`].
 //!
-//! Each entry is one span of thrift's in base64. Those of a call become one list, so that the store is asked once for
-//! them all. Entries of which nothing can be made are counted, and the call goes well nevertheless: sending them again
-//! would not help, and most senders of the time end when a call does not.
+//! Each entry is one Thrift span in base64. The spans of a call become one Thrift list, so the
+//! store gets one batch for each call. Undecodable entries are counted, but the call succeeds
+//! nevertheless: sending them again would not help, and most of these senders stop after a failed
+//! call.
 
 use crate::{Collector, Transport};
 use blkkin_scribe::{Entries, Handler, ResultCode, base64};
@@ -11,26 +12,26 @@ use blkkin_wire::{Format, Limits, thrift_span_size};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The category of spans, in any case.
+/// Category of spans; compared without case.
 const CATEGORY: &[u8] = b"zipkin";
 
-/// What a list of structures begins with: their type, before their number in 32 bits.
+/// Start of a Thrift list of structs: their type, then their number as a 32-bit integer.
 const STRUCT: u8 = 12;
 const LIST_HEADER: usize = 5;
 
-/// Takes Scribe's calls, and gives the spans in them to a collector.
+/// Handler of Scribe calls that passes their spans to a collector.
 pub struct ScribeSpans(pub Arc<Collector>);
 
 impl Handler for ScribeSpans {
     fn log(&self, entries: &Entries<'_>) -> ResultCode {
         let collector = &self.0;
         let mut hold = collector.budget().hold();
-        // Decoded they are smaller.
+        // The decoded spans are smaller than the entries.
         if hold.grow_to(entries.payload_bytes() + LIST_HEADER).is_err() {
             collector.count_turned_away(Transport::Scribe);
             return ResultCode::TryLater;
         }
-        let List { bytes, spans, unreadable } = List::of(entries);
+        let SpanList { bytes, spans, unreadable } = SpanList::of(entries);
         let result = match spans {
             0 => Ok(()),
             _ => collector
@@ -61,17 +62,17 @@ impl Handler for ScribeSpans {
     }
 }
 
-/// The spans of a call, as a list of thrift's.
-struct List {
+/// Spans of a call, encoded as one Thrift list.
+struct SpanList {
     bytes: Vec<u8>,
     spans: u32,
-    /// Entries that are no span.
+    /// Number of entries that are not spans.
     unreadable: u64,
 }
 
-impl List {
-    fn of(entries: &Entries<'_>) -> List {
-        let mut list = List { bytes: vec![STRUCT, 0, 0, 0, 0], spans: 0, unreadable: 0 };
+impl SpanList {
+    fn of(entries: &Entries<'_>) -> SpanList {
+        let mut list = SpanList { bytes: vec![STRUCT, 0, 0, 0, 0], spans: 0, unreadable: 0 };
         for entry in entries.iter() {
             if entry.category.eq_ignore_ascii_case(CATEGORY) {
                 list.push(entry.message);
@@ -84,7 +85,7 @@ impl List {
     fn push(&mut self, message: &[u8]) {
         let start = self.bytes.len();
         let decoded = base64::decode(message, &mut self.bytes).ok();
-        // One without an end would take those behind it with it.
+        // A span without an end would swallow the spans after it.
         let size =
             decoded.and_then(|()| thrift_span_size(&self.bytes[start..], &Limits::default()));
         self.bytes.truncate(start + size.unwrap_or(0));

@@ -1,22 +1,23 @@
-//! How much is taken, and for how long somebody is waited for.
+//! Limits of size and time for received messages.
 
 use blkkin_store::Policy;
 use std::time::Duration;
 
-/// How much is taken, and for how long somebody is waited for.
+/// Limits of size and time for received messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Of one message, as it comes and unpacked.
+    /// Maximum size of one message, both as received and decompressed.
     pub message_bytes: usize,
-    /// Of all messages that are being taken at the same time.
+    /// Maximum total size of all messages being processed.
     pub flight_bytes: usize,
-    /// Batches that are read at the same time.
+    /// Maximum number of batches that are decoded at the same time.
     pub workers: usize,
-    /// What becomes of the good spans of a batch of Zipkin's that has bad ones. OpenTelemetry's are always taken.
+    /// Policy for valid spans of a Zipkin batch with invalid ones. Those of OpenTelemetry are
+    /// always stored.
     pub policy: Policy,
-    /// For the next part of a body.
+    /// Timeout for the next part of a body.
     pub part_patience: Duration,
-    /// For all of a body.
+    /// Timeout for a whole body.
     pub body_patience: Duration,
 }
 

@@ -1,9 +1,10 @@
-//! What a batch looks like, as Zipkin finds out before it reads one. Start at [`check`].
+//! Check of a batch's first bytes, as Zipkin's server does it before decoding. Start at [`check`].
 
 use blkkin_wire::Format;
 use memchr::memmem;
 
-/// Whether a batch looks like what it was said to be; if not, why, in the words of Zipkin's server.
+/// Checks that a batch looks like its declared format. The error is in the words of Zipkin's
+/// server.
 pub(crate) fn check(format: Format, batch: &[u8]) -> Result<(), String> {
     let first = batch.first().copied();
     let (name, fits) = match format {

@@ -1,9 +1,9 @@
-//! Spans as Zipkin's senders post them. Start at [`Collector::zipkin`].
+//! Spans from Zipkin's senders, over HTTP. Start at [`Collector::zipkin`].
 
-use crate::collector::{Load, kind, packing};
+use crate::collector::{Submission, compression, kind};
 use crate::content::answer;
-use crate::trouble::{Trouble, seconds};
-use crate::unpack::Packing;
+use crate::decompress::Compression;
+use crate::rejection::{Rejection, seconds};
 use crate::{Answer, Collector, Transport, sniff};
 use blkkin_store::Accepted;
 use blkkin_wire::{Format, Reason, Refusal};
@@ -12,7 +12,7 @@ use http::{HeaderValue, Request, StatusCode, header};
 use http_body::Body;
 use std::fmt::Display;
 
-/// A version of Zipkin's formats.
+/// Version of Zipkin's API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
     /// `/api/v1/spans`
@@ -37,38 +37,40 @@ impl Collector {
             Version::V2 if kind.ends_with("/x-protobuf") => Format::ZipkinProto,
             Version::V2 => Format::ZipkinJson,
         };
-        match self.post(format, packing(&head.headers), body).await {
+        match self.post(format, compression(&head.headers), body).await {
             Ok(Accepted { outcome }) => match outcome.first_refusal() {
                 Some(refusal) => {
-                    let text = told(format, refusal, outcome.given);
+                    let text = describe_refusal(format, refusal, outcome.given);
                     answer(StatusCode::BAD_REQUEST, TEXT, text)
                 }
                 None => answer(StatusCode::ACCEPTED, TEXT, ""),
             },
-            Err(trouble) => troubled(&trouble),
+            Err(trouble) => rejected(&trouble),
         }
     }
 
     async fn post<B>(
         &self,
         format: Format,
-        packing: Result<Packing, Trouble>,
+        compression: Result<Compression, Rejection>,
         body: B,
-    ) -> Result<Accepted, Trouble>
+    ) -> Result<Accepted, Rejection>
     where
         B: Body<Data = Bytes, Error: Display>,
     {
         let transport = Transport::Http;
         let message = self.receive(transport, body).await?;
-        let packing = packing.inspect_err(|trouble| self.count_trouble(transport, trouble))?;
+        let compression =
+            compression.inspect_err(|trouble| self.count_rejection(transport, trouble))?;
         let policy = self.settings.policy;
-        self.store(Load { transport, format, policy, packing, message }, sniff::check).await
+        self.store(Submission { transport, format, policy, compression, message }, sniff::check)
+            .await
     }
 }
 
-/// What is wrong with a batch, in Zipkin's words as far as it has some, and where; and how much of it was taken
-/// nevertheless.
-pub(crate) fn told(format: Format, refusal: &Refusal, taken: u64) -> String {
+/// Describes the first invalid span of a batch, in the words of Zipkin's server where it has some,
+/// with its position and the number of spans stored nevertheless.
+pub(crate) fn describe_refusal(format: Format, refusal: &Refusal, taken: u64) -> String {
     let format = match format {
         Format::ZipkinProto => "proto3",
         Format::ZipkinThrift | Format::ZipkinThriftSpan => "TBinary",
@@ -88,21 +90,21 @@ pub(crate) fn told(format: Format, refusal: &Refusal, taken: u64) -> String {
     format!("{reason} reading List<Span> from {format} ({place}{rest})")
 }
 
-fn troubled(trouble: &Trouble) -> Answer {
+fn rejected(trouble: &Rejection) -> Answer {
     let status = match trouble {
-        Trouble::Bad(_) => StatusCode::BAD_REQUEST,
-        Trouble::Unknown(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-        Trouble::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
-        Trouble::Slow => StatusCode::REQUEST_TIMEOUT,
-        Trouble::Busy { .. } => StatusCode::SERVICE_UNAVAILABLE,
+        Rejection::Bad(_) => StatusCode::BAD_REQUEST,
+        Rejection::Unknown(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        Rejection::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+        Rejection::Slow => StatusCode::REQUEST_TIMEOUT,
+        Rejection::Busy { .. } => StatusCode::SERVICE_UNAVAILABLE,
     };
     let answer = answer(status, TEXT, trouble.to_string());
     with_retry_after(answer, trouble)
 }
 
-/// Says when to come again, if that helps.
-pub(crate) fn with_retry_after(mut answer: Answer, trouble: &Trouble) -> Answer {
-    if let Trouble::Busy { retry_after, .. } = trouble {
+/// Adds `Retry-After`, if trying again helps.
+pub(crate) fn with_retry_after(mut answer: Answer, trouble: &Rejection) -> Answer {
+    if let Rejection::Busy { retry_after, .. } = trouble {
         let value = HeaderValue::from(seconds(*retry_after));
         answer.headers_mut().insert(header::RETRY_AFTER, value);
     }

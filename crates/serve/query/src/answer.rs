@@ -1,49 +1,49 @@
-//! What is answered. Start at [`Answer`].
+//! Answers of the query APIs. Start at [`Answer`].
 
 use blkkin_store::Error;
 
-/// What is answered.
+/// Answer to a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Of HTTP.
+    /// HTTP status.
     pub status: u16,
-    /// What the body is.
+    /// Type of the body.
     pub kind: Kind,
-    /// For how many seconds the answer is good without being asked for again.
+    /// Number of seconds for which the answer may be cached.
     pub good_for: Option<u32>,
-    /// The answer.
+    /// Body of the answer.
     pub body: Vec<u8>,
 }
 
-/// What a body is.
+/// Type of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// JSON.
     Json,
-    /// A line that says what is wrong.
+    /// Error message in plain text.
     Text,
 }
 
-/// An answer, or another one that says why there is none.
+/// Result of a query; the error is an answer, too.
 pub(crate) type Result<T> = std::result::Result<T, Answer>;
 
 impl Answer {
-    /// JSON that is written already.
+    /// Answer with a body of JSON.
     pub fn bytes(body: Vec<u8>) -> Answer {
         Answer { status: 200, kind: Kind::Json, good_for: None, body }
     }
 
-    /// What is wrong.
+    /// Answer with an error message.
     pub fn failed(status: u16, text: impl Into<String>) -> Answer {
         Answer { status, kind: Kind::Text, good_for: None, body: text.into().into_bytes() }
     }
 
-    /// The question makes no sense.
+    /// Answer to an invalid query.
     pub(crate) fn bad(text: impl Into<String>) -> Answer {
         Answer::failed(400, text)
     }
 
-    /// Need not be asked for again in the next minutes, if so.
+    /// Allows caching for five minutes, if `is_good`.
     pub(crate) fn good_if(self, is_good: bool) -> Answer {
         Answer { good_for: is_good.then_some(300), ..self }
     }

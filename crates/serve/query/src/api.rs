@@ -1,4 +1,4 @@
-//! Who answers. Start at [`Api`].
+//! The query API over a store. Start at [`Api`].
 
 use crate::Params;
 use crate::answer::{Answer, Result};
@@ -9,32 +9,32 @@ use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Answers questions about what a store keeps.
+/// Answers queries from a store.
 pub struct Api {
     pub(crate) store: Arc<dyn SpanStore>,
     pub(crate) settings: Settings,
 }
 
-/// How questions are answered.
+/// Settings of the query API.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Whether ids of requests count as a whole, or only their lower half, as programs that know only ids of 64 bits
-    /// need it.
+    /// Whether all 128 bits of a trace id count, or only the lower 64, for programs with 64-bit
+    /// ids.
     pub strict_trace_id: bool,
-    /// Keys of tags whose values Zipkin's page offers.
+    /// Keys of tags whose values Zipkin's page completes.
     pub autocomplete_keys: Vec<String>,
-    /// No answer is larger.
+    /// Maximum size of an answer, in bytes.
     pub answer_bytes: usize,
 }
 
-/// What is asked.
+/// Query of either API.
 #[derive(Clone, Debug)]
 pub struct Question<'a> {
-    /// What stands in the address behind the API's own part, such as `trace/4f2a`, encoded as it is there.
+    /// Path below the API's root, such as `trace/4f2a`, percent-encoded.
     pub path: &'a str,
-    /// What stands behind the `?`.
+    /// Parameters of the query.
     pub params: Params<'a>,
-    /// Now, in nanoseconds since 1970.
+    /// Current time, in nanoseconds since 1970.
     pub now_ns: u64,
 }
 
@@ -45,12 +45,12 @@ impl Default for Settings {
 }
 
 impl Api {
-    /// Asks this store.
+    /// API over this store.
     pub fn new(store: Arc<dyn SpanStore>, settings: Settings) -> Api {
         Api { store, settings }
     }
 
-    /// An answer that may be so large.
+    /// Fails if an answer of `bytes` bytes would be too large.
     pub(crate) fn check_size(&self, bytes: usize) -> Result<()> {
         let limit = self.settings.answer_bytes;
         if bytes <= limit {
@@ -59,14 +59,14 @@ impl Api {
         Err(Answer::bad(format!("answer would be larger than {limit} bytes; ask for less")))
     }
 
-    /// An answer as JSON, which is not written further than it may be large.
+    /// Answer with a JSON body; fails as soon as it gets too large.
     pub(crate) fn json(&self, body: &impl Serialize) -> Result<Answer> {
         let mut bytes = Vec::new();
         self.append_json(body, &mut bytes)?;
         Ok(Answer::bytes(bytes))
     }
 
-    /// The same of a part of one.
+    /// Appends JSON to a body; fails as soon as that gets too large.
     pub(crate) fn append_json(&self, part: &impl Serialize, to: &mut Vec<u8>) -> Result<()> {
         let mut bounded = Bounded { bytes: to, bytes_max: self.settings.answer_bytes };
         match serde_json::to_writer(&mut bounded, part) {
@@ -76,7 +76,7 @@ impl Api {
         }
     }
 
-    /// Hands over the spans of a request, each once and in order, until `each` fails.
+    /// Visits the spans of a request, each once and in order, until `each` fails.
     pub(crate) fn each_span(
         &self,
         id: TraceId,
@@ -94,7 +94,7 @@ impl Api {
     }
 }
 
-/// Bytes that must not become more.
+/// Writer with a maximum size.
 struct Bounded<'a> {
     bytes: &'a mut Vec<u8>,
     bytes_max: usize,
@@ -114,7 +114,7 @@ impl io::Write for Bounded<'_> {
     }
 }
 
-/// Reads the id of a request as Zipkin does: 1 to 32 digits, of which the upper ones may be missing.
+/// Parses a trace id as Zipkin does: 1 to 32 hexadecimal digits; missing upper digits are zero.
 pub(crate) fn trace_id(text: &str) -> std::result::Result<TraceId, String> {
     if text.is_empty() {
         return Err("traceId is empty".to_owned());

@@ -1,6 +1,7 @@
-//! Answers questions about stored spans: those of Zipkin's API ([`Api::zipkin`]), as its server does, and those of
-//! BlkKin's own ([`Api::own`]), which has summaries, filters, order, pages and latencies. No I/O: a [`Question`] in, an
-//! [`Answer`] out, and the store is asked meanwhile, which may take a while.
+//! Query APIs over a store of spans: Zipkin's ([`Api::zipkin`]), compatible with its server, and
+//! BlkKin's own ([`Api::own`]), with summaries, filters, order, pages and latencies. Input is a
+//! [`Question`], output an [`Answer`]; the only I/O is that of the store, so a query may take a
+//! while.
 
 mod answer;
 mod api;

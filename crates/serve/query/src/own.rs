@@ -1,5 +1,5 @@
-//! The questions of BlkKin's own API, which `docs/server-api.md` describes. Start at [`Api::own`]; each question has a
-//! module, and what they have in common is here.
+//! BlkKin's own query API, described in `docs/server-api.md`. Start at [`Api::own`]; each query has
+//! a module, and shared helpers are here.
 
 mod difference;
 mod fields;
@@ -20,7 +20,7 @@ use blkkin_store::{Condition, Durations, Window};
 use percent_encoding::percent_decode_str;
 use std::collections::BTreeMap;
 
-/// Shares of spans whose durations are told, in percent.
+/// Percentiles in answers: name and share.
 const PERCENTILES: [(&str, f64); 7] = [
     ("50", 0.5),
     ("75", 0.75),
@@ -34,7 +34,7 @@ const PERCENTILES: [(&str, f64); 7] = [
 type Percentiles = BTreeMap<&'static str, u64>;
 
 impl Api {
-    /// Answers a question of `/api/blkkin/v1/`.
+    /// Answers a query of `/api/blkkin/v1/`.
     pub fn own(&self, question: &Question<'_>) -> Answer {
         let answer = match question.path {
             "search" => self.search(question),
@@ -54,7 +54,8 @@ impl Api {
         answer.unwrap_or_else(|failure| failure)
     }
 
-    /// The window that is asked for; where that is not said, the one in which spans are known to have started.
+    /// Time window of the query; a missing end is replaced by the first or last start of a stored
+    /// span.
     fn known_window(&self, params: &Params<'_>) -> Result<Window> {
         let asked = window(params)?;
         let has = |name| matches!(params.get(name), Some(text) if !text.is_empty());
@@ -71,7 +72,7 @@ impl Api {
     }
 }
 
-/// The id of a request that stands in an address.
+/// Trace id in a path.
 fn request_id(text: &str) -> Result<TraceId> {
     let text = percent_decode_str(text).decode_utf8_lossy();
     trace_id(text.trim()).map_err(Answer::bad)
@@ -89,23 +90,23 @@ fn window(params: &Params<'_>) -> Result<Window> {
 fn condition(params: &Params<'_>) -> Result<Condition> {
     match params.get("filter") {
         None | Some("") => Ok(Condition::All(Vec::new())),
-        Some(text) => Condition::parse(text).map_err(|error| refused(&error)),
+        Some(text) => Condition::parse(text).map_err(|error| filter_error(&error)),
     }
 }
 
-/// What is wrong with a filter in one line, and two that show the place.
-fn refused(error: &FilterError) -> Answer {
+/// Answer for an invalid filter: the error, and two lines that point at its position.
+fn filter_error(error: &FilterError) -> Answer {
     let shown = error.render(false);
     let place: Vec<&str> = shown.lines().skip(1).take(2).collect();
     Answer::bad(format!("{error}\n{}", place.join("\n")).trim_end())
 }
 
-/// How many of something are told.
+/// Value of `limit`, at most `most`; `none` is the default.
 fn limit_of(params: &Params<'_>, none: usize, most: usize) -> Result<usize> {
     number_between(params, "limit", none, most)
 }
 
-/// A number from 1 on.
+/// Value of a parameter from 1 to `most`; `none` is the default.
 fn number_between(params: &Params<'_>, name: &str, none: usize, most: usize) -> Result<usize> {
     let number = params.number(name)?.unwrap_or(none);
     if !(1..=most).contains(&number) {

@@ -1,16 +1,16 @@
-//! Spans as BlkKin's own API writes them, with all that is known. Start at [`SpanJson`].
+//! Spans in the JSON of BlkKin's own API, with all their data. Start at [`SpanJson`].
 //!
-//! Times are text, since JavaScript's numbers do not hold nanoseconds since 1970.
+//! Times are strings, since JavaScript's numbers cannot represent nanoseconds since 1970 exactly.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use blkkin_model::{EndpointRef, Kind, Origin, SpanRef, Status, TagRef, ValueRef};
 use serde::{Serialize, Serializer};
 
-/// Whole numbers up to this are numbers in JavaScript too.
+/// Largest integer that JavaScript represents exactly.
 const EXACT_MAX: u64 = 1 << 53;
 
-/// A span.
+/// Span with all its data.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SpanJson<'a> {

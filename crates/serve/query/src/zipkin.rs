@@ -1,6 +1,6 @@
-//! The questions of Zipkin's API. Start at [`Api::zipkin`].
+//! Zipkin's query API. Start at [`Api::zipkin`].
 //!
-//! Names are in lower case there; two that differ in nothing else are one.
+//! Names are in lower case in this API; names that differ in case only are merged.
 
 use crate::Params;
 use crate::answer::{Answer, Result};
@@ -13,20 +13,20 @@ use percent_encoding::percent_decode_str;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-/// So far back it is looked if nothing else is said.
+/// Default length of the time window, in milliseconds.
 const LOOKBACK_MS: i64 = 86_400_000;
 
-/// Requests that are told if nothing else is said.
+/// Default number of requests.
 const LIMIT: i32 = 10;
 
-/// Requests that are told at most. Zipkin's server takes any number of 32 bits; who asks for more
-/// gets these.
+/// Maximum number of requests. Zipkin's server accepts any 32-bit number; larger ones are reduced
+/// to this.
 const LIMIT_MAX: u64 = 10_000;
 
-/// With fewer services than that, new ones are to be seen at once.
+/// With at most this many names, answers are not cached, so that new names appear at once.
 const FEW: usize = 3;
 
-/// Values of a tag that are offered.
+/// Maximum number of values of a tag.
 const VALUES_MAX: usize = 1000;
 
 #[derive(Serialize)]
@@ -44,7 +44,7 @@ fn is_zero(number: &u64) -> bool {
 }
 
 impl Api {
-    /// Answers a question of `/api/v2/`.
+    /// Answers a query of `/api/v2/`.
     pub fn zipkin(&self, question: &Question<'_>) -> Answer {
         let answer = match question.path {
             "services" => self.service_names(),
@@ -154,8 +154,8 @@ impl Api {
         self.requests(ids.into_iter())
     }
 
-    /// All spans of requests, a list each. Those of which nothing is known are left out, and those that cannot be read,
-    /// which the store counts: the others should not be missing for one.
+    /// Spans of several requests, a list for each. Unknown requests are left out, and damaged ones
+    /// too, which the store counts: one damaged request must not hide the others.
     fn requests(&self, ids: impl Iterator<Item = TraceId>) -> Result<Answer> {
         let mut body = vec![b'['];
         let mut lows = HashSet::new();
@@ -181,7 +181,7 @@ impl Api {
         Ok(Answer::bytes(body))
     }
 
-    /// Writes the spans of a request as a list, or nothing if there is none.
+    /// Appends the spans of a request as a list; appends nothing if there are none.
     fn append_request(
         &self,
         id: TraceId,
@@ -228,7 +228,7 @@ impl Api {
     }
 }
 
-/// How many requests are told at most. Zipkin's server has 32 bits for it, and takes no empty text for it.
+/// Maximum number of requests. As in Zipkin's server, it has 32 bits and must not be empty.
 fn limit(params: &Params<'_>) -> Result<usize> {
     if params.get("limit") == Some("") {
         return Err(Answer::bad("limit is empty"));
@@ -237,7 +237,7 @@ fn limit(params: &Params<'_>) -> Result<usize> {
     Ok(limit.min(LIMIT_MAX) as usize)
 }
 
-/// A number that makes no sense if it is smaller.
+/// Converts a number that must be at least 1.
 fn at_least_one(name: &str, number: i64) -> Result<u64> {
     match u64::try_from(number) {
         Ok(number @ 1..) => Ok(number),
@@ -245,7 +245,7 @@ fn at_least_one(name: &str, number: i64) -> Result<u64> {
     }
 }
 
-/// The milliseconds until the microsecond in which an end is, which is all that Zipkin sees of the last one.
+/// Window that ends with the microsecond at `end_ms`, as Zipkin's times have microseconds.
 fn window(end_ms: u64, lookback_ms: u64) -> Window {
     let start_ms = end_ms.saturating_sub(lookback_ms);
     let end_ns = end_ms.saturating_mul(1_000_000).saturating_add(999);

@@ -1,14 +1,14 @@
-//! The configuration's text: `key=value` lines and blocks `<store> ... </store>` within each other, with what is wrong
-//! and in which line. What the keys mean is in `plan`.
+//! Syntax of the configuration: `key=value` lines and nested blocks `<store> ... </store>`, with
+//! problems by line. `plan` defines the meaning of the keys.
 
 use std::fmt;
 
-/// Something that is wrong with a configuration, or that has no effect.
+/// Fault in a configuration, or setting without effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The line, from 1 on; 0 if it is none in particular.
+    /// Line number, starting at 1; 0 for the whole configuration.
     pub line: usize,
-    /// What it is.
+    /// Description.
     pub text: String,
 }
 
@@ -21,16 +21,16 @@ impl fmt::Display for Problem {
     }
 }
 
-/// A configuration that has been read, and what of it could not be.
+/// Parsed configuration, with its syntax errors.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// What is outside of all blocks, and the blocks.
+    /// Top-level settings and blocks.
     pub(crate) root: Block,
-    /// What could not be read.
+    /// Syntax errors.
     pub(crate) problems: Vec<Problem>,
 }
 
-/// A block: its lines, and the blocks within.
+/// Block with its settings and nested blocks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Block {
     pub(crate) name: String,
@@ -39,7 +39,7 @@ pub(crate) struct Block {
     pub(crate) blocks: Vec<Block>,
 }
 
-/// A line `key=value`.
+/// Setting `key=value`.
 #[derive(Clone, Debug)]
 pub(crate) struct Value {
     pub(crate) line: usize,
@@ -47,17 +47,17 @@ pub(crate) struct Value {
     pub(crate) text: String,
 }
 
-/// More than anybody writes.
+/// Limits on nesting and lines, against malformed input.
 const DEPTH_MAX: usize = 16;
 const LINES_MAX: usize = 100_000;
 
 impl Config {
-    /// Reads a text. What cannot be understood is left out, and told.
+    /// Parses a configuration. Lines with syntax errors are skipped and reported.
     pub fn read(text: &str) -> Config {
         let mut problems = Vec::new();
-        // The blocks that are open.
+        // Stack of open blocks.
         let mut open = vec![Block::default()];
-        let mut tell = |line, text: String| problems.push(Problem { line, text });
+        let mut report = |line, text: String| problems.push(Problem { line, text });
         let mut is_too_deep = 0;
         for (line, text) in (1..).zip(text.lines().take(LINES_MAX)) {
             let text = text.trim();
@@ -66,25 +66,25 @@ impl Config {
             }
             if let Some(tag) = text.strip_prefix('<') {
                 let Some(tag) = tag.strip_suffix('>') else {
-                    tell(line, format!("`{text}` lacks its `>`"));
+                    report(line, format!("`{text}` lacks its `>`"));
                     continue;
                 };
                 match tag.trim().strip_prefix('/').map(str::trim) {
                     None if open.len() > DEPTH_MAX || is_too_deep > 0 => {
                         is_too_deep += 1;
-                        tell(line, format!("`{text}`: blocks are too deep within each other"));
+                        report(line, format!("`{text}`: blocks are too deep within each other"));
                     }
                     None => {
                         let name = tag.trim().to_owned();
                         open.push(Block { name, line, ..Block::default() });
                     }
                     Some(_) if is_too_deep > 0 => is_too_deep -= 1,
-                    Some(name) => close(&mut open, name, line, &mut tell),
+                    Some(name) => close(&mut open, name, line, &mut report),
                 }
                 continue;
             }
             let Some((key, value)) = text.split_once('=') else {
-                tell(line, format!("`{text}` is neither `key=value` nor `<block>`"));
+                report(line, format!("`{text}` is neither `key=value` nor `<block>`"));
                 continue;
             };
             let (key, text) = (key.trim().to_owned(), value.trim().to_owned());
@@ -94,7 +94,7 @@ impl Config {
         }
         while open.len() > 1 {
             let Some(block) = open.pop() else { break };
-            tell(block.line, format!("`<{}>` is never closed", block.name));
+            report(block.line, format!("`<{}>` is never closed", block.name));
             if let Some(above) = open.last_mut() {
                 above.blocks.push(block);
             }
@@ -103,17 +103,17 @@ impl Config {
     }
 }
 
-fn close(open: &mut Vec<Block>, name: &str, line: usize, tell: &mut impl FnMut(usize, String)) {
+fn close(open: &mut Vec<Block>, name: &str, line: usize, report: &mut impl FnMut(usize, String)) {
     let is_open = |block: &Block| block.name.eq_ignore_ascii_case(name);
     if !open.iter().skip(1).any(is_open) {
-        return tell(line, format!("`</{name}>` closes nothing"));
+        return report(line, format!("`</{name}>` closes nothing"));
     }
-    // Those within that were forgotten are closed too.
+    // Inner blocks that were not closed end here, too.
     while open.len() > 1 {
         let Some(block) = open.pop() else { break };
         let found = is_open(&block);
         if !found {
-            tell(block.line, format!("`<{}>` is not closed before line {line}", block.name));
+            report(block.line, format!("`<{}>` is not closed before line {line}", block.name));
         }
         if let Some(above) = open.last_mut() {
             above.blocks.push(block);
@@ -125,7 +125,7 @@ fn close(open: &mut Vec<Block>, name: &str, line: usize, tell: &mut impl FnMut(u
 }
 
 impl Block {
-    /// The last line with this key.
+    /// Last setting with this key.
     pub(crate) fn value(&self, key: &str) -> Option<&Value> {
         self.values.iter().rfind(|value| value.key == key)
     }

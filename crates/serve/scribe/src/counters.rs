@@ -1,9 +1,9 @@
-//! What is counted, by the names that Scribe's counters have.
+//! Counters with the names of Scribe's counters.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What is counted of a category, or of all.
+/// Counters of a category, or of all categories.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) received_good: AtomicU64,
@@ -27,8 +27,8 @@ pub(crate) fn add(counter: &AtomicU64, count: u64) {
 }
 
 impl Counters {
-    /// Adds what is not zero to `all`.
-    pub(crate) fn tell(&self, category: &str, all: &mut BTreeMap<String, i64>) {
+    /// Adds all counters that are not zero to `all`.
+    pub(crate) fn add_to(&self, category: &str, all: &mut BTreeMap<String, i64>) {
         let named = [
             ("received good", &self.received_good),
             ("received bad", &self.received_bad),

@@ -1,4 +1,4 @@
-//! The daemon: a server, and what it does with what comes. Start at [`Daemon::start`].
+//! The daemon: a Scribe server with its router. Start at [`Daemon::start`].
 
 use crate::plan::Plan;
 use crate::router::{Control, Router};
@@ -9,77 +9,78 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-/// What a daemon needs to know that its configuration may not say.
+/// Options of the daemon that the configuration may not contain.
 pub struct Options {
-    /// Where it listens.
+    /// Address to listen on.
     pub listen: SocketAddr,
-    /// Where journals lie, unless the configuration says so.
+    /// Directory for journals, unless the configuration has one.
     pub directory: PathBuf,
-    /// Reads the configuration: at the start, and whenever somebody asks for it.
+    /// Reads the configuration: at the start, and for each reload.
     pub configure: Box<dyn Fn() -> Plan>,
-    /// Gets lines about what happens.
+    /// Receives log lines.
     pub log: fn(&str),
 }
 
-/// A daemon that runs.
+/// Running daemon.
 pub struct Daemon {
     options: Options,
     server: Running<Router>,
     control: Sender<Control>,
-    told: Receiver<Control>,
+    commands: Receiver<Control>,
 }
 
-/// How long what is being answered is waited for at the end.
+/// Time for open calls to be answered at the end.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// Tells a daemon what to do, from another thread.
+/// Remote control of a daemon, usable from other threads.
 #[derive(Clone, Debug)]
 pub struct Remote(Sender<Control>);
 
 impl Remote {
-    /// To read its configuration again.
+    /// Makes the daemon reload its configuration.
     pub fn reload(&self) {
         let _ = self.0.send(Control::Reload);
     }
 
-    /// To end.
+    /// Makes the daemon end.
     pub fn stop(&self) {
         let _ = self.0.send(Control::Stop);
     }
 }
 
 impl Daemon {
-    /// Takes the port, goes on with what journals hold, and answers.
+    /// Opens the port, resumes the journals' contents, and starts answering.
     pub fn start(options: Options) -> io::Result<Daemon> {
         let plan = (options.configure)();
         let usual = ServerOptions::default();
         let connections_max = plan.connections_max.unwrap_or(usual.connections_max);
         let server = Server::bind(options.listen, ServerOptions { connections_max, ..usual })?;
-        let (control, told) = channel();
+        let (control, commands) = channel();
         let router = Router::new(control.clone(), options.log);
         begin(&router, plan, &options);
         let server = server.start(router)?;
-        Ok(Daemon { options, server, control, told })
+        Ok(Daemon { options, server, control, commands })
     }
 
-    /// Where it listens.
+    /// Address of the server.
     pub fn address(&self) -> SocketAddr {
         self.server.address()
     }
 
-    /// Lets others tell it what to do.
+    /// Remote control for other threads.
     pub fn remote(&self) -> Remote {
         Remote(self.control.clone())
     }
 
-    /// What the server has counted.
+    /// Counters of the server.
     pub fn counters(&self) -> ServerCounters {
         self.server.counters()
     }
 
-    /// Until it is told to end. What is being answered is answered, and what was taken is on disk.
+    /// Runs until told to stop. At the end open calls are answered, and accepted messages are on
+    /// disk.
     pub fn run(mut self) {
-        while let Ok(Control::Reload) = self.told.recv() {
+        while let Ok(Control::Reload) = self.commands.recv() {
             (self.options.log)("reading the configuration again");
             let router = self.server.handler();
             router.end();

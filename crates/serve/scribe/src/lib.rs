@@ -1,20 +1,22 @@
-//! The daemon behind `blkkin scribe`: takes messages as Scribe's own daemon does, by its configuration, and passes them
-//! on to files and other servers. What it says `OK` to is on disk.
+//! The daemon behind `blkkin scribe`: accepts messages like Scribe's own daemon, by the same
+//! configuration, and forwards them to files and other servers. Messages answered with `OK` are on
+//! disk.
 //!
-//! Messages come in at `router`, which finds the category's `lane`: a journal, from which an `outlet` for each
-//! configured store reads, behind what comes in, at its own pace. It notes durably how far it is. So a store that is
-//! away costs room on disk, and nothing else; Scribe's *buffer* is the same with other words, and its *secondary* only
-//! names where the journal lies.
+//! The `router` appends each message to the journal in its category's `queue`. An `outlet` for each
+//! configured store reads the journal independently, at its own pace, and durably notes its
+//! position. So an unavailable store costs disk space and nothing else. Scribe's *buffer* store is
+//! the same idea; its *secondary* only names the directory of the journal.
 //!
-//! Start at [`Daemon`]; [`Config`] is what people write.
+//! Start at [`Daemon`]; [`Config`] is the users' configuration.
 
 mod config;
 mod counters;
 mod daemon;
-mod lane;
+mod fnv;
 mod messages;
 mod outlet;
 mod plan;
+mod queue;
 mod router;
 mod stores;
 

@@ -1,17 +1,17 @@
-//! Messages as they lie in a journal's record: each a category and a text, both with their length before them.
+//! Encoding of messages in a journal record: category and text, each with its length before it.
 //!
 //! ```text
 //! u32 length, category; u32 length, message; and so on. Lengths are little-endian.
 //! ```
 //!
-//! A record's CRC is the journal's; what makes no sense all the same ends the record.
+//! The journal has a CRC for each record; a length that does not fit nevertheless ends the record.
 
 use blkkin_scribe::Entry;
 
-/// What a message takes beside its bytes.
+/// Bytes of a message in addition to its category and text.
 pub(crate) const OVERHEAD: usize = 8;
 
-/// Adds a message.
+/// Encodes a message.
 pub(crate) fn put(out: &mut Vec<u8>, entry: Entry<'_>) {
     for text in [entry.category, entry.message] {
         out.extend_from_slice(&(text.len() as u32).to_le_bytes());
@@ -19,7 +19,7 @@ pub(crate) fn put(out: &mut Vec<u8>, entry: Entry<'_>) {
     }
 }
 
-/// The messages of a record, or of several behind each other.
+/// Iterator over the messages of one or more concatenated records.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Messages<'a>(pub(crate) &'a [u8]);
 
@@ -40,10 +40,10 @@ impl<'a> Iterator for Messages<'a> {
     }
 }
 
-/// Messages that a store gets at a time.
+/// Messages that are handed to a store at once.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Batch {
-    /// By which a store knows that it gets the same again.
+    /// Identifies the batch, so that a store recognizes a retry.
     pub(crate) id: u64,
     bytes: Vec<u8>,
     pub(crate) count: u64,
@@ -51,7 +51,7 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// An empty one with another number, in the memory of this one.
+    /// Empties the batch for reuse, with another id.
     pub(crate) fn reuse(&mut self, id: u64) {
         self.bytes.clear();
         (self.id, self.count, self.payload_bytes) = (id, 0, 0);

@@ -1,32 +1,32 @@
-//! What takes a category's messages out of its journal and into one store, in their order, again and again until the
-//! store has them. Start at [`Outlet::run`].
+//! Outlet: reads a category's messages from its journal and hands them to one store, in order, with
+//! retries until the store has them. Start at [`Outlet::run`].
 //!
-//! It notes how far it is only when the store has made durable what it got; so after a sudden end some messages come
-//! twice, and none is missing.
+//! The position is noted only after the store has made its messages durable; so after a crash some
+//! messages are delivered twice, and none is lost.
 
 use crate::counters::{Counters, add};
 use crate::messages::{Batch, Messages};
 use crate::plan::{BufferPlan, Kind, StorePlan};
-use crate::stores::{Failure, Place, Store, Wrote, build};
+use crate::stores::{Failure, Store, StoreContext, WriteCounts, build};
 use blkkin_journal::{Item, Journal, Reader};
 use blkkin_scribe::Backoff;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What a store gets at a time.
+/// Maximum size of a batch for a store.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// How often an outlet notes how far it is, while there is something to do.
+/// Interval at which an outlet notes its position while it is busy.
 const NOTE_EVERY: Duration = Duration::from_secs(1);
 
-/// How long it waits for more before it looks whether it should end.
+/// Time to wait for more messages before checking for the end.
 const WAIT: Duration = Duration::from_millis(200);
 
-/// Where messages go, and what is tried when that fails.
+/// Destination of messages, with its retry policy.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
-    /// By which its place in the journal is noted.
+    /// Name of the position in the journal.
     pub(crate) name: String,
     pub(crate) kind: Kind,
     pub(crate) must_succeed: bool,
@@ -36,20 +36,22 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// The same by another name.
+    /// Renames the target.
     pub(crate) fn named(self, name: String) -> Target {
         Target { name, ..self }
     }
 }
 
-/// How long stores are waited for that are not said to be away at times.
+/// Retry intervals for other machines, except buffer stores.
 const RETRY_FIRST: Duration = Duration::from_millis(500);
 const RETRY_LONGEST: Duration = Duration::from_secs(30);
 
-/// The same of a disk, which many do not ask at a time, and which should be used soon when there is room again.
+/// Maximum retry interval for disks: a disk has no other clients to protect, and should be used
+/// soon after it has room again.
 const RETRY_DISK: Duration = Duration::from_secs(2);
 
-/// All that a store consists of: what gets each message has an outlet of its own, so that none waits for another.
+/// Targets of a store. Each part that must get all messages has an outlet of its own, so that none
+/// waits for another.
 pub(crate) fn targets(plan: &StorePlan) -> Vec<Target> {
     let mut all = Vec::new();
     part(&plan.kind, plan.must_succeed, &mut all);
@@ -68,13 +70,13 @@ fn part(kind: &Kind, must_succeed: bool, all: &mut Vec<Target>) {
         _ if is_elsewhere(kind) => (RETRY_FIRST, RETRY_LONGEST, false),
         _ => (RETRY_FIRST, RETRY_DISK, false),
     };
-    // What waits in a buffer is never lost.
+    // Messages in a buffer are never given up.
     let must_succeed = must_succeed || is_buffer;
     let (kind, name) = (kind.clone(), name(kind));
     all.push(Target { name, kind, must_succeed, retry_first, retry_longest, is_buffer });
 }
 
-/// Whether some of it goes to other machines.
+/// Whether some messages go to other machines.
 fn is_elsewhere(kind: &Kind) -> bool {
     match kind {
         Kind::Network(_) => true,
@@ -86,7 +88,7 @@ fn is_elsewhere(kind: &Kind) -> bool {
     }
 }
 
-/// A name that is the same as long as messages go to the same place, wherever that stands in the configuration.
+/// Name that depends only on the destination, not on the position in the configuration.
 fn name(kind: &Kind) -> String {
     let (word, what) = match kind {
         Kind::File(plan) => {
@@ -102,19 +104,19 @@ fn name(kind: &Kind) -> String {
         }
         Kind::Category(model) => ("category", name(model)),
     };
-    format!("{word}-{:016x}", crate::lane::digest(what.as_bytes()))
+    format!("{word}-{:016x}", crate::fnv::fnv1a(what.as_bytes()))
 }
 
-/// What others see of an outlet.
+/// Shared state of an outlet.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
-    /// Up to where it is, durably.
+pub(crate) struct OutletState {
+    /// Durable position in the journal.
     pub(crate) position: AtomicU64,
-    /// Why it cannot go on; nothing if it can.
+    /// Reason why the outlet is stuck; empty if it is not.
     status: Mutex<String>,
 }
 
-impl Seen {
+impl OutletState {
     pub(crate) fn status(&self) -> String {
         self.lock().clone()
     }
@@ -128,7 +130,7 @@ impl Seen {
     }
 }
 
-/// Tells many threads to end.
+/// Stop signal for several threads.
 #[derive(Debug, Default)]
 pub(crate) struct Stop {
     is_asked: AtomicBool,
@@ -147,7 +149,7 @@ impl Stop {
         self.is_asked.load(Ordering::Acquire)
     }
 
-    /// Waits so long, unless it is asked before.
+    /// Sleeps for `time`, or until the stop is requested.
     fn wait(&self, time: Duration) {
         let deadline = Instant::now() + time;
         let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
@@ -165,26 +167,27 @@ impl Stop {
 pub(crate) struct Outlet {
     pub(crate) journal: Arc<Journal>,
     pub(crate) target: Target,
-    pub(crate) place: Place,
+    pub(crate) context: StoreContext,
     pub(crate) counters: Arc<Counters>,
     pub(crate) overall: Arc<Counters>,
-    pub(crate) seen: Arc<Seen>,
+    pub(crate) state: Arc<OutletState>,
     pub(crate) stop: Arc<Stop>,
-    /// Lets the journal remove what all have.
+    /// Lets the journal remove records that all outlets have passed.
     pub(crate) trim: Arc<dyn Fn() + Send + Sync>,
 }
 
 impl Outlet {
-    /// Until it is told to end. From `from` on.
+    /// Delivers messages from position `from` on, until stopped.
     pub(crate) fn run(self, from: u64) {
-        let mut store = build(&self.target.kind, &self.place);
+        let mut store = build(&self.target.kind, &self.context);
         let mut reader = self.journal.reader(from);
         let mut batch = Batch::default();
-        // Up to where the store has all, and what of that is noted.
-        let (mut done, mut noted) = (from, (from, Instant::now()));
+        // `done`: the store has everything before. `noted`: durable position, and when it was
+        // noted.
+        let (mut delivered, mut noted) = (from, (from, Instant::now()));
         let mut backoff = Backoff::new(self.target.retry_first, self.target.retry_longest);
         if self.target.is_buffer && self.has_more(&mut self.journal.reader(from)) {
-            self.seen.set("SENDING_BUFFER".to_owned());
+            self.state.set("SENDING_BUFFER".to_owned());
         }
         while !self.stop.is_asked() {
             let from = reader.position();
@@ -192,7 +195,7 @@ impl Outlet {
             match self.gather(&mut reader, &mut batch) {
                 Ok(()) => {}
                 Err(error) => {
-                    self.seen.set(error.0);
+                    self.state.set(error.0);
                     self.stop.wait(RETRY_FIRST);
                     continue;
                 }
@@ -200,26 +203,26 @@ impl Outlet {
             if !batch.is_empty() && !self.hand_over(&mut *store, &batch, &mut backoff) {
                 break;
             }
-            done = reader.position();
-            let is_idle = done == from;
-            if done > noted.0 && (is_idle || noted.1.elapsed() >= NOTE_EVERY) {
-                match self.note(&mut *store, done) {
-                    Ok(()) => noted = (done, Instant::now()),
+            delivered = reader.position();
+            let is_idle = delivered == from;
+            if delivered > noted.0 && (is_idle || noted.1.elapsed() >= NOTE_EVERY) {
+                match self.note(&mut *store, delivered) {
+                    Ok(()) => noted = (delivered, Instant::now()),
                     Err(failure) => {
-                        // What the store lost is still in the journal.
+                        // The journal still has what the store lost.
                         self.failed(&failure);
                         reader = self.journal.reader(noted.0);
-                        done = noted.0;
+                        delivered = noted.0;
                         self.stop.wait(backoff.failed());
                     }
                 }
             } else if is_idle {
-                self.seen.set(String::new());
+                self.state.set(String::new());
                 reader.wait(WAIT);
             }
         }
-        if done > noted.0 {
-            let _ = self.note(&mut *store, done);
+        if delivered > noted.0 {
+            let _ = self.note(&mut *store, delivered);
         }
     }
 
@@ -227,13 +230,14 @@ impl Outlet {
         matches!(reader.next(), Ok(Some(_)))
     }
 
-    /// Reads a batch, as far as there is one.
+    /// Reads a batch, up to its maximum size or the end of the journal.
     fn gather(&self, reader: &mut Reader, batch: &mut Batch) -> Result<(), Failure> {
         while batch.bytes() < BATCH_BYTES {
             let item = match reader.next() {
                 Ok(item) => item,
                 Err(error) if batch.is_empty() => return Err(Failure(error.to_string())),
-                // The next time it is told; what has been read goes on its way first.
+                // Records read so far are delivered first; the error comes again with the next
+                // call.
                 Err(_) => break,
             };
             match item {
@@ -253,7 +257,7 @@ impl Outlet {
         Ok(())
     }
 
-    /// Has the store write a batch, however often that fails; false if it should end before it has.
+    /// Writes a batch with retries; false if stopped before it was written.
     fn hand_over(&self, store: &mut dyn Store, batch: &Batch, backoff: &mut Backoff) -> bool {
         let (mut has_failed, mut progress) = (false, 0);
         loop {
@@ -262,7 +266,7 @@ impl Outlet {
                     backoff.succeeded();
                     if has_failed {
                         let status = if self.target.is_buffer { "SENDING_BUFFER" } else { "" };
-                        self.seen.set(status.to_owned());
+                        self.state.set(status.to_owned());
                     }
                     self.count(wrote);
                     return true;
@@ -270,7 +274,7 @@ impl Outlet {
                 Err(failure) => {
                     self.failed(&failure);
                     if !self.target.must_succeed {
-                        self.count(Wrote::lost(batch));
+                        self.count(WriteCounts::lost(batch));
                         return true;
                     }
                     if !has_failed {
@@ -291,22 +295,22 @@ impl Outlet {
         }
     }
 
-    /// Notes durably that all before `position` is where it should be.
+    /// Durably notes that the store has everything before `position`.
     fn note(&self, store: &mut dyn Store, position: u64) -> Result<(), Failure> {
         store.sync()?;
         let noted = self.journal.set_position(&self.target.name, position);
         noted.map_err(|error| Failure(error.to_string()))?;
-        self.seen.position.store(position, Ordering::Release);
+        self.state.position.store(position, Ordering::Release);
         (self.trim)();
         Ok(())
     }
 
     fn failed(&self, failure: &Failure) {
         let state = if self.target.is_buffer { "DISCONNECTED: " } else { "" };
-        self.seen.set(format!("{state}{}", failure.0));
+        self.state.set(format!("{state}{}", failure.0));
     }
 
-    fn count(&self, wrote: Wrote) {
+    fn count(&self, wrote: WriteCounts) {
         self.count_both(|counters| {
             add(&counters.sent, wrote.sent);
             add(&counters.ignored, wrote.ignored);

@@ -1,8 +1,8 @@
-//! What a configuration means: which stores there are, for which categories, and how they are to be used. Start at
-//! [`Plan::of`].
+//! Meaning of a configuration: stores, their categories and options. Start at [`Plan::of`].
 //!
-//! A key that a store lacks is looked up as `type::key` in the store, in what is around it, and outside of all stores,
-//! as Scribe does. What makes no sense leaves the store out, and is told; what has no effect is noted.
+//! As in Scribe, a key that a store lacks is looked up as `type::key` in the store, in the
+//! enclosing blocks, and at the top level. A store with an invalid setting is left out and
+//! reported; settings without effect are noted.
 
 mod read;
 
@@ -10,27 +10,27 @@ use crate::config::Problem;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What a daemon is to do.
+/// Validated configuration of a daemon.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The port of the configuration, if it has one.
+    /// Port of the configuration, if any.
     pub port: Option<u16>,
-    /// Where journals lie, of stores that do not say so themselves.
+    /// Directory of journals for stores without one of their own.
     pub directory: Option<PathBuf>,
-    /// Messages that are taken in a second; 0 for any number.
+    /// Maximum number of messages accepted per second; 0 for no limit.
     pub messages_per_second_max: u64,
-    /// Connections; `None` for as many as usual.
+    /// Maximum number of connections; `None` for the default.
     pub connections_max: Option<usize>,
-    /// What the journal of a category may take.
+    /// Maximum size of a category's journal, in bytes.
     pub quota_bytes: u64,
-    /// Categories that have journals.
+    /// Maximum number of categories with journals.
     pub categories_max: usize,
-    /// Whether who connects from this machine may have the daemon read its configuration, or end.
+    /// Whether clients on this machine may make the daemon reload its configuration or end.
     pub permits_control: bool,
     pub(crate) stores: Vec<StorePlan>,
-    /// What is wrong, and so not done.
+    /// Faults; the settings are not used.
     pub problems: Vec<Problem>,
-    /// What has no effect here.
+    /// Settings without effect.
     pub notes: Vec<Problem>,
 }
 
@@ -51,16 +51,16 @@ impl Default for Plan {
     }
 }
 
-/// A store of the outermost blocks.
+/// Top-level store.
 #[derive(Clone, Debug)]
 pub(crate) struct StorePlan {
     pub(crate) categories: Vec<Pattern>,
     pub(crate) kind: Kind,
-    /// Whether what could not be written is tried again; else it is counted as lost.
+    /// Whether failed messages are retried; else they count as lost.
     pub(crate) must_succeed: bool,
 }
 
-/// Which categories.
+/// Pattern of categories.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Pattern {
     Exact(String),
@@ -78,7 +78,7 @@ impl Pattern {
     }
 }
 
-/// What a store does.
+/// Type of a store, with its options.
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
     File(Box<FilePlan>),
@@ -90,11 +90,12 @@ pub(crate) enum Kind {
         is_any: bool,
     },
     Bucket(Box<BucketPlan>),
-    /// A store for each category; with a journal for each category all stores are that.
+    /// A store for each category. Since each category has its own journal, every store is like
+    /// that.
     Category(Box<Kind>),
 }
 
-/// Files of messages.
+/// Options of a file store.
 #[derive(Clone, Debug)]
 pub(crate) struct FilePlan {
     pub(crate) path: PathBuf,
@@ -103,18 +104,18 @@ pub(crate) struct FilePlan {
     pub(crate) base: Option<String>,
     pub(crate) symlink: Option<String>,
     pub(crate) makes_symlink: bool,
-    /// 0 for no limit.
+    /// Maximum size of a file; 0 for no limit.
     pub(crate) bytes_max: u64,
     pub(crate) rotation: Rotation,
     pub(crate) rotates_on_reopen: bool,
     pub(crate) adds_newlines: bool,
     pub(crate) writes_category: bool,
     pub(crate) writes_meta: bool,
-    /// 0 for none.
+    /// Size of the chunks that no message crosses; 0 for none.
     pub(crate) chunk_bytes: u64,
 }
 
-/// When a new file is begun, whatever is in the old one. Times are UTC.
+/// Schedule of new files, apart from their maximum size. Times are UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rotation {
     Never,
@@ -123,28 +124,28 @@ pub(crate) enum Rotation {
     Every(Duration),
 }
 
-/// Another server.
+/// Options of a network store.
 #[derive(Clone, Debug)]
 pub(crate) struct NetworkPlan {
-    /// `host:port`; each connection goes to one of them.
+    /// Servers as `host:port`; each connection goes to one of them.
     pub(crate) servers: Vec<String>,
     pub(crate) timeout: Duration,
-    /// Counts what fails as lost.
+    /// Whether failed messages count as lost, without a retry.
     pub(crate) ignores_errors: bool,
 }
 
-/// A store that may be away.
+/// Options of a buffer store, whose primary may be unavailable.
 #[derive(Clone, Debug)]
 pub(crate) struct BufferPlan {
     pub(crate) primary: Kind,
-    /// Where its journal lies, if the secondary says so.
+    /// Directory of its journals, if the secondary has one.
     pub(crate) directory: Option<PathBuf>,
-    /// Between two tries.
+    /// First and longest interval between two retries.
     pub(crate) retry_first: Duration,
     pub(crate) retry_longest: Duration,
 }
 
-/// Stores of which each takes a part of the messages, by their key.
+/// Options of a bucket store, which distributes messages by their key.
 #[derive(Clone, Debug)]
 pub(crate) struct BucketPlan {
     pub(crate) rule: BucketRule,
@@ -152,10 +153,11 @@ pub(crate) struct BucketPlan {
     pub(crate) removes_key: bool,
     pub(crate) directory: String,
     pub(crate) offset: usize,
-    /// The first takes messages without a key. One model for all, or as many as there are.
+    /// Model of all buckets, or else one store for each in `each`; the first store gets messages
+    /// without a key.
     pub(crate) model: Option<Kind>,
     pub(crate) each: Vec<Kind>,
-    /// Without the first.
+    /// Number of buckets, without the first.
     pub(crate) count: usize,
 }
 
@@ -168,7 +170,7 @@ pub(crate) enum BucketRule {
 }
 
 impl Plan {
-    /// All messages go to one server or into files of one directory.
+    /// Adds a store for all messages: one server, or files in one directory.
     pub fn add_target(&mut self, target: Target) {
         let kind = match target {
             Target::Server(server) => Kind::Network(NetworkPlan {
@@ -182,18 +184,18 @@ impl Plan {
         self.stores.push(StorePlan { categories, kind, must_succeed: true });
     }
 
-    /// Whether it does anything.
+    /// Whether any store is configured.
     pub fn has_stores(&self) -> bool {
         !self.stores.is_empty()
     }
 }
 
-/// Where all messages go, in the simple case.
+/// Destination of a store for all messages.
 #[derive(Clone, Debug)]
 pub enum Target {
-    /// `host:port` of another server.
+    /// Other server, as `host:port`.
     Server(String),
-    /// A directory, with one below it for each category, in which each message is a line.
+    /// Directory with a subdirectory for each category; each message is a line.
     Files(PathBuf),
 }
 

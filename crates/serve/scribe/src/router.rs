@@ -1,8 +1,11 @@
-//! What comes in: finds the journal of each message's category, and says `OK` when all that a call brought is durable.
+//! Router: appends messages to the journals of their categories, and answers `OK` when all messages
+//! of a call are durable.
 
 use crate::counters::{Counters, add};
-use crate::lane::{Common, Lane, MESSAGE_BYTES_MAX, Packed, found, roots};
 use crate::plan::{Pattern, Plan, StorePlan};
+use crate::queue::{
+    CategoryQueue, MESSAGE_BYTES_MAX, PackedRecords, QueueSettings, categories_below, roots,
+};
 use crate::stores::file::is_name;
 use blkkin_scribe::{Closed, Entries, Handler, ResultCode, Status};
 use std::collections::{BTreeMap, HashMap};
@@ -13,18 +16,18 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Instant;
 
-/// What the daemon is told while it runs.
+/// Command for the running daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Control {
     Reload,
     Stop,
 }
 
-/// Who reads what the daemon says of itself.
+/// Receiver of log lines.
 pub(crate) type Log = fn(&str);
 
 pub(crate) struct Router {
-    /// `None` while there is no configuration in force.
+    /// `None` while no configuration is in force.
     state: RwLock<Option<State>>,
     overall: Arc<Counters>,
     rate: Mutex<Rate>,
@@ -33,41 +36,41 @@ pub(crate) struct Router {
     log: Log,
 }
 
-/// What a configuration has made.
+/// State of one configuration.
 struct State {
     stores: Vec<StorePlan>,
-    common: Common,
+    common: QueueSettings,
     categories_max: usize,
     rate_max: u64,
-    lanes: RwLock<HashMap<Vec<u8>, Arc<Lane>>>,
-    /// What is wrong with the configuration.
+    queues: RwLock<HashMap<Vec<u8>, Arc<CategoryQueue>>>,
+    /// Faults of the configuration.
     problems: Vec<String>,
-    /// Categories whose journals could not be opened, and why.
+    /// Categories whose journals could not be opened, with the reason.
     failures: Mutex<BTreeMap<Vec<u8>, String>>,
 }
 
-/// Failures that are kept, to be told.
+/// Maximum number of failures kept for status details.
 const FAILURES_MAX: usize = 100;
 
-/// Messages of this second.
+/// Messages of the current second.
 struct Rate {
     since: Instant,
     count: u64,
 }
 
-/// Why a call is not taken now.
-enum Denied {
+/// Reason to answer `TRY_LATER`.
+enum Denial {
     Rate,
     Queue,
     Categories,
 }
 
-/// Where messages of a category go.
-enum Way {
-    Lane(Arc<Lane>),
-    /// No store wants it.
+/// Destination of a category's messages.
+enum Destination {
+    CategoryQueue(Arc<CategoryQueue>),
+    /// No store is configured for the category.
     None,
-    Denied(Denied),
+    Denial(Denial),
 }
 
 fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
@@ -90,23 +93,26 @@ impl Router {
         }
     }
 
-    /// Puts a configuration in force, and goes on with what journals hold. All of the one before has ended by then.
+    /// Puts a configuration into force and resumes its journals, after everything of the previous
+    /// one has ended.
     pub(crate) fn begin(&self, plan: Plan, directory: PathBuf) {
         self.end();
         self.permits_control.store(plan.permits_control, Ordering::Relaxed);
         let problems = plan.problems.iter().map(ToString::to_string).collect();
         let overall = Arc::clone(&self.overall);
         let state = State {
-            common: Common { directory, quota_bytes: plan.quota_bytes, overall },
+            common: QueueSettings { directory, quota_bytes: plan.quota_bytes, overall },
             stores: plan.stores,
             categories_max: plan.categories_max,
             rate_max: plan.messages_per_second_max,
-            lanes: RwLock::default(),
+            queues: RwLock::default(),
             problems,
             failures: Mutex::default(),
         };
-        let mut categories: Vec<Vec<u8>> =
-            roots(&state.stores, &state.common).iter().flat_map(|root| found(root)).collect();
+        let mut categories: Vec<Vec<u8>> = roots(&state.stores, &state.common)
+            .iter()
+            .flat_map(|root| categories_below(root))
+            .collect();
         categories.sort();
         categories.dedup();
         for category in categories {
@@ -121,20 +127,21 @@ impl Router {
         *write(&self.state) = Some(state);
     }
 
-    /// Takes nothing any more, and ends all that is going on.
+    /// Stops accepting messages, and ends all queues.
     pub(crate) fn end(&self) {
         let state = write(&self.state).take();
-        // Lanes end when they are dropped, after those that are being used; all of them at once.
+        // A queue ends when the last call that uses it drops it; asking first ends all of them at
+        // the same time.
         if let Some(state) = &state {
-            read(&state.lanes).values().for_each(|lane| lane.ask_to_stop());
+            read(&state.queues).values().for_each(|queue| queue.ask_to_stop());
         }
         drop(state);
     }
 
-    fn take(&self, state: &State, entries: &Entries<'_>) -> Result<(), Denied> {
+    fn take(&self, state: &State, entries: &Entries<'_>) -> Result<(), Denial> {
         self.check_rate(state.rate_max, entries.len() as u64)?;
-        // Counted first: when something is denied, nothing was received.
-        let mut packed: Vec<(Arc<Lane>, Packed)> = Vec::new();
+        // Counters are updated last, as a denied call counts as not received.
+        let mut packed: Vec<(Arc<CategoryQueue>, PackedRecords)> = Vec::new();
         let mut places: HashMap<&[u8], Option<usize>> = HashMap::new();
         let mut last: Option<(&[u8], Option<usize>)> = None;
         let (mut blank, mut bad, mut too_large) = (0, 0, 0);
@@ -152,13 +159,13 @@ impl Router {
                 _ => match places.get(entry.category) {
                     Some(place) => *place,
                     None => {
-                        let place = match state.way(entry.category) {
-                            Way::Lane(lane) => {
-                                packed.push((lane, Packed::default()));
+                        let place = match state.destination(entry.category) {
+                            Destination::CategoryQueue(queue) => {
+                                packed.push((queue, PackedRecords::default()));
                                 Some(packed.len() - 1)
                             }
-                            Way::None => None,
-                            Way::Denied(denied) => return Err(denied),
+                            Destination::None => None,
+                            Destination::Denial(denial) => return Err(denial),
                         };
                         places.insert(entry.category, place);
                         place
@@ -171,18 +178,18 @@ impl Router {
                 None => bad += 1,
             }
         }
-        if packed.iter().any(|(lane, _)| lane.refusal().is_some()) {
-            return Err(Denied::Queue);
+        if packed.iter().any(|(queue, _)| queue.refusal().is_some()) {
+            return Err(Denial::Queue);
         }
         let mut tickets = Vec::new();
-        for (lane, packed) in &packed {
-            tickets.extend(lane.append(packed).map_err(|_| Denied::Queue)?);
+        for (queue, packed) in &packed {
+            tickets.extend(queue.append(packed).map_err(|_| Denial::Queue)?);
         }
         for ticket in tickets {
-            ticket.wait().map_err(|_| Denied::Queue)?;
+            ticket.wait().map_err(|_| Denial::Queue)?;
         }
-        for (lane, packed) in &packed {
-            add(&lane.counters.received_good, packed.count);
+        for (queue, packed) in &packed {
+            add(&queue.counters.received_good, packed.count);
             add(&self.overall.received_good, packed.count);
         }
         add(&self.overall.received_blank, blank);
@@ -191,8 +198,9 @@ impl Router {
         Ok(())
     }
 
-    /// A batch that is larger than what a second may bring is taken alone.
-    fn check_rate(&self, rate_max: u64, count: u64) -> Result<(), Denied> {
+    /// Limits the rate of messages. A batch larger than the limit is accepted if it is the first of
+    /// its second.
+    fn check_rate(&self, rate_max: u64, count: u64) -> Result<(), Denial> {
         if rate_max == 0 || count == 0 {
             return Ok(());
         }
@@ -201,7 +209,7 @@ impl Router {
             *rate = Rate { since: Instant::now(), count: 0 };
         }
         if rate.count > 0 && rate.count.saturating_add(count) > rate_max {
-            return Err(Denied::Rate);
+            return Err(Denial::Rate);
         }
         rate.count += count;
         Ok(())
@@ -233,8 +241,8 @@ impl State {
         }
     }
 
-    /// The stores for a category: those that name it, or else those with the longest beginning of it, or else those for
-    /// all. And whether they name it.
+    /// Stores for a category: those that name it, else those with the longest matching prefix, else
+    /// the default ones. The flag tells whether they name it.
     fn stores_for(&self, category: &[u8]) -> (Vec<&StorePlan>, bool) {
         let with = |is_meant: &dyn Fn(&Pattern) -> bool| -> Vec<&StorePlan> {
             let meant = |store: &&StorePlan| store.categories.iter().any(is_meant);
@@ -259,57 +267,58 @@ impl State {
         (stores, false)
     }
 
-    fn way(&self, category: &[u8]) -> Way {
-        if let Some(lane) = read(&self.lanes).get(category) {
-            return Way::Lane(Arc::clone(lane));
+    fn destination(&self, category: &[u8]) -> Destination {
+        if let Some(queue) = read(&self.queues).get(category) {
+            return Destination::CategoryQueue(Arc::clone(queue));
         }
-        if read(&self.lanes).len() >= self.categories_max {
+        if read(&self.queues).len() >= self.categories_max {
             return match self.stores_for(category).0.is_empty() {
-                true => Way::None,
-                false => Way::Denied(Denied::Categories),
+                true => Destination::None,
+                false => Destination::Denial(Denial::Categories),
             };
         }
         match self.open(category) {
-            Ok(Some(lane)) => Way::Lane(lane),
-            Ok(None) => Way::None,
+            Ok(Some(queue)) => Destination::CategoryQueue(queue),
+            Ok(None) => Destination::None,
             Err(error) => {
                 self.failed(category, error);
-                Way::Denied(Denied::Queue)
+                Destination::Denial(Denial::Queue)
             }
         }
     }
 
-    fn open(&self, category: &[u8]) -> Result<Option<Arc<Lane>>, String> {
+    fn open(&self, category: &[u8]) -> Result<Option<Arc<CategoryQueue>>, String> {
         let (stores, is_exact) = self.stores_for(category);
         let needs_names = stores.iter().any(|store| crate::stores::needs_names(&store.kind));
         if stores.is_empty() || (needs_names && !is_name(category)) {
             return Ok(None);
         }
-        let mut lanes = write(&self.lanes);
-        if let Some(lane) = lanes.get(category) {
-            return Ok(Some(Arc::clone(lane)));
+        let mut queues = write(&self.queues);
+        if let Some(queue) = queues.get(category) {
+            return Ok(Some(Arc::clone(queue)));
         }
-        let lane = Arc::new(Lane::open(category, &stores, is_exact, &self.common)?);
-        lanes.insert(category.to_vec(), Arc::clone(&lane));
+        let queue = Arc::new(CategoryQueue::open(category, &stores, is_exact, &self.common)?);
+        queues.insert(category.to_vec(), Arc::clone(&queue));
         self.failures().remove(category);
-        Ok(Some(lane))
+        Ok(Some(queue))
     }
 
-    /// What is wrong, the configuration first.
+    /// First problem, in words: of the configuration, of a failed category, or of a queue; empty if
+    /// there is none.
     fn details(&self) -> String {
         if !self.problems.is_empty() {
             return self.problems.join("; ");
         }
-        let told = |category: &[u8], text: &str| {
+        let describe = |category: &[u8], text: &str| {
             format!("category {}: {text}", String::from_utf8_lossy(category))
         };
         if let Some((category, text)) = self.failures().first_key_value() {
-            return told(category, text);
+            return describe(category, text);
         }
-        let lanes = read(&self.lanes);
-        let texts = lanes.iter().map(|(category, lane)| (category, lane.status()));
+        let queues = read(&self.queues);
+        let texts = queues.iter().map(|(category, queue)| (category, queue.status()));
         let first = texts.filter(|(_, text)| !text.is_empty()).min();
-        first.map(|(category, text)| told(category, &text)).unwrap_or_default()
+        first.map(|(category, text)| describe(category, &text)).unwrap_or_default()
     }
 }
 
@@ -319,13 +328,13 @@ impl Handler for Router {
         let Some(state) = &*state else { return ResultCode::TryLater };
         match self.take(state, entries) {
             Ok(()) => ResultCode::Ok,
-            Err(denied) => {
+            Err(denial) => {
                 let count = entries.len() as u64;
                 add(
-                    match denied {
-                        Denied::Rate => &self.overall.denied_for_rate,
-                        Denied::Queue => &self.overall.denied_for_queue_size,
-                        Denied::Categories => &self.overall.denied_for_categories,
+                    match denial {
+                        Denial::Rate => &self.overall.denied_for_rate,
+                        Denial::Queue => &self.overall.denied_for_queue_size,
+                        Denial::Categories => &self.overall.denied_for_categories,
                     },
                     count,
                 );
@@ -348,12 +357,12 @@ impl Handler for Router {
 
     fn counters(&self) -> BTreeMap<String, i64> {
         let mut all = BTreeMap::new();
-        self.overall.tell("scribe_overall", &mut all);
+        self.overall.add_to("scribe_overall", &mut all);
         if let Some(state) = &*read(&self.state) {
-            for (category, lane) in &*read(&state.lanes) {
+            for (category, queue) in &*read(&state.queues) {
                 let name = String::from_utf8_lossy(category);
-                lane.counters.tell(&name, &mut all);
-                let bytes = i64::try_from(lane.file_bytes()).unwrap_or(i64::MAX);
+                queue.counters.add_to(&name, &mut all);
+                let bytes = i64::try_from(queue.file_bytes()).unwrap_or(i64::MAX);
                 all.insert(format!("{name}:queue bytes on disk"), bytes);
             }
         }

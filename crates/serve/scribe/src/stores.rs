@@ -1,50 +1,52 @@
-//! What is done with messages: a store for each type, made of a plan by [`build`].
+//! Stores of each type, created from a plan by [`build`].
 
-mod any;
 mod bucket;
 mod category;
 pub(crate) mod file;
+mod multi;
 mod network;
 
 use crate::messages::Batch;
 use crate::plan::Kind;
 
-/// Where messages go.
+/// Destination of messages.
 pub(crate) trait Store: Send {
-    /// Writes a batch, all of it or, if that fails, perhaps a part. The same batch comes again then, with the same
-    /// number, and what was written of it need not be.
-    fn write(&mut self, batch: &Batch) -> Result<Wrote, Failure>;
+    /// Writes a batch. After a failure a part may have been written; then the same batch comes
+    /// again with the same id, and that part need not be written again.
+    fn write(&mut self, batch: &Batch) -> Result<WriteCounts, Failure>;
 
-    /// How many messages of a batch that failed have been written, so that it is seen whether there is some progress.
+    /// Number of messages of a failed batch that were written, which shows whether retries make
+    /// progress.
     fn progress(&self) -> u64 {
         0
     }
 
-    /// Makes durable what was written. If that fails, what was written since the last time comes again.
+    /// Makes written messages durable. After a failure, messages since the last successful call
+    /// come again.
     fn sync(&mut self) -> Result<(), Failure> {
         Ok(())
     }
 }
 
-/// What became of a batch.
+/// Counts of a written batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Wrote {
+pub(crate) struct WriteCounts {
     pub(crate) sent: u64,
     pub(crate) ignored: u64,
     pub(crate) lost: u64,
     pub(crate) bytes_lost: u64,
 }
 
-impl Wrote {
-    pub(crate) fn sent(batch: &Batch) -> Wrote {
-        Wrote { sent: batch.count, ..Wrote::default() }
+impl WriteCounts {
+    pub(crate) fn sent(batch: &Batch) -> WriteCounts {
+        WriteCounts { sent: batch.count, ..WriteCounts::default() }
     }
 
-    pub(crate) fn lost(batch: &Batch) -> Wrote {
-        Wrote { lost: batch.count, bytes_lost: batch.payload_bytes, ..Wrote::default() }
+    pub(crate) fn lost(batch: &Batch) -> WriteCounts {
+        WriteCounts { lost: batch.count, bytes_lost: batch.payload_bytes, ..WriteCounts::default() }
     }
 
-    fn add(&mut self, other: Wrote) {
+    fn add(&mut self, other: WriteCounts) {
         self.sent += other.sent;
         self.ignored += other.ignored;
         self.lost += other.lost;
@@ -52,40 +54,40 @@ impl Wrote {
     }
 }
 
-/// Why a store could not do it, for people.
+/// Reason of a failure, in words.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure(pub(crate) String);
 
-/// For what a store is made.
+/// Context of a store.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct StoreContext {
     pub(crate) category: Vec<u8>,
-    /// Whether the category was meant by its name; else files get a directory of their own.
+    /// Whether the configuration names the category; else files get a directory of their own.
     pub(crate) is_exact: bool,
-    /// The directory of a bucket.
+    /// Directory name of a bucket.
     pub(crate) bucket: Option<String>,
-    /// Whether the daemon was killed: then what is at the end of files may be torn.
+    /// Whether the daemon was killed, so that the ends of files may be torn.
     pub(crate) may_be_torn: bool,
 }
 
-/// Makes a store.
-pub(crate) fn build(kind: &Kind, place: &Place) -> Box<dyn Store> {
+/// Creates a store.
+pub(crate) fn build(kind: &Kind, context: &StoreContext) -> Box<dyn Store> {
     match kind {
-        Kind::File(plan) => Box::new(file::File::new(plan, place)),
+        Kind::File(plan) => Box::new(file::File::new(plan, context)),
         Kind::Network(plan) => Box::new(network::Network::new(plan)),
         Kind::Null => Box::new(Null),
-        // What it is besides is done by whoever writes to it.
-        Kind::Buffer(plan) => build(&plan.primary, place),
+        // The outlet implements the buffer itself.
+        Kind::Buffer(plan) => build(&plan.primary, context),
         Kind::Multi { children, is_any } => {
-            let children = children.iter().map(|child| build(child, place)).collect();
-            Box::new(any::Multi::new(children, *is_any))
+            let children = children.iter().map(|child| build(child, context)).collect();
+            Box::new(multi::Multi::new(children, *is_any))
         }
-        Kind::Bucket(plan) => Box::new(bucket::Bucket::new(plan, place)),
-        Kind::Category(model) => Box::new(category::Category::new(model, place)),
+        Kind::Bucket(plan) => Box::new(bucket::Bucket::new(plan, context)),
+        Kind::Category(model) => Box::new(category::Category::new(model, context)),
     }
 }
 
-/// Whether categories have to be names of files.
+/// Whether categories must be valid file names.
 pub(crate) fn needs_names(kind: &Kind) -> bool {
     match kind {
         Kind::File(_) => true,
@@ -97,41 +99,40 @@ pub(crate) fn needs_names(kind: &Kind) -> bool {
     }
 }
 
-/// Counts, and does nothing else.
+/// Store that drops and counts messages.
 struct Null;
 
 impl Store for Null {
-    fn write(&mut self, batch: &Batch) -> Result<Wrote, Failure> {
-        Ok(Wrote { ignored: batch.count, ..Wrote::default() })
+    fn write(&mut self, batch: &Batch) -> Result<WriteCounts, Failure> {
+        Ok(WriteCounts { ignored: batch.count, ..WriteCounts::default() })
     }
 }
 
-/// Several stores that get parts of one batch, or all the same. Which of them have had it already is known when it comes
-/// again.
-pub(crate) struct Parts {
+/// Progress of several stores with one batch, so that a retry skips those that are done.
+pub(crate) struct BatchProgress {
     batch: Option<u64>,
     done: Vec<bool>,
-    wrote: Wrote,
+    wrote: WriteCounts,
 }
 
-impl Parts {
-    fn new(count: usize) -> Parts {
-        Parts { batch: None, done: vec![false; count], wrote: Wrote::default() }
+impl BatchProgress {
+    fn new(count: usize) -> BatchProgress {
+        BatchProgress { batch: None, done: vec![false; count], wrote: WriteCounts::default() }
     }
 
     fn begin(&mut self, batch: &Batch) {
         if self.batch != Some(batch.id) {
             self.batch = Some(batch.id);
             self.done.fill(false);
-            self.wrote = Wrote::default();
+            self.wrote = WriteCounts::default();
         }
     }
 
-    /// Writes for the store with this number, if it has not been done.
+    /// Writes to the store with this index, unless it is done with the batch.
     fn once(
         &mut self,
         number: usize,
-        write: impl FnOnce() -> Result<Wrote, Failure>,
+        write: impl FnOnce() -> Result<WriteCounts, Failure>,
     ) -> Result<(), Failure> {
         let Some(done) = self.done.get_mut(number).filter(|done| !**done) else { return Ok(()) };
         self.wrote.add(write()?);
@@ -139,14 +140,15 @@ impl Parts {
         Ok(())
     }
 
-    /// What became of the batch, of which all is done; it is forgotten, as it may come again after a failed sync.
-    fn finish(&mut self) -> Wrote {
+    /// Counts of the completed batch. The batch is forgotten, as it may come again after a failed
+    /// sync.
+    fn finish(&mut self) -> WriteCounts {
         self.batch = None;
         self.wrote
     }
 }
 
-/// Makes all stores durable, and tells the first failure.
+/// Syncs all stores; returns the first failure.
 fn sync_all<'s>(stores: impl Iterator<Item = &'s mut Box<dyn Store>>) -> Result<(), Failure> {
     let mut result = Ok(());
     for store in stores {

@@ -1,14 +1,14 @@
-//! The files of the pages for a browser, which are built into the program. Start at [`Assets`].
+//! Files of the web page, built into the program. Start at [`Assets`].
 //!
-//! They hold nothing that is kept here, so that they need no token; the questions that they ask do.
+//! The files contain no stored data and need no token; the queries of the page do.
 
-use crate::ask::{accepts_gzip, pack_well, typed};
+use crate::response::{accepts_gzip, compress_well, typed};
 use blkkin_collector::{Answer, Content};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// A file, as it is built in.
+/// File as built in.
 struct Source {
     path: &'static str,
     kind: &'static str,
@@ -25,7 +25,7 @@ macro_rules! file {
     };
 }
 
-/// All of them, by what stands in an address.
+/// All files, with their paths.
 const SOURCES: [Source; 5] = [
     file!("/", "index.html", "text/html; charset=utf-8"),
     file!("/app.js", "app.js", "text/javascript; charset=utf-8"),
@@ -34,34 +34,34 @@ const SOURCES: [Source; 5] = [
     file!("/icon.svg", "icon.svg", "image/svg+xml"),
 ];
 
-/// What the pages may do: show and ask for what is here, make markup in no way but by the templates that they were built
-/// of, and start one worker.
+/// Content security policy of the page: it may load from and query this server, create markup only
+/// by the templates that it was built from, and start one worker.
 const POLICY: &str = "default-src 'self'; style-src 'self'; object-src 'none'; base-uri 'none'; \
                       frame-ancestors 'none'; require-trusted-types-for 'script'; \
                       trusted-types svelte-trusted-html blkkin-worker";
 
-/// The number of a file.
+/// Index of a file in [`SOURCES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileId(usize);
 
-/// The files, ready to be sent.
+/// Files prepared for sending: compressed, with entity tags.
 pub(crate) struct Assets {
-    files: Vec<Ready>,
+    files: Vec<PreparedFile>,
 }
 
-struct Ready {
-    /// Where it is smaller.
-    packed: Option<Bytes>,
+struct PreparedFile {
+    /// Compressed content, if it is smaller.
+    compressed: Option<Bytes>,
     tag: HeaderValue,
 }
 
 impl FileId {
-    /// The file that stands at an address.
+    /// File at this path.
     pub(crate) fn of(path: &str) -> Option<FileId> {
         SOURCES.iter().position(|source| source.path == path).map(FileId)
     }
 
-    /// Where it stands.
+    /// Path of the file.
     pub(crate) fn path(self) -> &'static str {
         SOURCES[self.0].path
     }
@@ -72,30 +72,30 @@ impl Assets {
         let ready = |source: &Source| {
             let mut hasher = DefaultHasher::new();
             source.bytes.hash(&mut hasher);
-            // Weak, since it stands for the file whether it is packed or not.
+            // A weak tag, since it stands for both the plain and the compressed file.
             let tag = format!("W/\"{:016x}\"", hasher.finish());
-            let packed = pack_well(source.bytes).filter(|it| it.len() < source.bytes.len());
-            Ready {
-                packed: packed.map(Bytes::from),
+            let compressed = compress_well(source.bytes).filter(|it| it.len() < source.bytes.len());
+            PreparedFile {
+                compressed: compressed.map(Bytes::from),
                 tag: HeaderValue::try_from(tag).unwrap_or(HeaderValue::from_static("\"\"")),
             }
         };
         Assets { files: SOURCES.iter().map(ready).collect() }
     }
 
-    /// Answers with a file, or that it is the one that is known already.
+    /// Answers with a file, or with 304 if the client's copy is current.
     pub(crate) fn answer(&self, id: FileId, headers: &HeaderMap) -> Answer {
         let (source, ready) = (&SOURCES[id.0], &self.files[id.0]);
-        let packed = ready.packed.as_ref().filter(|_| accepts_gzip(headers));
-        let is_packed = packed.is_some();
+        let compressed = ready.compressed.as_ref().filter(|_| accepts_gzip(headers));
+        let is_compressed = compressed.is_some();
         let mut answer = if is_known(headers, &ready.tag) {
             let mut answer = Answer::new(Content::default());
             *answer.status_mut() = StatusCode::NOT_MODIFIED;
             answer
         } else {
-            let bytes = packed.cloned().unwrap_or(Bytes::from_static(source.bytes));
+            let bytes = compressed.cloned().unwrap_or(Bytes::from_static(source.bytes));
             let mut answer = typed(StatusCode::OK, source.kind, Content::new(bytes));
-            if is_packed {
+            if is_compressed {
                 let gzip = HeaderValue::from_static("gzip");
                 answer.headers_mut().insert(header::CONTENT_ENCODING, gzip);
             }
@@ -110,7 +110,7 @@ impl Assets {
     }
 }
 
-/// Whether who asks says that it has what this tag stands for.
+/// Whether the client has the content with this entity tag, by `If-None-Match`.
 fn is_known(headers: &HeaderMap, tag: &HeaderValue) -> bool {
     let strong = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
     let Ok(tag) = tag.to_str().map(strong) else { return false };

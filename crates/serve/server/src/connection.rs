@@ -1,8 +1,9 @@
-//! One connection, from its first byte to its last. Start at [`serve`].
+//! Serves one connection. Start at [`serve`].
 
-use crate::connections::{Connection, Place};
+use crate::connections::{Connection, Slot};
+use crate::counts::Count;
 use crate::route;
-use crate::shared::{Count, Shared};
+use crate::shared::Shared;
 use http::Request;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -20,28 +21,28 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{interval, timeout};
 
-/// So long for the parties of TLS to agree.
+/// Maximum duration of a TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// How long a connection without a place is looked at for a request that has already been sent.
+/// Time for a connection without a slot to deliver a request that was sent already.
 const FAREWELL: Duration = Duration::from_millis(20);
 
 /// Bytes that are read ahead of a request or its body.
 const AHEAD_BYTES: usize = 128 << 10;
 
-/// Serves a connection until its end. `stop` says when the server ends.
+/// Serves a connection until it ends, or until `stop` turns true and open requests are answered.
 pub(crate) async fn serve(
     shared: Arc<Shared>,
     stream: TcpStream,
-    place: Place,
+    slot: Slot,
     mut stop: watch::Receiver<bool>,
 ) {
     let Ok(local) = stream.local_addr() else { return };
     let _ = stream.set_nodelay(true);
-    let connection = place.connection.clone();
+    let connection = slot.connection.clone();
     let Some(tls) = shared.tls() else {
-        let io = Watched { io: stream, connection: connection.clone() };
-        return converse(&shared, io, connection, local.ip(), &mut stop).await;
+        let io = ActivityStream { io: stream, connection: connection.clone() };
+        return serve_http(&shared, io, connection, local.ip(), &mut stop).await;
     };
     let handshake = timeout(HANDSHAKE, tls.accept(stream));
     let handshake = tokio::select! {
@@ -51,16 +52,16 @@ pub(crate) async fn serve(
     };
     match handshake {
         Ok(Ok(stream)) => {
-            let io = Watched { io: stream, connection: connection.clone() };
-            converse(&shared, io, connection, local.ip(), &mut stop).await;
+            let io = ActivityStream { io: stream, connection: connection.clone() };
+            serve_http(&shared, io, connection, local.ip(), &mut stop).await;
         }
         _ => shared.counts.add(Count::HandshakesFailed),
     }
 }
 
-async fn converse<S>(
+async fn serve_http<S>(
     shared: &Arc<Shared>,
-    io: Watched<S>,
+    io: ActivityStream<S>,
     connection: Arc<Connection>,
     local: IpAddr,
     stop: &mut watch::Receiver<bool>,
@@ -76,7 +77,7 @@ async fn converse<S>(
         let is_leaving = this.is_leaving();
         async move {
             let answer = match is_leaving {
-                true => route::no_place(),
+                true => route::no_slot(),
                 false => route::answer(&shared, request, local).await,
             };
             drop(underway);
@@ -86,13 +87,13 @@ async fn converse<S>(
     let mut conversation = pin!(builder.serve_connection(TokioIo::new(io), service));
     let mut look = interval((idle / 4).max(Duration::from_millis(10)));
     let mut is_leaving = *stop.borrow_and_update();
-    let mut was_told = false;
+    let mut was_notified = false;
     if is_leaving {
         conversation.as_mut().graceful_shutdown();
     }
     loop {
         tokio::select! {
-            // What went wrong, the other side knows: it has gone, or was not understood.
+            // Errors need no report: the client has gone, or already got an error response.
             _ = &mut conversation => return,
             _ = stop.changed(), if !is_leaving => {
                 is_leaving = true;
@@ -101,12 +102,12 @@ async fn converse<S>(
             () = connection.leave.notified() => break,
             _ = look.tick() => {
                 if connection.is_idle(idle) {
-                    // It is told first, so that it does not ask while it is being closed.
-                    if was_told {
+                    // The client is notified first, so that no request crosses the closing.
+                    if was_notified {
                         shared.counts.add(Count::Idle);
                         return;
                     }
-                    was_told = true;
+                    was_notified = true;
                     conversation.as_mut().graceful_shutdown();
                 }
             }
@@ -114,13 +115,13 @@ async fn converse<S>(
     }
     let Some(_farewell) = shared.connections.farewell() else { return };
     if timeout(FAREWELL, &mut conversation).await.is_err() && !connection.is_quiet() {
-        // A request that began before the connection lost its place.
+        // A request is under way that began before the connection lost its slot.
         conversation.as_mut().graceful_shutdown();
         let _ = conversation.await;
     }
 }
 
-/// What is spoken: HTTP/1.1 or HTTP/2, whichever the other side begins with.
+/// Protocol of a connection: HTTP/1.1 or HTTP/2, depending on the first bytes.
 fn builder(idle: Duration) -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(idle).max_buf_size(AHEAD_BYTES);
@@ -136,13 +137,13 @@ fn builder(idle: Duration) -> auto::Builder<TokioExecutor> {
     builder
 }
 
-/// A stream that stirs its connection when the other side takes what is sent.
-struct Watched<S> {
+/// Stream that marks its connection as active whenever the client accepts data.
+struct ActivityStream<S> {
     io: S,
     connection: Arc<Connection>,
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for ActivityStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -152,14 +153,14 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for ActivityStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.io).poll_write(context, bytes);
-        self.stirred(written)
+        self.touched(written)
     }
 
     fn poll_write_vectored(
@@ -168,7 +169,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.io).poll_write_vectored(context, parts);
-        self.stirred(written)
+        self.touched(written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -184,10 +185,10 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     }
 }
 
-impl<S> Watched<S> {
-    fn stirred(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+impl<S> ActivityStream<S> {
+    fn touched(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if matches!(written, Poll::Ready(Ok(1..))) {
-            self.connection.stir();
+            self.connection.touch();
         }
         written
     }

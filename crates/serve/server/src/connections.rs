@@ -1,10 +1,12 @@
-//! All connections, of which there may be so many. Start at [`Connections::enter`].
+//! Limit on connections. Start at [`Connections::admit`].
 //!
-//! Where there is no room for another one, the one that has been quiet for longest makes some: a connection is quiet
-//! while no request on it is under way. So those who open many and say nothing hurt only each other.
+//! When all slots are taken, a new connection replaces the one that has been quiet for longest; a
+//! connection is quiet while no request on it is under way. So clients that open many connections
+//! and send nothing harm only each other.
 //!
-//! A connection that has to leave, or finds no place, may still answer the request that it has received: with 503. At
-//! most a sixteenth of all connections do so at the same time, the others are closed at once.
+//! A connection that loses its slot, or gets none, may still answer a request that it has received,
+//! with 503. At most a sixteenth of all connections do so at the same time; others are closed at
+//! once.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -12,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-/// Sockets beside those that have a place, however few places there are: each listener has one in advance.
+/// Minimum number of sockets without a slot, since each listener reserves one in advance.
 const SOCKETS_MIN: usize = 8;
 
 /// All connections of the server.
@@ -22,42 +24,43 @@ pub(crate) struct Connections {
     start: Instant,
     open: Mutex<HashMap<u64, Arc<Connection>>>,
     next: AtomicU64,
-    /// Connections without a place that are being answered.
+    /// Connections without a slot that are being answered.
     farewells: AtomicUsize,
-    /// Descriptors of connections, also of those that have lost their place and are being closed.
+    /// Permits for descriptors, including those of connections that have lost their slot and are
+    /// being closed.
     sockets: Arc<Semaphore>,
 }
 
-/// One connection.
+/// State of one connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
     start: Instant,
-    /// Requests that are under way.
+    /// Number of requests under way.
     active: AtomicUsize,
-    /// When something last happened that was asked for, in milliseconds since `start`.
-    stirred_ms: AtomicU64,
-    /// Another connection has its place.
+    /// Time of the last activity, in milliseconds since `start`.
+    active_ms: AtomicU64,
+    /// Notified when the connection loses its slot.
     pub(crate) leave: Notify,
     is_leaving: AtomicBool,
 }
 
-/// A place among the connections, which is free again when this is dropped.
+/// Slot for a connection, freed on drop.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct Slot {
     id: u64,
     connections: Arc<Connections>,
     pub(crate) connection: Arc<Connection>,
-    /// Whether another connection had to leave for this one.
+    /// Whether another connection lost its slot to this one.
     pub(crate) made_room: bool,
 }
 
-/// The permission to answer on a connection without a place.
+/// Permit to answer on a connection without a slot.
 #[derive(Debug)]
 pub(crate) struct Farewell<'c>(&'c Connections);
 
-/// A request that is under way.
+/// Request under way, counted until dropped.
 #[derive(Debug)]
-pub(crate) struct Underway(Arc<Connection>);
+pub(crate) struct ActiveRequest(Arc<Connection>);
 
 impl Connections {
     pub(crate) fn new(max: usize) -> Arc<Connections> {
@@ -72,65 +75,65 @@ impl Connections {
         })
     }
 
-    /// Waits until there may be one more socket, which is as long as it takes to close others. `None` never happens:
-    /// the semaphore is not closed.
+    /// Waits for a descriptor's permit, at most until other connections are closed. Never returns
+    /// `None`, as the semaphore is never closed.
     pub(crate) async fn socket(&self) -> Option<OwnedSemaphorePermit> {
         self.sockets.clone().acquire_owned().await.ok()
     }
 
-    /// Admits a connection, and has the quietest one leave if there is no place left. `Err` is a connection without a
-    /// place: all others are busy.
-    pub(crate) fn enter(self: &Arc<Connections>) -> Result<Place, Place> {
+    /// Admits a connection; if all slots are taken, the quietest connection loses its slot. Returns
+    /// `Err` with a connection without a slot if all others are busy.
+    pub(crate) fn admit(self: &Arc<Connections>) -> Result<Slot, Slot> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let connection = Arc::new(Connection {
             start: self.start,
             active: AtomicUsize::new(0),
-            stirred_ms: AtomicU64::new(0),
+            active_ms: AtomicU64::new(0),
             leave: Notify::new(),
             is_leaving: AtomicBool::new(false),
         });
-        connection.stir();
-        let mut place = Place { id, connections: self.clone(), connection, made_room: false };
+        connection.touch();
+        let mut slot = Slot { id, connections: self.clone(), connection, made_room: false };
         let mut open = self.lock();
         if open.len() >= self.max {
-            // Of those of one millisecond, the one that came first.
+            // Among connections quiet since the same millisecond, the oldest one.
             let quiet = open.iter().filter(|(_, one)| one.is_quiet());
             let quietest =
-                quiet.min_by_key(|&(&id, one)| (one.stirred_ms.load(Ordering::Relaxed), id));
+                quiet.min_by_key(|&(&id, one)| (one.active_ms.load(Ordering::Relaxed), id));
             let Some(id) = quietest.map(|(&id, _)| id) else {
                 drop(open);
-                place.connection.dismiss();
-                return Err(place);
+                slot.connection.dismiss();
+                return Err(slot);
             };
             if let Some(one) = open.remove(&id) {
                 one.dismiss();
             }
-            place.made_room = true;
+            slot.made_room = true;
         }
-        open.insert(id, place.connection.clone());
+        open.insert(id, slot.connection.clone());
         drop(open);
-        Ok(place)
+        Ok(slot)
     }
 
-    /// Permits a connection without a place to answer, unless too many do so already.
+    /// Permits a connection without a slot to answer, unless too many do so already.
     pub(crate) fn farewell(&self) -> Option<Farewell<'_>> {
         let farewell = Farewell(self);
         let others = self.farewells.fetch_add(1, Ordering::Relaxed);
         (others < self.max.div_ceil(16)).then_some(farewell)
     }
 
-    /// How many there are.
+    /// Number of connections with a slot.
     pub(crate) fn count(&self) -> usize {
         self.lock().len()
     }
 
-    /// Nobody leaves the map half changed.
+    /// Locks the map. Poisoning is ignored, as no change leaves the map inconsistent.
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<Connection>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
         self.connections.lock().remove(&self.id);
     }
@@ -148,27 +151,27 @@ impl Connection {
         self.leave.notify_one();
     }
 
-    /// Whether the connection has no place (any more).
+    /// Whether the connection has lost its slot, or got none.
     pub(crate) fn is_leaving(&self) -> bool {
         self.is_leaving.load(Ordering::Relaxed)
     }
 
-    /// Something happens that was asked for.
-    pub(crate) fn stir(&self) {
+    /// Records activity.
+    pub(crate) fn touch(&self) {
         let now = self.start.elapsed().as_millis() as u64;
-        self.stirred_ms.store(now, Ordering::Relaxed);
+        self.active_ms.store(now, Ordering::Relaxed);
     }
 
-    /// A request begins.
-    pub(crate) fn begin(self: &Arc<Connection>) -> Underway {
+    /// Counts a request until the returned guard is dropped.
+    pub(crate) fn begin(self: &Arc<Connection>) -> ActiveRequest {
         self.active.fetch_add(1, Ordering::Relaxed);
-        Underway(self.clone())
+        ActiveRequest(self.clone())
     }
 
-    /// Whether nothing has happened for so long.
+    /// Whether there was neither a request nor activity for `time`.
     pub(crate) fn is_idle(&self, time: Duration) -> bool {
-        let stirred = Duration::from_millis(self.stirred_ms.load(Ordering::Relaxed));
-        self.is_quiet() && self.start.elapsed().saturating_sub(stirred) >= time
+        let touched = Duration::from_millis(self.active_ms.load(Ordering::Relaxed));
+        self.is_quiet() && self.start.elapsed().saturating_sub(touched) >= time
     }
 
     pub(crate) fn is_quiet(&self) -> bool {
@@ -176,9 +179,9 @@ impl Connection {
     }
 }
 
-impl Drop for Underway {
+impl Drop for ActiveRequest {
     fn drop(&mut self) {
-        self.0.stir();
+        self.0.touch();
         self.0.active.fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -190,21 +193,21 @@ mod tests {
     #[test]
     fn the_quietest_makes_room() {
         let connections = Connections::new(2);
-        let first = connections.enter().expect("a place");
-        let second = connections.enter().expect("a place");
-        first.connection.stirred_ms.store(9, Ordering::Relaxed);
-        second.connection.stirred_ms.store(5, Ordering::Relaxed);
-        let third = connections.enter().expect("the second one's place");
+        let first = connections.admit().expect("a place");
+        let second = connections.admit().expect("a place");
+        first.connection.active_ms.store(9, Ordering::Relaxed);
+        second.connection.active_ms.store(5, Ordering::Relaxed);
+        let third = connections.admit().expect("the second one's place");
         assert_eq!(connections.count(), 2);
         let busy = [first.connection.begin(), third.connection.begin()];
-        assert!(connections.enter().is_err(), "all are busy");
+        assert!(connections.admit().is_err(), "all are busy");
         drop(second);
         assert_eq!(connections.count(), 2, "its place was gone");
         drop(busy);
         assert!(first.connection.is_idle(Duration::ZERO));
         drop(first);
         assert_eq!(connections.count(), 1);
-        assert!(connections.enter().is_ok());
+        assert!(connections.admit().is_ok());
     }
 
     #[test]
@@ -220,14 +223,14 @@ mod tests {
     #[test]
     fn of_those_of_one_moment_the_first_leaves() {
         let connections = Connections::new(8);
-        let places: Vec<Place> = (0..8).map(|_| connections.enter().expect("a place")).collect();
-        for place in &places {
-            place.connection.stirred_ms.store(5, Ordering::Relaxed);
+        let places: Vec<Slot> = (0..8).map(|_| connections.admit().expect("a place")).collect();
+        for slot in &places {
+            slot.connection.active_ms.store(5, Ordering::Relaxed);
         }
-        let _other = connections.enter().expect("the first one's place");
+        let _other = connections.admit().expect("the first one's place");
         let open = connections.lock();
         assert!(!open.contains_key(&places[0].id));
-        assert!(places[1..].iter().all(|place| open.contains_key(&place.id)));
+        assert!(places[1..].iter().all(|slot| open.contains_key(&slot.id)));
         // Places need the map when they are dropped.
         drop(open);
     }

@@ -1,14 +1,14 @@
-//! Writes numbers as Prometheus reads them. Start at [`Exposition`].
+//! Writer of Prometheus's text format. Start at [`Exposition`].
 //!
-//! All that is told is a reading of counters that are kept elsewhere, which takes three kinds of lines.
+//! The counters themselves are kept elsewhere; this writes three kinds of lines.
 
 use std::fmt::{Display, Write};
 
-/// Numbers that have been written.
+/// Text written so far.
 #[derive(Debug, Default)]
 pub(crate) struct Exposition(String);
 
-/// What kind of numbers a name has.
+/// Metric type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Type {
     Counter,
@@ -17,7 +17,7 @@ pub(crate) enum Type {
 }
 
 impl Exposition {
-    /// What follows has this name.
+    /// Starts a metric family.
     pub(crate) fn family(&mut self, name: &str, kind: Type, help: &str) {
         let kind = match kind {
             Type::Counter => "counter",
@@ -27,7 +27,7 @@ impl Exposition {
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
-    /// A number. Values of labels are words of ours: nothing in them has to be escaped.
+    /// Writes a sample. Label values are constants of this program, so they need no escaping.
     pub(crate) fn number(
         &mut self,
         name: &str,

@@ -1,8 +1,9 @@
-//! Who is let in. Start at [`Guard::check`].
+//! Access control: host names, origins and tokens. Start at [`Guard::check`].
 //!
-//! A page in a browser can send requests to any server that the browser reaches, this machine's too. It cannot choose
-//! what its browser says of it: the name that it thinks the server has (`Host`: a name of its own, if it has that point
-//! here), and, if something is to be changed, where it came from (`Origin`).
+//! A page in a browser can send requests to any server that the browser reaches, including one on
+//! this machine. It cannot forge what the browser adds: the server's name from the page's view
+//! (`Host`, which shows DNS rebinding) and, for requests that change something, the page's origin
+//! (`Origin`).
 
 use crate::settings::{Settings, StartError};
 use http::uri::Authority;
@@ -13,7 +14,7 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 use subtle::{Choice, ConstantTimeEq};
 
-/// Knows who is let in.
+/// Access rules.
 #[derive(Debug)]
 pub(crate) struct Guard {
     tokens: RwLock<Arc<Tokens>>,
@@ -21,18 +22,18 @@ pub(crate) struct Guard {
     origins: Vec<String>,
 }
 
-/// What a request needs a token for.
+/// Permission that a request needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Nothing.
+    /// None.
     Open,
-    /// Asking for what is kept.
+    /// Queries.
     Read,
     /// Sending spans.
     Write,
 }
 
-/// The tokens of all files; none if there are no files.
+/// Tokens of all files; empty without token files.
 #[derive(Debug, Default)]
 pub(crate) struct Tokens {
     both: Vec<Token>,
@@ -40,7 +41,7 @@ pub(crate) struct Tokens {
     write: Vec<Token>,
 }
 
-/// What is not to be shown.
+/// Secret token; not shown by `Debug`.
 struct Token(Vec<u8>);
 
 impl std::fmt::Debug for Token {
@@ -49,18 +50,18 @@ impl std::fmt::Debug for Token {
     }
 }
 
-/// A request that is not answered.
+/// Reason to refuse a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Denied {
-    /// It was sent to somebody else.
+pub(crate) enum Denial {
+    /// Sent to another host name.
     Host,
-    /// A page of somebody else sent it.
+    /// Sent by a page of another origin.
     Origin,
-    /// It has no token that is known.
+    /// Without a valid token.
     Token,
-    /// Its token is for something else.
+    /// With a token for another permission.
     Access,
-    /// It does not say to whom it is sent.
+    /// Without a `Host`.
     NoHost,
 }
 
@@ -71,7 +72,7 @@ impl Guard {
         Ok(Guard { tokens, hosts: lower(&settings.hosts), origins: lower(&settings.origins) })
     }
 
-    /// Replaces the tokens from now on.
+    /// Replaces the tokens for new requests.
     pub(crate) fn set_tokens(&self, tokens: Tokens) {
         *self.tokens.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tokens);
     }
@@ -84,38 +85,39 @@ impl Guard {
         !self.tokens().is_empty()
     }
 
-    /// Whether a request that came to this address is answered.
+    /// Checks a request that arrived at the address `local`.
     pub(crate) fn check(
         &self,
         head: &request::Parts,
         local: IpAddr,
         access: Access,
-    ) -> Result<(), Denied> {
+    ) -> Result<(), Denial> {
         let host = host(head)?;
         let target = head.uri.authority().map(Authority::as_str);
         if ![Some(host), target].into_iter().flatten().all(|host| self.is_us(host, local)) {
-            return Err(Denied::Host);
+            return Err(Denial::Host);
         }
-        // A browser asks before it sends such a request for a page of somebody else; its question changes nothing.
+        // GET cannot change anything, and browsers send a preflight before other requests of
+        // foreign pages.
         let is_safe = [Method::GET, Method::HEAD, Method::OPTIONS].contains(&head.method);
         if !is_safe
             && head.headers.get_all(header::ORIGIN).iter().any(|origin| !self.is_ours(origin, host))
         {
-            return Err(Denied::Origin);
+            return Err(Denial::Origin);
         }
-        // Browsers ask it without what the page has to say of itself.
+        // A preflight carries no token.
         if head.method == Method::OPTIONS {
             return Ok(());
         }
         self.tokens().check(&head.headers, access)
     }
 
-    /// Whether a request's token permits more than it has asked for.
+    /// Whether the token of a request also permits `access`.
     pub(crate) fn permits(&self, headers: &HeaderMap, access: Access) -> bool {
         self.tokens().check(headers, access).is_ok()
     }
 
-    /// The origin to name as one whose pages may read the answer.
+    /// Value of `Access-Control-Allow-Origin`, if the origin may read the answer.
     pub(crate) fn reader(&self, headers: &HeaderMap) -> Option<HeaderValue> {
         let origin = headers.get(header::ORIGIN)?;
         if self.origins.iter().any(|known| known == "*") {
@@ -124,7 +126,7 @@ impl Guard {
         self.is_listed(origin).then(|| origin.clone())
     }
 
-    /// Whether the answer depends on the origin that asks.
+    /// Whether answers depend on the request's origin.
     pub(crate) fn has_readers(&self) -> bool {
         !self.origins.is_empty()
     }
@@ -152,7 +154,8 @@ impl Guard {
 }
 
 impl Tokens {
-    /// Reads the files. No file has tokens for one access only while the other needs none.
+    /// Reads the token files. A file for one permission requires one for the other, which would be
+    /// open to everybody otherwise.
     pub(crate) fn read(settings: &Settings) -> Result<Tokens, StartError> {
         let Settings { token_file, read_token_file, write_token_file, .. } = settings;
         match (token_file, read_token_file, write_token_file) {
@@ -171,30 +174,33 @@ impl Tokens {
         [&self.both, &self.read, &self.write].iter().all(|tokens| tokens.is_empty())
     }
 
-    /// Compares with all tokens, each to its end, so that how long it takes says nothing of them but their lengths.
-    fn check(&self, headers: &HeaderMap, access: Access) -> Result<(), Denied> {
+    /// Checks the token of a request. It is compared with all tokens in constant time, so the
+    /// duration shows nothing but their lengths.
+    fn check(&self, headers: &HeaderMap, access: Access) -> Result<(), Denial> {
         if access == Access::Open || self.is_empty() {
             return Ok(());
         }
         let value = headers.get(header::AUTHORIZATION).map_or(&b""[..], HeaderValue::as_bytes);
-        let told = match value.split_at_checked(7) {
-            Some((scheme, told)) if scheme.eq_ignore_ascii_case(b"Bearer ") => told.trim_ascii(),
+        let response = match value.split_at_checked(7) {
+            Some((scheme, response)) if scheme.eq_ignore_ascii_case(b"Bearer ") => {
+                response.trim_ascii()
+            }
             _ => b"",
         };
         let knows = |tokens: &[Token]| {
-            tokens.iter().fold(Choice::from(0), |known, token| known | token.0.ct_eq(told))
+            tokens.iter().fold(Choice::from(0), |known, token| known | token.0.ct_eq(response))
         };
         let (both, read, write) = (knows(&self.both), knows(&self.read), knows(&self.write));
         let permitted = if access == Access::Write { write } else { read };
         match (bool::from(both | permitted), bool::from(read | write)) {
             (true, _) => Ok(()),
-            (false, true) => Err(Denied::Access),
-            (false, false) => Err(Denied::Token),
+            (false, true) => Err(Denial::Access),
+            (false, false) => Err(Denial::Token),
         }
     }
 }
 
-/// Reads the tokens of a file, at least one.
+/// Reads the tokens of a file, one a line; at least one.
 fn read(path: Option<&Path>) -> Result<Vec<Token>, StartError> {
     let Some(path) = path else { return Ok(Vec::new()) };
     let unusable = |reason| StartError::File { path: path.to_owned(), reason };
@@ -211,50 +217,50 @@ fn read(path: Option<&Path>) -> Result<Vec<Token>, StartError> {
     }
 }
 
-/// To whom a request says that it is sent.
-fn host(head: &request::Parts) -> Result<&str, Denied> {
+/// Host that a request names.
+fn host(head: &request::Parts) -> Result<&str, Denial> {
     let mut values = head.headers.get_all(header::HOST).iter();
     match (values.next(), values.next()) {
-        (Some(host), None) => host.to_str().map_err(|_| Denied::NoHost),
+        (Some(host), None) => host.to_str().map_err(|_| Denial::NoHost),
         (None, None) => match head.uri.authority() {
             Some(authority) if head.version >= Version::HTTP_2 => Ok(authority.as_str()),
-            _ => Err(Denied::NoHost),
+            _ => Err(Denial::NoHost),
         },
-        _ => Err(Denied::NoHost),
+        _ => Err(Denial::NoHost),
     }
 }
 
 fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => {
-            // An address of 128 bits has colons of its own, and stands in brackets.
+            // IPv6 addresses contain colons and stand in brackets.
             if name.contains(':') && !name.ends_with(']') { host } else { name }
         }
         _ => host,
     }
 }
 
-impl Denied {
-    /// What is answered.
-    pub(crate) fn told(self) -> (StatusCode, &'static str) {
+impl Denial {
+    /// Status and text of the answer.
+    pub(crate) fn response(self) -> (StatusCode, &'static str) {
         match self {
-            Denied::Host => (
+            Denial::Host => (
                 StatusCode::MISDIRECTED_REQUEST,
                 "this is not the host that the request was sent to; see blkkin server --host",
             ),
-            Denied::Origin => (
+            Denial::Origin => (
                 StatusCode::FORBIDDEN,
                 "pages of this origin may not do that; see blkkin server --origin",
             ),
-            Denied::Token => (StatusCode::UNAUTHORIZED, "a token is needed: Authorization: Bearer"),
-            Denied::Access => (StatusCode::FORBIDDEN, "this token does not permit that"),
-            Denied::NoHost => (StatusCode::BAD_REQUEST, "request does not say to which host"),
+            Denial::Token => (StatusCode::UNAUTHORIZED, "a token is needed: Authorization: Bearer"),
+            Denial::Access => (StatusCode::FORBIDDEN, "this token does not permit that"),
+            Denial::NoHost => (StatusCode::BAD_REQUEST, "request does not say to which host"),
         }
     }
 }
 
-/// What browsers are told with each answer: to run nothing and show nothing but what came from here, as what it says it
-/// is.
+/// Adds security headers: browsers must not run or show content from other origins, nor guess
+/// content types.
 pub(crate) fn protect(headers: &mut HeaderMap) {
     const HEADERS: [(&str, &str); 5] = [
         (
@@ -268,7 +274,7 @@ pub(crate) fn protect(headers: &mut HeaderMap) {
         ("cross-origin-opener-policy", "same-origin"),
     ];
     for (name, value) in HEADERS {
-        // Pages say themselves what they may do.
+        // The page has its own policy already.
         headers.entry(name).or_insert(HeaderValue::from_static(value));
     }
 }
@@ -353,11 +359,11 @@ mod tests {
         let check = |headers: &[(&str, &str)]| {
             guard(&[], &[]).check(&request("GET", headers), local, Access::Read)
         };
-        assert_eq!(check(&[]), Err(Denied::NoHost));
-        assert_eq!(check(&[("host", "localhost"), ("host", "localhost")]), Err(Denied::NoHost));
+        assert_eq!(check(&[]), Err(Denial::NoHost));
+        assert_eq!(check(&[("host", "localhost"), ("host", "localhost")]), Err(Denial::NoHost));
         let mut head = request("GET", &[("host", "localhost")]);
         head.uri = "http://evil.example/".parse().expect("an address");
-        assert_eq!(guard(&[], &[]).check(&head, local, Access::Open), Err(Denied::Host));
+        assert_eq!(guard(&[], &[]).check(&head, local, Access::Open), Err(Denial::Host));
     }
 
     #[test]
@@ -431,7 +437,7 @@ mod tests {
             ..Settings::default()
         };
         let local = "127.0.0.1".parse().expect("an address");
-        let check = |token: &str, access: Access, expected: Result<(), Denied>| {
+        let check = |token: &str, access: Access, expected: Result<(), Denial>| {
             let value = format!("Bearer {token}-secret");
             let headers = [("host", "localhost"), ("authorization", value.as_str())];
             let guard = Guard::new(&settings).expect("files with tokens");
@@ -440,12 +446,12 @@ mod tests {
         };
         for access in [Access::Read, Access::Write] {
             check("both", access, Ok(()));
-            check("other", access, Err(Denied::Token));
+            check("other", access, Err(Denial::Token));
         }
         check("read", Access::Read, Ok(()));
-        check("read", Access::Write, Err(Denied::Access));
+        check("read", Access::Write, Err(Denial::Access));
         check("write", Access::Write, Ok(()));
-        check("write", Access::Read, Err(Denied::Access));
+        check("write", Access::Read, Err(Denial::Access));
         check("other", Access::Open, Ok(()));
         let one = Settings { read_token_file: file("read"), ..Settings::default() };
         assert!(Guard::new(&one).is_err(), "nobody would need a token for writing");

@@ -1,24 +1,26 @@
-//! The server: it listens, lets nobody in who should not be, and hands requests to who answers them. Start at
-//! [`Server::start`]; a request's way is in `route`.
+//! The server: listeners, access control, and the routing of requests. Start at [`Server::start`];
+//! `route` shows the way of a request.
 //!
-//! - Listeners are on this machine alone, unless there are a certificate and tokens, or networks that are trusted
-//!   ([`StartError`]).
-//! - Each request says to whom it was sent, and whose page sent it; `guard` looks at both, so that no page in a browser
-//!   can use the server behind its user's back.
-//! - Connections are limited, and the one that is quiet for longest makes room for a new one (`connections`). Who sends
-//!   slowly is not waited for.
-//! - Questions are asked on threads of their own, so many at a time, each for so long (`ask`).
+//! - Listeners bind to this machine only, unless there are a certificate and tokens, or trusted
+//!   networks ([`StartError`]).
+//! - `guard` checks the `Host` and `Origin` of each request, so that no page in a browser can use
+//!   the server without its user's knowledge.
+//! - The number of connections is limited; a new connection replaces the one that has been quiet
+//!   for longest (`connections`). Slow senders are timed out.
+//! - Queries run on blocking threads, a limited number at a time, each with a deadline (`ask`).
 
-mod ask;
 mod assets;
 mod connection;
 mod connections;
+mod counts;
 mod exposition;
 mod guard;
 mod listener;
 mod metrics;
 mod pages;
 mod process;
+mod queries;
+mod response;
 mod route;
 mod server;
 mod settings;

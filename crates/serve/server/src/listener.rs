@@ -1,8 +1,9 @@
-//! Takes connections. Start at [`listen`].
+//! Accepts connections. Start at [`listen`].
 
 use crate::connection;
+use crate::counts::Count;
 use crate::settings::StartError;
-use crate::shared::{Count, Shared};
+use crate::shared::Shared;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,15 +11,16 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// After a connection could not be taken, which is mostly for want of descriptors.
+/// Pause after a failed `accept`, which is mostly due to a lack of descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Opens a port.
+/// Opens a listening socket.
 pub(crate) async fn bind(address: SocketAddr) -> Result<TcpListener, StartError> {
     TcpListener::bind(address).await.map_err(|error| StartError::Listen { address, error })
 }
 
-/// Takes connections until `stop` says that it is enough, and waits for the last of them. Who drops this ends them all.
+/// Accepts connections until `stop` turns true, then waits for those that are open. Dropping the
+/// future closes them all.
 pub(crate) async fn listen(
     shared: Arc<Shared>,
     listener: TcpListener,
@@ -40,16 +42,16 @@ pub(crate) async fn listen(
                         shared.counts.add(Count::DeniedNetwork);
                         continue;
                     }
-                    let (Ok(place) | Err(place)) = shared
+                    let (Ok(slot) | Err(slot)) = shared
                         .connections
-                        .enter()
-                        .inspect(|place| {
-                            if place.made_room {
+                        .admit()
+                        .inspect(|slot| {
+                            if slot.made_room {
                                 shared.counts.add(Count::MadeRoom);
                             }
                         })
-                        .inspect_err(|_| shared.counts.add(Count::NoPlace));
-                    let serving = connection::serve(shared.clone(), stream, place, stop.clone());
+                        .inspect_err(|_| shared.counts.add(Count::NoSlot));
+                    let serving = connection::serve(shared.clone(), stream, slot, stop.clone());
                     conversations.spawn(async move {
                         serving.await;
                         drop(socket);

@@ -1,59 +1,18 @@
-//! What the server has counted, for Prometheus and as Zipkin says it. Start at [`prometheus`].
+//! Metrics for Prometheus, in Zipkin's form, and in our own JSON. Start at [`prometheus`].
 
+use crate::counts::{BOUNDS, Count, RequestClass};
 use crate::exposition::{Exposition, Type};
 use crate::process::process;
-use crate::shared::{Count, Shared};
+use crate::shared::Shared;
 use blkkin_collector::{Counters, Transport};
 use blkkin_store::Interval;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
-/// Up to so many seconds.
-const BOUNDS: [f64; 8] = [0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 10.0];
+/// Reads one counter of a transport.
+type CounterReader = fn(&Counters) -> u64;
 
-/// How long requests took, by what they were.
-#[derive(Debug, Default)]
-pub(crate) struct Requests(Mutex<BTreeMap<Kind, Times>>);
-
-/// What a request was: its method, what was answered, and what it was about, none of which a client makes up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Kind {
-    pub(crate) method: &'static str,
-    pub(crate) status: u16,
-    pub(crate) uri: &'static str,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Times {
-    buckets: [u64; BOUNDS.len()],
-    count: u64,
-    sum: Duration,
-}
-
-impl Requests {
-    pub(crate) fn add(&self, kind: Kind, time: Duration) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let times = all.entry(kind).or_default();
-        times.count += 1;
-        times.sum += time;
-        let seconds = time.as_secs_f64();
-        for (bucket, bound) in times.buckets.iter_mut().zip(BOUNDS) {
-            *bucket += u64::from(seconds <= bound);
-        }
-    }
-
-    fn read(&self) -> BTreeMap<Kind, Times> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-/// How a number of a way on which spans come is read.
-type Reading = fn(&Counters) -> u64;
-
-/// The numbers that Zipkin's server has too: name, whether it only grows, what it is, how it is read.
-const COLLECTED: [(&str, Type, &str, Reading); 8] = [
+/// Metrics that Zipkin's server has too: name, type, help text, counter.
+const COLLECTOR_METRICS: [(&str, Type, &str, CounterReader); 8] = [
     ("messages", Type::Counter, "Messages that came", |counters| counters.messages),
     (
         "messages_dropped",
@@ -74,45 +33,46 @@ const COLLECTED: [(&str, Type, &str, Reading); 8] = [
     ("message_bytes", Type::Gauge, "Bytes of the last message", |counters| counters.message_bytes),
 ];
 
-/// What was not taken, or is gone again, and when: where, what, how often, and from when to when if that is since the
-/// server started. Names are those of the numbers.
-struct Lost {
-    place: Place,
+/// Refused or lost items: component, metric name, count, and the time range since the server
+/// started, if any.
+struct DropCount {
+    component: Component,
     what: &'static str,
     count: u64,
     interval: Option<Interval>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum Component {
     Collector(Transport),
     Store,
     Server,
 }
 
-impl Place {
+impl Component {
     fn name(self) -> String {
         match self {
-            Place::Collector(transport) => format!("collector.{}", transport.name()),
-            Place::Store => "store".to_owned(),
-            Place::Server => "server".to_owned(),
+            Component::Collector(transport) => format!("collector.{}", transport.name()),
+            Component::Store => "store".to_owned(),
+            Component::Server => "server".to_owned(),
         }
     }
 }
 
-/// All that there can be, those of one name behind each other.
-fn drops(shared: &Shared) -> Vec<Lost> {
+/// All drop counters, with equal names next to each other.
+fn drop_counts(shared: &Shared) -> Vec<DropCount> {
     type When = fn(&Counters) -> Option<Interval>;
-    let collected: [(&str, Reading, When); 3] = [
+    let collected: [(&str, CounterReader, When); 3] = [
         ("messages_dropped", |it| it.messages_dropped, |it| it.messages_dropped_in),
         ("messages_turned_away", |it| it.messages_turned_away, |it| it.messages_turned_away_in),
         ("spans_dropped", |it| it.spans_dropped, |it| it.spans_dropped_in),
     ];
-    let ways = Transport::ALL.map(|transport| (transport, shared.collector.counters(transport)));
-    let mut drops = Vec::new();
+    let transports =
+        Transport::ALL.map(|transport| (transport, shared.collector.counters(transport)));
+    let mut drop_counts = Vec::new();
     for (what, count, when) in collected {
-        drops.extend(ways.iter().map(|(transport, counters)| Lost {
-            place: Place::Collector(*transport),
+        drop_counts.extend(transports.iter().map(|(transport, counters)| DropCount {
+            component: Component::Collector(*transport),
             what,
             count: count(counters),
             interval: when(counters),
@@ -127,55 +87,56 @@ fn drops(shared: &Shared) -> Vec<Lost> {
         ("spans_lost", store.lost, times.lost),
         ("damages", store.damages, times.damages),
     ] {
-        drops.push(Lost { place: Place::Store, what, count, interval });
+        drop_counts.push(DropCount { component: Component::Store, what, count, interval });
     }
     for (count, what, _) in Count::ALL.into_iter().filter(|(count, ..)| count.is_loss()) {
         let (interval, count) = (shared.counts.interval(count), shared.counts.get(count));
-        drops.push(Lost { place: Place::Server, what, count, interval });
+        drop_counts.push(DropCount { component: Component::Server, what, count, interval });
     }
-    drops
+    drop_counts
 }
 
-/// When each of them was.
-fn dated(shared: &Shared, out: &mut Exposition) {
-    let drops = drops(shared);
-    let is_same = |one: &Lost, other: &Lost| one.what == other.what;
-    for drops in drops.chunk_by(is_same) {
-        let system = match drops[0].place {
-            Place::Collector(_) => "zipkin_collector",
-            Place::Store => "blkkin_store",
-            Place::Server => "blkkin_server",
+/// Writes the times of the first and the last drop.
+fn write_drop_times(shared: &Shared, out: &mut Exposition) {
+    let drop_counts = drop_counts(shared);
+    let is_same = |one: &DropCount, other: &DropCount| one.what == other.what;
+    for drop_counts in drop_counts.chunk_by(is_same) {
+        let system = match drop_counts[0].component {
+            Component::Collector(_) => "zipkin_collector",
+            Component::Store => "blkkin_store",
+            Component::Server => "blkkin_server",
         };
         for (end, time) in [("first", 0), ("last", 1)] {
-            let name = format!("{system}_{}_{end}_timestamp_seconds", drops[0].what);
+            let name = format!("{system}_{}_{end}_timestamp_seconds", drop_counts[0].what);
             out.family(&name, Type::Gauge, "When that was, since the server started");
-            for Lost { place, interval, .. } in drops {
+            for DropCount { component, interval, .. } in drop_counts {
                 let Some(Interval { first_ns, last_ns }) = *interval else { continue };
                 let seconds = [first_ns, last_ns][time] as f64 / 1e9;
-                match place {
-                    Place::Collector(transport) => {
+                match component {
+                    Component::Collector(transport) => {
                         out.number(&name, &[("transport", &transport.name())], seconds);
                     }
-                    Place::Store | Place::Server => out.number(&name, &[], seconds),
+                    Component::Store | Component::Server => out.number(&name, &[], seconds),
                 }
             }
         }
     }
 }
 
-/// All numbers, for Prometheus.
+/// All metrics in Prometheus's text format.
 pub(crate) fn prometheus(shared: &Shared) -> String {
     let mut out = Exposition::default();
-    let ways = Transport::ALL.map(|transport| (transport, shared.collector.counters(transport)));
-    for (name, kind, help, read) in COLLECTED {
+    let transports =
+        Transport::ALL.map(|transport| (transport, shared.collector.counters(transport)));
+    for (name, kind, help, read) in COLLECTOR_METRICS {
         let ending = if matches!(kind, Type::Counter) { "_total" } else { "" };
         let name = format!("zipkin_collector_{name}{ending}");
         out.family(&name, kind, help);
-        for (transport, counters) in &ways {
+        for (transport, counters) in &transports {
             out.number(&name, &[("transport", &transport.name())], read(counters));
         }
     }
-    stored(shared, &mut out);
+    write_store_metrics(shared, &mut out);
     for (count, name, help) in Count::ALL {
         let name = format!("blkkin_server_{name}_total");
         out.family(&name, Type::Counter, help);
@@ -193,12 +154,12 @@ pub(crate) fn prometheus(shared: &Shared) -> String {
     out.family("blkkin_build_info", Type::Gauge, "The version of the server");
     out.number("blkkin_build_info", &[("version", &env!("CARGO_PKG_VERSION"))], 1);
     process(&mut out);
-    dated(shared, &mut out);
-    timed(shared, &mut out);
+    write_drop_times(shared, &mut out);
+    write_latencies(shared, &mut out);
     out.into_text()
 }
 
-fn stored(shared: &Shared, out: &mut Exposition) {
+fn write_store_metrics(shared: &Shared, out: &mut Exposition) {
     let counters = shared.store.counters();
     for (name, kind, help, number) in [
         ("batches_total", Type::Counter, "Batches that were accepted", counters.batches),
@@ -252,13 +213,13 @@ fn stored(shared: &Shared, out: &mut Exposition) {
     }
 }
 
-fn timed(shared: &Shared, out: &mut Exposition) {
+fn write_latencies(shared: &Shared, out: &mut Exposition) {
     const NAME: &str = "http_server_requests_seconds";
     out.family(NAME, Type::Histogram, "How long requests took");
     let names = ["bucket", "count", "sum"].map(|part| format!("{NAME}_{part}"));
     let [bucket, count, sum] = &names;
     for (kind, times) in shared.requests.read() {
-        let Kind { method, status, uri } = kind;
+        let RequestClass { method, status, uri } = kind;
         let labels: [(&str, &dyn std::fmt::Display); 3] =
             [("method", &method), ("status", &status), ("uri", &uri)];
         let [one, two, three] = labels;
@@ -271,15 +232,15 @@ fn timed(shared: &Shared, out: &mut Exposition) {
     }
 }
 
-/// The numbers that Zipkin's server has, as it says them.
+/// Metrics of Zipkin's server, in its JSON form.
 pub(crate) fn zipkin(shared: &Shared) -> Value {
     let mut numbers = Map::new();
-    for (name, kind, _, read) in COLLECTED {
+    for (name, kind, _, read) in COLLECTOR_METRICS {
         let kind = if matches!(kind, Type::Counter) { "counter" } else { "gauge" };
         for transport in Transport::ALL {
             let key = format!("{kind}.zipkin_collector.{name}.{}", transport.name());
             let number = read(&shared.collector.counters(transport));
-            // Gauges have a point there.
+            // Zipkin writes gauges with a decimal point.
             let value = if kind == "gauge" { json!(number as f64) } else { json!(number) };
             numbers.insert(key, value);
         }
@@ -287,26 +248,27 @@ pub(crate) fn zipkin(shared: &Shared) -> Value {
     Value::Object(numbers)
 }
 
-/// All numbers, as BlkKin's own API says them.
+/// All metrics in the JSON form of BlkKin's own API.
 pub(crate) fn own(shared: &Shared) -> Value {
-    let mut ways = Map::new();
+    let mut transports = Map::new();
     for transport in Transport::ALL {
         let counters = shared.collector.counters(transport);
-        let numbers: Map<String, Value> = COLLECTED
+        let numbers: Map<String, Value> = COLLECTOR_METRICS
             .iter()
             .map(|(name, _, _, read)| (camel(name), json!(read(&counters))))
             .collect();
-        ways.insert(transport.name().to_owned(), Value::Object(numbers));
+        transports.insert(transport.name().to_owned(), Value::Object(numbers));
     }
     let counts: Map<String, Value> = Count::ALL
         .iter()
         .map(|&(count, name, _)| (camel(name), json!(shared.counts.get(count))))
         .collect();
-    let drops: Vec<Value> = drops(shared)
+    let drop_counts: Vec<Value> = drop_counts(shared)
         .iter()
         .filter(|drop| drop.count > 0)
-        .map(|Lost { place, what, count, interval }| {
-            let mut drop = json!({ "place": place.name(), "what": camel(what), "count": count });
+        .map(|DropCount { component, what, count, interval }| {
+            let mut drop =
+                json!({ "place": component.name(), "what": camel(what), "count": count });
             if let Some(Interval { first_ns, last_ns }) = interval {
                 drop["firstNs"] = first_ns.to_string().into();
                 drop["lastNs"] = last_ns.to_string().into();
@@ -316,7 +278,7 @@ pub(crate) fn own(shared: &Shared) -> Value {
         .collect();
     let store = shared.store.counters();
     json!({
-        "collector": ways,
+        "collector": transports,
         "store": {
             "batches": store.batches,
             "accepted": store.accepted,
@@ -334,12 +296,12 @@ pub(crate) fn own(shared: &Shared) -> Value {
             "asideRemoved": store.aside_removed,
         },
         "server": counts,
-        "drops": drops,
+        "drops": drop_counts,
         "isDurable": shared.store.is_durable(),
     })
 }
 
-/// As names are written in JSON.
+/// Converts a metric name to camel case, for JSON.
 fn camel(name: &str) -> String {
     let mut words = name.split('_');
     let mut camel = words.next().unwrap_or_default().to_owned();

@@ -1,8 +1,8 @@
-//! What is said of the server itself. Start at [`page`].
+//! Pages about the server itself: health, metrics, configuration. Start at [`page`].
 
-use crate::ask::typed;
 use crate::guard::Access;
 use crate::metrics;
+use crate::response::typed;
 use crate::shared::Shared;
 use blkkin_collector::{Answer, Content};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -10,28 +10,29 @@ use serde_json::{Value, json};
 
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Something that is said of the server itself.
+/// Page about the server itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Page {
     Health,
-    /// Whether spans can be sent now, by the answer's status.
+    /// Health with a status of 503 while the store refuses batches.
     Readiness,
     Info,
-    /// Numbers for Prometheus, or for who wants JSON, as Zipkin says them.
+    /// Prometheus's text, or Zipkin's JSON for clients that accept JSON.
     Metrics,
     Prometheus,
     ZipkinMetrics,
     Config,
-    /// Numbers, as BlkKin's own API says them.
+    /// Counters in the JSON of BlkKin's own API.
     Counters,
-    /// How it is, likewise.
+    /// Version, uptime, connections and security, in the JSON of BlkKin's own API.
     Status,
 }
 
-/// A page.
+/// Answers with a page.
 pub(crate) fn page(shared: &Shared, page: Page, headers: &HeaderMap) -> Answer {
     match page {
-        // The server lives and answers questions, so who restarts servers by this must not do it.
+        // 200 even while the store refuses batches: the server still answers queries, so a
+        // supervisor must not restart it.
         Page::Health => health(shared, headers),
         Page::Readiness => {
             let mut answer = health(shared, headers);
@@ -61,15 +62,15 @@ pub(crate) fn page(shared: &Shared, page: Page, headers: &HeaderMap) -> Answer {
     }
 }
 
-/// Zipkin's answer, and what is the matter.
+/// Health in Zipkin's form, with a list of troubles.
 fn health(shared: &Shared, headers: &HeaderMap) -> Answer {
     let refusal = shared.collector.refusal();
     let counters = shared.store.counters();
-    // `DOWN` would say that nothing is answered.
+    // `DOWN` would mean that queries are not answered either.
     let status = if refusal.is_some() { "OUT_OF_SERVICE" } else { "UP" };
     let mut troubles = Vec::new();
     if let Some(reason) = refusal {
-        // It may name files.
+        // The reason may contain file names, so it needs read access.
         let reason = Some(reason).filter(|_| shared.guard.permits(headers, Access::Read));
         let reason = reason.map_or(String::new(), |reason| format!(": {reason}"));
         troubles.push(format!("the store refuses batches{reason}"));
@@ -93,7 +94,7 @@ fn health(shared: &Shared, headers: &HeaderMap) -> Answer {
     pretty(&health)
 }
 
-/// What Zipkin's page asks for when it starts.
+/// Configuration that Zipkin's page requests at its start.
 fn config() -> Answer {
     let mut answer = plain(&json!({
         "environment": "",

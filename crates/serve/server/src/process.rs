@@ -1,13 +1,13 @@
-//! What the kernel says of the server's process, under the names that Prometheus's own libraries use. Start at
-//! [`Process::read`].
+//! Metrics of the server's process from `/proc`, with the names of Prometheus's client libraries.
+//! Start at [`process`].
 
 use crate::exposition::{Exposition, Type};
 use std::fs;
 
-/// Ticks of a second in `/proc/PID/stat`: the same for all programs on Linux, whatever the kernel's own are.
+/// Ticks a second in `/proc/PID/stat` (USER_HZ), the same on every Linux system.
 const TICKS: f64 = 100.0;
 
-/// What the kernel says of a process; none where it does not.
+/// Process metrics; `None` where the kernel does not provide a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Process {
     cpu_seconds: Option<f64>,
@@ -19,7 +19,7 @@ struct Process {
     open_files_max: Option<u64>,
 }
 
-/// Writes what is known.
+/// Writes all available process metrics.
 pub(crate) fn process(out: &mut Exposition) {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let mut process = Process::of(
@@ -28,7 +28,7 @@ pub(crate) fn process(out: &mut Exposition) {
         &read("/proc/self/status"),
         &read("/proc/self/limits"),
     );
-    // The directory itself is one of them.
+    // The directory's own descriptor is listed too.
     process.open_files =
         fs::read_dir("/proc/self/fd").ok().map(|files| (files.count() as u64).saturating_sub(1));
     process.write(out);
@@ -36,7 +36,7 @@ pub(crate) fn process(out: &mut Exposition) {
 
 impl Process {
     fn of(stat: &str, system: &str, status: &str, limits: &str) -> Process {
-        // The program's name may have spaces and parentheses.
+        // The program name may contain spaces and parentheses.
         let fields: Vec<&str> =
             stat.rsplit_once(") ").map_or("", |(_, rest)| rest).split(' ').collect();
         let ticks = |field: usize| fields.get(field)?.parse().ok().map(|ticks: f64| ticks / TICKS);
@@ -47,7 +47,8 @@ impl Process {
         let kib = |name| value(status, name).map(|kib| kib << 10);
         let boot = value(system, "btime ");
         Process {
-            // User's and system's time are the fields 14 and 15, the start is 22, and the state, the first one here, is 3.
+            // Fields 14 and 15 of `stat` are user and system time, 22 is the start; index 0 here is
+            // field 3.
             cpu_seconds: ticks(11).zip(ticks(12)).map(|(user, system)| user + system),
             start_seconds: ticks(19).zip(boot).map(|(start, boot)| start + boot as f64),
             resident_bytes: kib("VmRSS:"),

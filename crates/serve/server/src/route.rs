@@ -1,11 +1,13 @@
-//! Who answers a request. Start at [`answer`].
+//! Routing of requests. Start at [`answer`].
 
-use crate::ask::{ask, text};
 use crate::assets::FileId;
-use crate::guard::{Access, Denied, protect};
-use crate::metrics::Kind;
+use crate::counts::Count;
+use crate::counts::RequestClass;
+use crate::guard::{Access, Denial, protect};
 use crate::pages::{Page, page};
-use crate::shared::{Count, Shared};
+use crate::queries::run_query;
+use crate::response::text;
+use crate::shared::Shared;
 use blkkin_collector::{Answer, HEALTH, Version};
 use blkkin_query::{Params, Question};
 use bytes::Bytes;
@@ -16,26 +18,26 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What a request is about.
+/// Endpoint of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target<'p> {
     Zipkin(Version),
     Otlp,
     Grpc,
     GrpcHealth,
-    /// A question of Zipkin's API.
+    /// Query of Zipkin's API.
     ZipkinApi(&'p str),
-    /// A question of BlkKin's own.
+    /// Query of BlkKin's own API.
     OwnApi(&'p str),
     Page(Page),
-    /// Of the pages for a browser.
+    /// File of the web page.
     File(FileId),
-    /// Where Zipkin's server has its pages.
+    /// Path of a page of Zipkin's server.
     ZipkinPages,
     Nothing,
 }
 
-/// Answers a request that came to this address.
+/// Answers a request that arrived at the address `local`.
 pub(crate) async fn answer<B>(shared: &Arc<Shared>, request: Request<B>, local: IpAddr) -> Answer
 where
     B: Body<Data = Bytes, Error: Display>,
@@ -47,11 +49,11 @@ where
     let target = target(&head);
     let uri = template(target);
     let mut answer = match shared.guard.check(&head, local, access(target)) {
-        Err(denied) => denial(shared, denied),
+        Err(denial) => denied(shared, denial),
         Ok(()) if head.method == Method::OPTIONS => preflight(&head.headers, reader.as_ref()),
         Ok(()) => match allowed(target) {
             Some(allowed) if !allowed.contains(&method) => not_allowed(allowed),
-            // The path outlives the head, of which the rest goes with the body.
+            // The path must outlive the head, which is moved together with the body.
             _ => {
                 let path = head.uri.path().to_owned();
                 let target = find(&path, &head);
@@ -68,7 +70,7 @@ where
         headers.append(header::VARY, HeaderValue::from_static("origin"));
     }
     let status = answer.status().as_u16();
-    shared.requests.add(Kind { method, status, uri }, start.elapsed());
+    shared.requests.add(RequestClass { method, status, uri }, start.elapsed());
     answer
 }
 
@@ -89,7 +91,7 @@ where
                 true => StatusCode::GATEWAY_TIMEOUT,
                 false => StatusCode::INTERNAL_SERVER_ERROR,
             };
-            ask(shared, request.headers(), late, move |api| {
+            run_query(shared, request.headers(), late, move |api| {
                 let params = Params::parse(&query);
                 let question =
                     Question { path: &path, params, now_ns: blkkin_store::time_of_day_ns() };
@@ -110,7 +112,7 @@ where
     }
 }
 
-/// What a token is needed for. Probes and monitoring have none.
+/// Permission that an endpoint needs. Probes and monitoring need none.
 fn access(target: Target<'_>) -> Access {
     match target {
         Target::Zipkin(_) | Target::Otlp | Target::Grpc => Access::Write,
@@ -129,7 +131,7 @@ fn target(head: &request::Parts) -> Target<'_> {
 }
 
 fn find<'p>(path: &'p str, head: &request::Parts) -> Target<'p> {
-    // Senders put `/api/v2/spans` behind a base address that may end with a slash.
+    // Senders append `/api/v2/spans` to a base address that may end with a slash.
     let slashes = path.len() - path.trim_start_matches('/').len();
     let path = &path[slashes.saturating_sub(1)..];
     let is_post = head.method == Method::POST;
@@ -166,7 +168,7 @@ fn find<'p>(path: &'p str, head: &request::Parts) -> Target<'p> {
     rest.strip_prefix("/api/v2/").map_or(Target::Nothing, Target::ZipkinApi)
 }
 
-/// Where the page is that an address of Zipkin's pages stands for. The page itself reads the query.
+/// Path of our page for a path of Zipkin's pages. The page itself reads the query.
 fn place_of_zipkin_page(uri: &Uri) -> String {
     let page = uri.path().strip_prefix("/zipkin").unwrap_or_default().trim_matches('/');
     match uri.query() {
@@ -176,7 +178,7 @@ fn place_of_zipkin_page(uri: &Uri) -> String {
     }
 }
 
-/// The methods that something is asked for with.
+/// Methods that an endpoint accepts; `None` for unknown paths.
 fn allowed(target: Target<'_>) -> Option<&'static [&'static str]> {
     match target {
         Target::Zipkin(_) | Target::Otlp | Target::Grpc | Target::GrpcHealth => Some(&["POST"]),
@@ -186,7 +188,7 @@ fn allowed(target: Target<'_>) -> Option<&'static [&'static str]> {
     }
 }
 
-/// What a request is about, without what clients make up.
+/// Path template of an endpoint, without parts that clients choose.
 fn template(target: Target<'_>) -> &'static str {
     match target {
         Target::Zipkin(Version::V1) => "/api/v1/spans",
@@ -245,24 +247,24 @@ fn method(method: &Method) -> &'static str {
     }
 }
 
-fn denial(shared: &Shared, denied: Denied) -> Answer {
-    match denied {
-        Denied::Host => shared.counts.add(Count::DeniedHost),
-        Denied::Origin => shared.counts.add(Count::DeniedOrigin),
-        Denied::Token | Denied::Access => shared.counts.add(Count::DeniedToken),
-        Denied::NoHost => {}
+fn denied(shared: &Shared, denial: Denial) -> Answer {
+    match denial {
+        Denial::Host => shared.counts.add(Count::DeniedHost),
+        Denial::Origin => shared.counts.add(Count::DeniedOrigin),
+        Denial::Token | Denial::Access => shared.counts.add(Count::DeniedToken),
+        Denial::NoHost => {}
     }
-    let (status, words) = denied.told();
+    let (status, words) = denial.response();
     let mut answer = text(status, words);
-    if denied == Denied::Token {
+    if denial == Denial::Token {
         let scheme = HeaderValue::from_static("Bearer");
         answer.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
     }
     answer
 }
 
-/// The answer of a connection without a place.
-pub(crate) fn no_place() -> Answer {
+/// Answer on a connection without a slot.
+pub(crate) fn no_slot() -> Answer {
     let mut answer = text(StatusCode::SERVICE_UNAVAILABLE, "too many connections at the moment");
     let headers = answer.headers_mut();
     headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
@@ -279,13 +281,13 @@ fn not_allowed(allowed: &[&str]) -> Answer {
     answer
 }
 
-/// A browser asks whether a page of somebody else may send a request.
+/// Answers a browser's CORS preflight.
 fn preflight(headers: &HeaderMap, reader: Option<&HeaderValue>) -> Answer {
     if !headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD) {
         return not_allowed(&["GET", "HEAD", "POST"]);
     }
     if reader.is_none() {
-        let (status, words) = Denied::Origin.told();
+        let (status, words) = Denial::Origin.response();
         return text(status, words);
     }
     let mut answer = text(StatusCode::OK, "");

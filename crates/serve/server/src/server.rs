@@ -1,12 +1,12 @@
-//! Starts and ends the server. Start at [`Server::start`].
+//! Start and stop of the server. Start at [`Server::start`].
 
 use crate::assets::Assets;
 use crate::connections::Connections;
+use crate::counts::{Counts, RequestLatencies};
 use crate::guard::Guard;
 use crate::listener::{bind, listen};
-use crate::metrics::Requests;
 use crate::settings::{Settings, StartError};
-use crate::shared::{Counts, Shared};
+use crate::shared::Shared;
 use crate::tls;
 use blkkin_collector::{Budget, Collector, Counters, ScribeSpans, Transport};
 use blkkin_query::Api;
@@ -20,19 +20,19 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
-/// Who is being answered when the server ends has so long.
+/// Time for open requests to be answered when the server stops.
 const FAREWELL: Duration = Duration::from_secs(10);
 
-/// The server.
+/// Starter of servers.
 pub struct Server;
 
-/// A server that runs until this is dropped or stopped.
+/// Running server; dropping it stops it.
 pub struct Running {
-    /// Where it listens for Zipkin's protocols and questions.
+    /// Addresses for Zipkin's protocols, OpenTelemetry over HTTP, and queries.
     pub web: Vec<SocketAddr>,
-    /// For OpenTelemetry's over HTTP.
+    /// Addresses for OpenTelemetry over HTTP.
     pub otlp_http: Vec<SocketAddr>,
-    /// For OpenTelemetry's over gRPC.
+    /// Addresses for OpenTelemetry over gRPC.
     pub otlp_grpc: Vec<SocketAddr>,
     scribe: Vec<blkkin_scribe::Running<ScribeSpans>>,
     shared: Arc<Shared>,
@@ -42,7 +42,7 @@ pub struct Running {
 }
 
 impl Server {
-    /// Starts a server in front of a store: when this returns, all its ports are open.
+    /// Starts a server for a store; returns when all its ports are open.
     pub fn start(store: Arc<dyn SpanStore>, settings: Settings) -> Result<Running, StartError> {
         check_open(&settings)?;
         let guard = Guard::new(&settings)?;
@@ -67,7 +67,7 @@ impl Server {
             answers: Budget::new(settings.answers_bytes),
             connections: Connections::new(settings.connections_max),
             counts: Counts::default(),
-            requests: Requests::default(),
+            requests: RequestLatencies::default(),
             start: Instant::now(),
             settings,
         });
@@ -108,22 +108,22 @@ impl Server {
     }
 }
 
-/// How the server is doing, for logs.
+/// View of a server's state, for logs.
 #[derive(Clone)]
 pub struct Conditions(Arc<Shared>);
 
 impl Conditions {
-    /// Messages that were turned away for want of room, before the store or by it.
+    /// Messages that the collector or the store refused for lack of room.
     pub fn turned_away(&self) -> u64 {
         self.sum(|counters| counters.messages_turned_away)
     }
 
-    /// Messages that were refused, as something was wrong with them.
+    /// Messages that were refused as invalid.
     pub fn dropped(&self) -> u64 {
         self.sum(|counters| counters.messages_dropped)
     }
 
-    /// Why the store refused the last batch, if it did.
+    /// Reason of the store's last refusal, while it refuses.
     pub fn refusal(&self) -> Option<String> {
         self.0.collector.refusal()
     }
@@ -134,23 +134,24 @@ impl Conditions {
 }
 
 impl Running {
-    /// How the server is doing, also after it has ended.
+    /// View of the server's state, valid also after the server has stopped.
     pub fn conditions(&self) -> Conditions {
         Conditions(self.shared.clone())
     }
 
-    /// Where it listens for Scribe's protocol.
+    /// Addresses for Scribe's protocol.
     pub fn scribe(&self) -> Vec<SocketAddr> {
         self.scribe.iter().map(|running| running.address()).collect()
     }
 
-    /// Reads the certificate, its key and the tokens again: they count for new connections and requests. If any of the
-    /// files cannot be used, all that is in use stays.
+    /// Reloads the certificate, its key and the tokens for new connections and requests. If any
+    /// file is unusable, all stay as they are.
     pub fn reload(&self) -> Result<(), StartError> {
         self.shared.reload()
     }
 
-    /// Takes no more connections, answers what was asked, and ends. Whether all was answered in time.
+    /// Stops accepting connections, answers open requests, and ends. Returns whether all were
+    /// answered in time.
     pub fn stop(mut self) -> bool {
         self.stop.send_replace(true);
         let listeners = &mut self.listeners;
@@ -167,7 +168,8 @@ impl Running {
     }
 }
 
-/// A port that others than this machine's users reach needs a certificate and tokens, or a network that is trusted.
+/// Refuses a listener that other machines can reach without a certificate and tokens, or trusted
+/// networks.
 fn check_open(settings: &Settings) -> Result<(), StartError> {
     let listen = &settings.listen;
     let is_open = |address: &&SocketAddr| !address.ip().to_canonical().is_loopback();

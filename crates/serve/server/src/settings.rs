@@ -1,4 +1,4 @@
-//! Where the server listens, whom it lets in, and how much it does at once. Start at [`Settings`].
+//! Settings of the server: addresses, access, limits. Start at [`Settings`].
 
 use std::fmt;
 use std::io;
@@ -7,67 +7,68 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// All of it.
+/// Settings of the server.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where.
+    /// Addresses to listen on.
     pub listen: Listen,
-    /// Talks TLS, everywhere but on Scribe's port.
+    /// Certificate for all ports except Scribe's.
     pub tls: Option<Tls>,
-    /// A file with tokens, a line each, for reading and writing.
+    /// File with tokens for queries and for sending spans, one a line.
     pub token_file: Option<PathBuf>,
-    /// A file with tokens for asking questions only.
+    /// File with tokens for queries only.
     pub read_token_file: Option<PathBuf>,
-    /// A file with tokens for sending spans only.
+    /// File with tokens for sending spans only.
     pub write_token_file: Option<PathBuf>,
-    /// If there are any, only their hosts and this machine can connect, and need neither TLS nor tokens if none are
-    /// given. They do not count for Scribe.
+    /// If not empty, only hosts of these networks and this machine can connect, without TLS and
+    /// tokens unless those are configured. Does not apply to Scribe.
     pub trusted_networks: Vec<Network>,
-    /// Names by which the server is known, beside its addresses.
+    /// Names of the server, besides its addresses.
     pub hosts: Vec<String>,
-    /// Origins whose pages may use the server, beside its own: `https://tools.example`, or `*`.
+    /// Origins whose pages may use the server, besides its own: `https://tools.example`, or `*`.
     pub origins: Vec<String>,
-    /// Connections at the same time, but for Scribe's.
+    /// Maximum number of connections, except Scribe's.
     pub connections_max: usize,
-    /// Scribe's connections at the same time, on each of its ports. One takes two descriptors.
+    /// Maximum number of Scribe connections on each of its ports. A connection takes two
+    /// descriptors.
     pub scribe_connections_max: usize,
-    /// How long a connection on which nothing is asked is kept, and how long the next question may take to come.
+    /// Idle timeout of connections, and timeout for the head of a request.
     pub idle: Duration,
-    /// Questions that are answered at the same time.
+    /// Maximum number of queries that run at the same time.
     pub questions_max: usize,
-    /// How long a question may take.
+    /// Deadline of a query.
     pub question_time: Duration,
-    /// Bytes of answers that are being sent.
+    /// Memory for answers that are being sent, in bytes.
     pub answers_bytes: usize,
-    /// How spans are taken.
+    /// Settings for received spans.
     pub collector: blkkin_collector::Settings,
-    /// How questions are answered.
+    /// Settings for queries.
     pub query: blkkin_query::Settings,
 }
 
-/// Where the server listens. Port 0 is any that is free.
+/// Addresses to listen on. Port 0 picks a free one.
 #[derive(Clone, Debug, Default)]
 pub struct Listen {
-    /// Zipkin's protocols, questions, and OpenTelemetry's too.
+    /// For Zipkin's protocols, OpenTelemetry over HTTP and gRPC, and queries.
     pub web: Vec<SocketAddr>,
-    /// OpenTelemetry's, over HTTP.
+    /// For OpenTelemetry over HTTP.
     pub otlp_http: Vec<SocketAddr>,
-    /// OpenTelemetry's, over gRPC.
+    /// For OpenTelemetry over gRPC.
     pub otlp_grpc: Vec<SocketAddr>,
-    /// Scribe's, which has no TLS and no tokens: on this machine only.
+    /// For Scribe, which has neither TLS nor tokens; on this machine only.
     pub scribe: Vec<SocketAddr>,
 }
 
-/// A certificate, and its key.
+/// Certificate and key files.
 #[derive(Clone, Debug)]
 pub struct Tls {
-    /// A file with the certificate and those that vouch for it, PEM.
+    /// PEM file with the certificate and its chain.
     pub certificates: PathBuf,
-    /// A file with the key, PEM.
+    /// PEM file with the key.
     pub key: PathBuf,
 }
 
-/// An IP network: an address, and how many of its first bits count.
+/// IP network: address and prefix length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     address: IpAddr,
@@ -75,7 +76,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Whether an address is in the network.
+    /// Whether the network contains an address.
     pub fn contains(&self, address: IpAddr) -> bool {
         let shift = |bits: u32| bits - self.prefix;
         match (self.address, address.to_canonical()) {
@@ -115,15 +116,15 @@ impl Settings {
             || networks.iter().any(|network| network.contains(peer))
     }
 
-    /// Whether tokens are needed.
+    /// Whether requests need tokens.
     pub fn has_tokens(&self) -> bool {
         self.token_file.is_some()
             || self.read_token_file.is_some()
             || self.write_token_file.is_some()
     }
 
-    /// Shares out descriptors: three eighths for connections, an eighth more of these for connections that are being
-    /// closed, a quarter for Scribe's, and the rest for files.
+    /// Divides the process's descriptors: three eighths for connections, an eighth of that number
+    /// more for connections being closed, a quarter for Scribe's, the rest for files.
     pub fn limit_connections(&mut self, descriptors: u64) {
         let most = |part: u64, max: usize| usize::try_from(part).map_or(max, |part| part.min(max));
         self.connections_max = most(descriptors / 8 * 3, 4096);
@@ -155,36 +156,36 @@ impl Default for Settings {
     }
 }
 
-/// Why the server does not start.
+/// Reason why the server does not start.
 #[derive(Debug)]
 pub enum StartError {
-    /// Others than this machine's users could connect, and not all that keeps strangers out is there.
+    /// Other machines could connect, and a protection is missing.
     Open {
-        /// Where.
+        /// Address of the listener.
         address: SocketAddr,
-        /// What is missing.
+        /// Missing protection, in words.
         missing: &'static str,
     },
-    /// There are tokens for reading or for writing only, and the other would need none.
+    /// Only reading or only writing needs a token.
     Tokens {
-        /// What needs tokens too.
+        /// Access without tokens.
         missing: &'static str,
     },
-    /// It cannot listen.
+    /// A port cannot be opened.
     Listen {
-        /// Where.
+        /// Address of the listener.
         address: SocketAddr,
-        /// Why.
+        /// Error of the system.
         error: io::Error,
     },
     /// A file cannot be used.
     File {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Reason in words.
         reason: String,
     },
-    /// There are no threads, or what they need.
+    /// Threads cannot be started.
     Threads(io::Error),
 }
 

@@ -1,4 +1,4 @@
-//! Reads the certificate that the server shows. Start at [`acceptor`].
+//! Loads the server's certificate. Start at [`acceptor`].
 
 use crate::settings::{StartError, Tls};
 use rustls::ServerConfig;
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
 
-/// Talks TLS with this certificate.
+/// Acceptor with this certificate and key.
 pub(crate) fn acceptor(tls: &Tls) -> Result<TlsAcceptor, StartError> {
     let certificates: Vec<CertificateDer<'static>> =
         CertificateDer::pem_file_iter(&tls.certificates)
@@ -17,7 +17,7 @@ pub(crate) fn acceptor(tls: &Tls) -> Result<TlsAcceptor, StartError> {
     if certificates.is_empty() {
         return Err(unusable(&tls.certificates, "has no certificate"));
     }
-    // What the library says of a bad key does not show any of it.
+    // The library's error messages contain no part of the key.
     let key = PrivateKeyDer::from_pem_file(&tls.key).map_err(|error| unusable(&tls.key, error))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)

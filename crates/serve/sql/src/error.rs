@@ -1,6 +1,6 @@
-//! Why a query has no answer: what is wrong, where in the SQL, and what to do about it.
+//! Errors of queries: message, position in the SQL, and hint.
 
-use crate::guard;
+use crate::left_out;
 use crate::views;
 use blkkin_filter::suggest;
 use datafusion::arrow::error::ArrowError;
@@ -8,7 +8,7 @@ use datafusion::common::{Column, DataFusionError, SchemaError, Span};
 use datafusion::sql::sqlparser::parser::ParserError;
 use std::fmt;
 
-/// Why a query has no answer.
+/// Error that ends a query.
 #[derive(Debug)]
 pub struct Error {
     kind: Kind,
@@ -21,18 +21,18 @@ pub struct Error {
 enum Kind {
     Usage,
     Failed,
-    /// What files hold could not be decoded.
+    /// Data of a file cannot be decoded.
     Data,
     Stopped,
     Output(std::io::ErrorKind),
 }
 
-/// A place in the SQL.
+/// Position in the SQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// From 1 on.
+    /// Line number, starting at 1.
     pub line: usize,
-    /// In characters, from 1 on.
+    /// Column in characters, starting at 1.
     pub column: usize,
 }
 
@@ -49,28 +49,28 @@ impl Error {
         Error { kind, message: message.into(), place: None, hint: None }
     }
 
-    /// The SQL makes no sense.
+    /// Error in the SQL.
     pub(crate) fn usage(message: impl Into<String>) -> Error {
         Error::new(Kind::Usage, message)
     }
 
-    /// Something could not be read, or written.
+    /// Error of reading or writing.
     pub(crate) fn failed(message: impl Into<String>) -> Error {
         Error::new(Kind::Failed, message)
     }
 
-    /// A limit was reached.
+    /// A limit was exceeded.
     pub(crate) fn stopped(message: impl Into<String>) -> Error {
         Error::new(Kind::Stopped, message)
     }
 
-    /// A limit on memory was reached.
+    /// The memory limit was exceeded.
     pub(crate) fn too_much_memory() -> Error {
         Error::stopped("the query needs more memory than it may use")
             .hint("ask for less: fewer columns, a shorter time, a LIMIT; or raise --memory")
     }
 
-    /// The answer could not be written.
+    /// Error of writing the result.
     pub(crate) fn output(error: std::io::Error) -> Error {
         Error::new(Kind::Output(error.kind()), format!("cannot write output: {error}"))
     }
@@ -89,32 +89,32 @@ impl Error {
         self.kind == Kind::Data
     }
 
-    /// Whether nobody reads the answer any more.
+    /// Whether the reader of the output has closed the pipe.
     pub fn is_closed_pipe(&self) -> bool {
         self.kind == Kind::Output(std::io::ErrorKind::BrokenPipe)
     }
 
-    /// Whether it is the SQL that is wrong.
+    /// Whether the SQL is invalid.
     pub fn is_usage(&self) -> bool {
         self.kind == Kind::Usage
     }
 
-    /// Whether the query was stopped because it reached a limit.
+    /// Whether a limit stopped the query.
     pub fn is_stopped(&self) -> bool {
         self.kind == Kind::Stopped
     }
 
-    /// Where in the SQL.
+    /// Position of the error in the SQL, if known.
     pub fn place(&self) -> Option<Place> {
         self.place
     }
 
-    /// What to do about it.
+    /// Hint for the user.
     pub fn what_to_do(&self) -> Option<&str> {
         self.hint.as_deref()
     }
 
-    /// The line of the SQL that is wrong, and below it a mark.
+    /// Line of the SQL with the error, and below it a mark.
     pub fn excerpt(&self, sql: &str) -> Option<String> {
         const AROUND: usize = 60;
         let place = self.place?;
@@ -128,7 +128,7 @@ impl Error {
 
 const TABLES_HINT: &str = "`blkkin sql --tables` lists tables and columns";
 
-/// Says in words of ours what DataFusion says.
+/// Converts DataFusion's errors, with clearer words where users see them often.
 impl From<DataFusionError> for Error {
     fn from(error: DataFusionError) -> Error {
         let place = error.diagnostic().and_then(|diagnostic| diagnostic.span).map(place_of);
@@ -165,7 +165,7 @@ fn place_of(span: Span) -> Place {
     Place { line: number(span.start.line), column: number(span.start.column) }
 }
 
-/// The decoder's errors come as Arrow's, and without the file's name.
+/// Decoder errors arrive wrapped by Arrow, without the file's name.
 fn from_arrow(error: &ArrowError) -> Error {
     match error {
         ArrowError::ParquetError(text) => Error::new(Kind::Data, text.as_str()),
@@ -176,7 +176,7 @@ fn from_arrow(error: &ArrowError) -> Error {
     }
 }
 
-/// In the parser's words, but with the place apart.
+/// Converts a parser error, with the position taken out of its text.
 fn from_parser(error: &ParserError) -> Error {
     let text = match error {
         ParserError::TokenizerError(text) | ParserError::ParserError(text) => text,
@@ -192,7 +192,7 @@ fn from_parser(error: &ParserError) -> Error {
     Error::usage(format!("this is no SQL: {}", lowered(first_line(what)))).at(place)
 }
 
-/// Reads `1, Column: 8`.
+/// Parses `1, Column: 8`.
 fn parse_place(text: &str) -> Option<Place> {
     let (line, column) = text.split_once(", Column: ")?;
     Some(Place { line: line.trim().parse().ok()?, column: column.trim().parse().ok()? })
@@ -211,7 +211,7 @@ fn from_schema(error: &SchemaError) -> Error {
 
 fn no_column(field: &Column, valid: &[Column]) -> Error {
     let names = || valid.iter().map(|column| column.name.as_str());
-    // A text in double quotes is a column's name in SQL, which surprises many.
+    // In SQL, text in double quotes is a column's name, which is a common mistake.
     let quotes = format!("a text is written in single quotes: '{}'", field.name);
     let is_text = field.relation.is_none() && !field.name.bytes().all(is_of_name);
     let hint = match suggest(&field.name, names()) {
@@ -247,7 +247,7 @@ fn from_plan(text: &str) -> Error {
     }
     let function =
         first.strip_prefix("Invalid function '").and_then(|rest| rest.split('\'').next());
-    if let Some(function) = function.filter(|name| guard::is_left_out(name)) {
+    if let Some(function) = function.filter(|name| left_out::is_left_out(name)) {
         return Error::usage(format!("the function `{function}` is left out"))
             .hint("a short query could use up all memory by it");
     }
@@ -261,7 +261,7 @@ fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or(text).trim()
 }
 
-/// Sentences of others, as the end of one of ours.
+/// Begins a foreign message in lower case, so that it can continue a sentence.
 fn lowered(text: &str) -> String {
     let mut chars = text.chars();
     match chars.next() {

@@ -1,5 +1,6 @@
-//! What a store has at one moment: its files, all of them open, so that merging them away meanwhile hurts nobody, and
-//! what is only in its journal, made into files of the same kind. Start at [`Snapshot::take`].
+//! Snapshot of a store: its files, all open, so that a merge cannot remove them during a query; and
+//! the records that are only in its journal, converted to files in memory. Start at
+//! [`Snapshot::take`].
 
 use crate::error::Error;
 use blkkin_journal::Directory;
@@ -21,44 +22,44 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-/// Files that are open, in the order of the manifest, and behind them those of what is only in the journal.
+/// Open files in the order of the manifest, followed by files made from the journal.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshot {
     pub(crate) files: Vec<Arc<SpanFile>>,
-    /// Whether some of the journal has gone to files that are not here.
+    /// Whether records of the journal have moved to files that the snapshot does not have.
     is_behind: bool,
-    /// What of the journal could not be read: one line each.
+    /// Unreadable parts of the journal, one line each.
     damage: Vec<String>,
 }
 
-/// A file, and its footer once somebody has read it.
+/// Open file, with its footer after the first read.
 #[derive(Debug)]
 pub(crate) struct SpanFile {
-    /// As users know it: from the store's directory on.
+    /// Path relative to the store's directory.
     pub(crate) name: String,
     pub(crate) spans: u64,
     pub(crate) bytes: u64,
-    /// Its length by the manifest, if that names it.
+    /// Length by the manifest; `None` for files made from the journal.
     bytes_named: Option<u64>,
     file: Arc<File>,
     footer: OnceLock<Arc<ParquetMetaData>>,
 }
 
-/// Why the files of a store could not be opened.
-enum Trouble {
-    /// The store has changed meanwhile.
-    Passing(Error),
-    Lasting(Error),
+/// Reason why the files of a store could not be opened.
+enum OpenError {
+    /// The store has changed meanwhile; a retry may succeed.
+    Transient(Error),
+    Permanent(Error),
 }
 
-/// How often a manifest is read anew because a file that it names is gone.
+/// Maximum number of attempts while files of the manifest are missing.
 const TRIES: usize = 20;
-/// Until then, as many files may be removed one after the other.
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(20);
 
 impl Snapshot {
-    /// Opens all files of the store in `directory`, and makes some of what is only in its journal. How much memory those
-    /// take is in `made_bytes` all the while.
+    /// Opens all files of the store in `directory`, and converts the records that are only in its
+    /// journal. `made_bytes` is updated with the memory that these take.
     pub(crate) fn take(directory: &Path, made_bytes: &Arc<AtomicUsize>) -> Result<Snapshot, Error> {
         let disk = Directory::open(directory).map_err(|error| cannot_read(directory, &error))?;
         allow_descriptors();
@@ -71,8 +72,8 @@ impl Snapshot {
                     return Ok(snapshot);
                 }
                 Ok(snapshot) if !snapshot.is_behind => return Ok(snapshot),
-                Err(Trouble::Lasting(error)) => return Err(error),
-                Err(Trouble::Passing(error)) if tries == 0 => return Err(error),
+                Err(OpenError::Permanent(error)) => return Err(error),
+                Err(OpenError::Transient(error)) if tries == 0 => return Err(error),
                 _ => thread::sleep(PAUSE),
             }
         }
@@ -82,50 +83,53 @@ impl Snapshot {
         directory: &Path,
         disk: &Directory,
         made_bytes: &Arc<AtomicUsize>,
-    ) -> Result<Snapshot, Trouble> {
+    ) -> Result<Snapshot, OpenError> {
         made_bytes.store(0, Ordering::Relaxed);
         let cannot = |error: &dyn std::fmt::Display| cannot_read(directory, error);
         let journal = Directory::open(&directory.join("journal"));
-        let listing = Listing::of(disk).map_err(|error| Trouble::Lasting(cannot(&error)))?;
+        let listing = Listing::of(disk).map_err(|error| OpenError::Permanent(cannot(&error)))?;
         let listing = match (listing, &journal) {
             (Some(listing), _) => listing,
             (None, Ok(_)) if has_files(directory) => {
-                return Err(Trouble::Lasting(
+                return Err(OpenError::Permanent(
                     cannot(&"there are files in spans/, and no manifest")
                         .hint("`blkkin store adopt --data DIR` makes a store of them"),
                 ));
             }
             (None, Ok(_)) => Listing::empty(),
-            (None, Err(_)) => return Err(Trouble::Lasting(cannot(&"there is no manifest in it"))),
+            (None, Err(_)) => {
+                return Err(OpenError::Permanent(cannot(&"there is no manifest in it")));
+            }
         };
         let opened = listing.files.iter().map(|file| open(directory, file));
-        let mut files = opened.collect::<Result<Vec<_>, Trouble>>()?;
+        let mut files = opened.collect::<Result<Vec<_>, OpenError>>()?;
         let journal = match journal {
             Ok(journal) => journal,
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 return Ok(Snapshot { files, ..Snapshot::default() });
             }
-            Err(error) => return Err(Trouble::Lasting(cannot(&error))),
+            Err(error) => return Err(OpenError::Permanent(cannot(&error))),
         };
-        // Segments of the journal go when files have them.
+        // The server removes segments of the journal when files contain their records.
         let rest = listing.rest(Arc::new(journal), || MemoryFile::create(made_bytes));
-        let rest = rest.map_err(|error| Trouble::Passing(cannot(&error)))?;
+        let rest = rest.map_err(|error| OpenError::Transient(cannot(&error)))?;
         for (number, (file, spans)) in rest.files.into_iter().enumerate() {
             let name = format!("journal/{number}");
             files.push(
                 SpanFile::new(name, spans, None, file.0)
-                    .map_err(|error| Trouble::Lasting(cannot(&error)))?,
+                    .map_err(|error| OpenError::Permanent(cannot(&error)))?,
             );
         }
         Ok(Snapshot { files, damage: rest.damage, is_behind: rest.is_behind })
     }
 
-    /// What of the journal could not be read: one line each.
+    /// Unreadable parts of the journal, one line each.
     pub(crate) fn damage(&self) -> &[String] {
         &self.damage
     }
 
-    /// Leaves out files that are damaged, each read as a whole; gives what is wrong with each.
+    /// Checks all files completely and removes damaged ones from the snapshot; returns what is
+    /// wrong with each.
     pub(crate) fn leave_out_damaged(&mut self) -> Vec<String> {
         let mut damaged = std::mem::take(&mut self.damage);
         self.files.retain(|file| match file.check() {
@@ -143,16 +147,17 @@ impl Snapshot {
     }
 }
 
-/// A store may have more files than a shell allows programs to open, but hardly more than it lets them ask for.
+/// Raises the soft limit of descriptors to the hard limit, since a store may have more files than
+/// the soft limit allows.
 fn allow_descriptors() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current != maximum {
-        // If not, opening says so.
+        // After a failure, opening files reports the error.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     }
 }
 
-/// Whether the directory has files of spans, named by a manifest or not.
+/// Whether the directory contains files of spans, named by a manifest or not.
 fn has_files(directory: &Path) -> bool {
     let entries = std::fs::read_dir(directory.join("spans"));
     let mut names = entries.into_iter().flatten().flatten().map(|entry| entry.file_name());
@@ -164,10 +169,10 @@ fn cannot_read(directory: &Path, error: &dyn std::fmt::Display) -> Error {
         .hint("--data names the directory that `blkkin server --data` was started with")
 }
 
-fn open(directory: &Path, file: &blkkin_lake::SpanFile) -> Result<Arc<SpanFile>, Trouble> {
+fn open(directory: &Path, file: &blkkin_lake::SpanFile) -> Result<Arc<SpanFile>, OpenError> {
     let path = directory.join(&file.path);
     let opened = File::open(&path).or_else(|error| match error.kind() {
-        // The manifest names a file before it has its final name.
+        // The manifest names a file before it is renamed to its final name.
         ErrorKind::NotFound => File::open(path.with_extension("unfinished")).map_err(|_| error),
         _ => Err(error),
     });
@@ -176,13 +181,13 @@ fn open(directory: &Path, file: &blkkin_lake::SpanFile) -> Result<Arc<SpanFile>,
     opened.map_err(|error| {
         let told = Error::failed(format!("cannot open {}: {error}", path.display()));
         match error.kind() {
-            ErrorKind::NotFound => Trouble::Passing(told),
-            _ => Trouble::Lasting(told),
+            ErrorKind::NotFound => OpenError::Transient(told),
+            _ => OpenError::Permanent(told),
         }
     })
 }
 
-/// A file that has no name, and what all of them take.
+/// Anonymous file in memory, with the counter of bytes in all of them.
 struct MemoryFile(File, Arc<AtomicUsize>);
 
 impl MemoryFile {
@@ -216,8 +221,8 @@ impl SpanFile {
         Ok(Arc::new(SpanFile { name, spans, bytes, bytes_named, file, footer }))
     }
 
-    /// Whether it is as long as the manifest says; if not, what is wrong. The query engine passes
-    /// over an empty file without an error.
+    /// Compares the file's length with the manifest; the error says what is wrong. The query engine
+    /// would ignore an empty file without an error.
     pub(crate) fn check_size(&self) -> Result<(), String> {
         let (name, bytes) = (&self.name, self.bytes);
         match self.bytes_named {
@@ -228,7 +233,7 @@ impl SpanFile {
         }
     }
 
-    /// Its bytes in a range.
+    /// Reads a range of bytes.
     pub(crate) fn read(&self, start: u64, length: u64) -> Result<Bytes, ParquetError> {
         let is_within = start.checked_add(length).is_some_and(|end| end <= self.bytes);
         let length = usize::try_from(length).ok().filter(|_| is_within);
@@ -242,7 +247,7 @@ impl SpanFile {
         Ok(bytes.into())
     }
 
-    /// What its footer says, with what pages hold if `policy` wants that.
+    /// Metadata of the footer, with page indexes if `policy` asks for them.
     pub(crate) fn metadata(
         &self,
         policy: PageIndexPolicy,
@@ -265,7 +270,7 @@ impl SpanFile {
         ParquetError::General(format!("{} is damaged: {error}", self.name))
     }
 
-    /// Whether all of its pages are as they were written; if not, what is wrong.
+    /// Verifies all pages of the file; the error says what is wrong.
     pub(crate) fn check(self: &Arc<SpanFile>) -> Result<(), String> {
         self.check_size()?;
         self.check_pages().map_err(|error| match error {
@@ -278,7 +283,7 @@ impl SpanFile {
         self.metadata(PageIndexPolicy::Required)?;
         let properties = ReaderProperties::builder().set_read_bloom_filter(true).build();
         let options = ReadOptionsBuilder::new().with_reader_properties(properties).build();
-        let reader = SerializedFileReader::new_with_options(Shared(self.clone()), options)?;
+        let reader = SerializedFileReader::new_with_options(SharedSpanFile(self.clone()), options)?;
         for group in 0..reader.num_row_groups() {
             let group = reader.get_row_group(group)?;
             for column in 0..group.num_columns() {
@@ -289,8 +294,8 @@ impl SpanFile {
     }
 }
 
-/// A file that several read.
-struct Shared(Arc<SpanFile>);
+/// Shared handle of a file, for Parquet's reader.
+struct SharedSpanFile(Arc<SpanFile>);
 
 impl Length for SpanFile {
     fn len(&self) -> u64 {
@@ -298,17 +303,17 @@ impl Length for SpanFile {
     }
 }
 
-impl Length for Shared {
+impl Length for SharedSpanFile {
     fn len(&self) -> u64 {
         self.0.bytes
     }
 }
 
 impl ChunkReader for SpanFile {
-    type T = Rest;
+    type T = OffsetReader;
 
-    fn get_read(&self, start: u64) -> Result<Rest, ParquetError> {
-        Ok(Rest { file: self.file.clone(), at: start })
+    fn get_read(&self, start: u64) -> Result<OffsetReader, ParquetError> {
+        Ok(OffsetReader { file: self.file.clone(), at: start })
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
@@ -316,10 +321,10 @@ impl ChunkReader for SpanFile {
     }
 }
 
-impl ChunkReader for Shared {
-    type T = Rest;
+impl ChunkReader for SharedSpanFile {
+    type T = OffsetReader;
 
-    fn get_read(&self, start: u64) -> Result<Rest, ParquetError> {
+    fn get_read(&self, start: u64) -> Result<OffsetReader, ParquetError> {
         self.0.get_read(start)
     }
 
@@ -328,13 +333,13 @@ impl ChunkReader for Shared {
     }
 }
 
-/// What is in a file from some place on.
-pub(crate) struct Rest {
+/// Reader of a file from an offset on.
+pub(crate) struct OffsetReader {
     file: Arc<File>,
     at: u64,
 }
 
-impl Read for Rest {
+impl Read for OffsetReader {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         let read = self.file.read_at(to, self.at)?;
         self.at += read as u64;

@@ -1,5 +1,5 @@
-//! Functions that other databases have and DataFusion lacks: `max_by`, `min_by`, `width_bucket`, those for JSON, and
-//! `time_bucket`, which is another name of `date_bin`. Start at [`add`].
+//! Functions that other databases have and DataFusion lacks: `max_by`, `min_by`, `width_bucket`,
+//! JSON functions, and `time_bucket`, an alias of `date_bin`. Start at [`add`].
 
 use datafusion::arrow::array::{AsArray, Int64Array};
 use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type};
@@ -27,7 +27,8 @@ pub(crate) fn add(context: &mut SessionContext) -> Result<()> {
     datafusion_functions_json::register_all(context)
 }
 
-/// Converts columns of JSON values, such as those of `->`, to text, because no output format can print a union.
+/// Converts columns of JSON values, such as results of `->`, to text, because no output format can
+/// print a union.
 pub(crate) fn show_json_as_text(frame: DataFrame) -> Result<DataFrame> {
     let columns = frame.schema().iter();
     let columns: Vec<(Expr, bool)> = columns
@@ -81,11 +82,11 @@ impl AggregateUDFImpl for ValueAt {
     }
 
     fn accumulator(&self, _: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        // Replaced by `simplify` wherever it is an aggregate.
+        // `simplify` replaces the call wherever it is a plain aggregate.
         Err(plan_error(&format!("{} cannot be used over a window", self.name())))
     }
 
-    /// Makes it the first value in order of the key, of rows that have a key.
+    /// Rewrites the call to the first value ordered by the key, of rows whose key is not NULL.
     fn simplify(&self) -> Option<AggregateFunctionSimplification> {
         let is_ascending = self.extreme == Extreme::Least;
         Some(Box::new(move |call: AggregateFunction, _| {
@@ -113,8 +114,8 @@ impl AggregateUDFImpl for ValueAt {
     }
 }
 
-/// `width_bucket(value, low, high, count)`: in which of so many equal parts between low and high a value lies, from 1;
-/// 0 below them and `count + 1` above.
+/// `width_bucket(value, low, high, count)`: index, from 1, of the equal-width bucket between `low`
+/// and `high` that contains `value`; 0 below the range and `count + 1` above.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct WidthBucket {
     signature: Signature,
@@ -171,7 +172,7 @@ fn bucket(value: f64, low: f64, high: f64, count: i64) -> Result<i64> {
     if !(high - low).is_finite() {
         return bucket(value / 2.0, low / 2.0, high / 2.0, count);
     }
-    // With the bounds exchanged, parts are counted from above.
+    // With exchanged bounds, buckets are counted from above.
     let (value, low, high) = if low < high { (value, low, high) } else { (-value, -low, -high) };
     Ok(match () {
         () if value < low => 0,

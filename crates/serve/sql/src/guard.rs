@@ -1,61 +1,30 @@
-//! What may be asked: one statement that only reads, and that is not too long. Start at [`parse`].
+//! Admission of SQL: a single read-only statement of limited length. Start at [`parse`].
 
 use crate::error::Error;
 use datafusion::execution::context::SQLOptions;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::Statement as Sql;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
-/// Longest SQL, in bytes.
+/// Maximum length of the SQL, in bytes.
 pub(crate) const LENGTH_MAX: usize = 64 << 10;
 
-/// Most words, numbers and signs: long chains of them are worked on by recursion.
+/// Maximum number of tokens, since long chains of them are processed recursively.
 pub(crate) const TOKENS_MAX: usize = 5000;
 
-/// Functions that make as much as one likes of a number. There is one value for all rows, so that they allocate it at
-/// once; all others grow with what they read, and the limit on memory ends them.
-const LEFT_OUT: [&str; 13] = [
-    "array_repeat",
-    "array_resize",
-    "gen_series",
-    "generate_series",
-    "list_repeat",
-    "list_resize",
-    "lpad",
-    "range",
-    "repeat",
-    "rpad",
-    "space",
-    "array_pad",
-    "sequence",
-];
-
-/// Removes functions that nobody may call.
-pub(crate) fn leave_out_functions(context: &SessionContext) {
-    for name in LEFT_OUT {
-        context.deregister_udf(name);
-    }
-}
-
-/// Whether a function is known but left out.
-pub(crate) fn is_left_out(function: &str) -> bool {
-    LEFT_OUT.contains(&function)
-}
-
-/// What is asked.
-pub(crate) enum Asked {
-    /// Rows of tables.
+/// Accepted statement.
+pub(crate) enum AcceptedStatement {
+    /// Query for rows, to which the limit of rows applies.
     Rows(Statement),
-    /// What there is, or how a query would be done.
-    About(Statement),
+    /// Statement about tables, settings or the plan of a query.
+    Info(Statement),
 }
 
-/// Reads SQL; refuses what is not a question.
-pub(crate) fn parse(state: &SessionState, sql: &str) -> Result<Asked, Error> {
+/// Parses SQL; refuses statements that do not only read.
+pub(crate) fn parse(state: &SessionState, sql: &str) -> Result<AcceptedStatement, Error> {
     if sql.len() > LENGTH_MAX {
         let message = format!("the SQL has {} bytes; {LENGTH_MAX} are the most", sql.len());
         return Err(Error::usage(message));
@@ -72,14 +41,15 @@ pub(crate) fn parse(state: &SessionState, sql: &str) -> Result<Asked, Error> {
     let dialect = state.config().options().sql_parser.dialect;
     let statement = state.sql_to_statement(sql, &dialect)?;
     match question(&statement) {
-        Some(true) => Ok(Asked::Rows(statement)),
-        Some(false) => Ok(Asked::About(statement)),
+        Some(true) => Ok(AcceptedStatement::Rows(statement)),
+        Some(false) => Ok(AcceptedStatement::Info(statement)),
         None => Err(Error::usage("only questions are answered, nothing is changed")
             .hint("use SELECT, WITH, EXPLAIN, SHOW TABLES, SHOW COLUMNS FROM or DESCRIBE")),
     }
 }
 
-/// Whether it is a question, and if so whether for rows.
+/// Whether the statement only reads: `Some(true)` for rows, `Some(false)` for information, `None`
+/// if not.
 fn question(statement: &Statement) -> Option<bool> {
     match statement {
         Statement::Explain(explain) => question(&explain.statement).map(|_| false),
@@ -97,7 +67,7 @@ fn question(statement: &Statement) -> Option<bool> {
     }
 }
 
-/// Refuses plans that change something, in whatever way they came to be.
+/// Refuses plans that change something, however they were built.
 pub(crate) fn check(plan: &LogicalPlan) -> Result<(), Error> {
     let only_questions =
         SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);

@@ -1,11 +1,13 @@
-//! SQL over the files of a store: the tables [`TABLES`], asked by [`run`], within limits of time and memory.
+//! SQL over the files of a store: [`run`] queries the tables [`TABLES`], within limits of time and
+//! memory.
 //!
-//! This is the only crate that knows DataFusion. What it costs is in `docs/sql.md`.
+//! This is the only crate that depends on DataFusion. `docs/sql.md` states the cost.
 
 mod error;
 mod files;
 mod functions;
 mod guard;
+mod left_out;
 mod otlp;
 mod print;
 mod run;

@@ -1,5 +1,5 @@
-//! SQL functions `event_name`, `event_attributes` and `span_links`, which parse OTLP's events and links from stored text.
-//! Start at [`add`].
+//! SQL functions `event_name`, `event_attributes` and `span_links`, which parse OTLP's events and
+//! links from stored text. Start at [`add`].
 
 use blkkin_store::{Attribute, SpanEvent, SpanLink, text_of};
 use datafusion::arrow::array::{
@@ -29,14 +29,14 @@ struct Function {
     signature: Signature,
 }
 
-/// The function's result.
+/// Result of the function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Part {
-    /// The name of the event that an annotation is.
+    /// Name of the event in an annotation.
     EventName,
-    /// Its attributes.
+    /// Attributes of the event.
     EventAttributes,
-    /// The links in a map of tags.
+    /// Links in a map of tags.
     SpanLinks,
 }
 
@@ -72,14 +72,14 @@ impl ScalarUDFImpl for Function {
     }
 }
 
-/// Most bytes of keys or values in one array.
+/// Maximum size of all keys, or all values, in one array.
 const BYTES_MAX: usize = i32::MAX as usize;
 
 fn wrong(wanted: &str) -> DataFusionError {
     DataFusionError::Execution(format!("a function of events and links wants {wanted}"))
 }
 
-/// Maps from text to text, as tags are.
+/// Builder of maps from text to text, the type of tags.
 fn attributes() -> MapBuilder<StringBuilder, StringBuilder> {
     MapBuilder::new(None, StringBuilder::new(), StringBuilder::new())
 }
@@ -90,7 +90,7 @@ fn attributes_type() -> DataType {
 
 fn append(map: &mut MapBuilder<StringBuilder, StringBuilder>, of: &[Attribute<'_>]) -> Result<()> {
     let (keys, values) = map.entries();
-    // Offsets have 32 bits.
+    // Arrow's offsets have 32 bits.
     let held = keys.values_slice().len().max(values.values_slice().len());
     let more: usize = of.iter().map(|it| it.key.len().max(text_of(it.value()).len())).sum();
     if held + more > BYTES_MAX {

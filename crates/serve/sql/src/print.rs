@@ -1,4 +1,4 @@
-//! Answers as people and programs read them: aligned tables, CSV, JSON. Start at [`Printer`].
+//! Output of results: aligned tables, CSV, JSON. Start at [`Printer`].
 
 use datafusion::arrow::array::{Array, AsArray, RecordBatch};
 use datafusion::arrow::datatypes::{
@@ -10,26 +10,27 @@ use datafusion::arrow::json::writer::LineDelimited;
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use std::io::{self, Write};
 
-/// How answers are printed.
+/// Output format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
-    /// Aligned columns, with durations as people say them. All rows are kept until the end.
+    /// Aligned columns, with durations in readable units. All rows are kept in memory until the
+    /// end.
     #[default]
     Table,
-    /// As RFC 4180 has it: NULL is nothing, an empty text is `""`.
+    /// CSV by RFC 4180; NULL is empty, an empty text is `""`.
     Csv,
-    /// One list of objects.
+    /// One JSON array of objects.
     Json,
-    /// An object a line.
+    /// One JSON object a line.
     Ndjson,
 }
 
-/// Prints one answer.
+/// Printer of one result.
 pub struct Printer<W> {
     to: W,
     format: Format,
     columns: Vec<Column>,
-    /// Of a table: what is in each row.
+    /// Cells of the rows, for tables.
     rows: Vec<Vec<String>>,
     is_plan: bool,
     printed: usize,
@@ -44,7 +45,7 @@ struct Column {
 const NULL: &str = "NULL";
 
 impl<W: Write> Printer<W> {
-    /// Prints to `to`.
+    /// Printer with the output `to`.
     pub fn new(format: Format, to: W) -> Printer<W> {
         let (columns, rows) = (Vec::new(), Vec::new());
         Printer { to, format, columns, rows, is_plan: false, printed: 0 }
@@ -186,7 +187,8 @@ fn cannot(error: ArrowError) -> io::Error {
     io::Error::other(error.to_string())
 }
 
-/// Numbers of nanoseconds say so by their name's end; what was made of them without a name of its own, in it.
+/// Whether a column is a duration: by the end of its name, or, for an unnamed aggregate, by the
+/// name of the column in it.
 fn is_duration(name: &str, kind: &DataType) -> bool {
     const KEEP: [&str; 7] =
         ["min(", "max(", "avg(", "sum(", "median(", "approx_median(", "approx_percentile_cont("];
@@ -213,7 +215,7 @@ fn nanoseconds(array: &dyn Array, row: usize) -> Option<i64> {
     }
 }
 
-/// Such as `12.34 ms`: with four digits, or all of those before the point.
+/// Formats a duration such as `12.34 ms`, with four digits, or all digits before the decimal point.
 fn duration_text(ns: i64) -> String {
     const UNITS: [(u64, &str); 6] = [
         (3_600_000_000_000, "h"),
@@ -231,7 +233,7 @@ fn duration_text(ns: i64) -> String {
     format!("{sign}{number:.digits$} {unit}")
 }
 
-/// Without what a terminal would obey.
+/// Escapes control and invisible characters, which a terminal might obey.
 fn printable(text: &str) -> String {
     if !text.contains(|c: char| c.is_control() || is_invisible(c)) {
         return text.to_owned();
@@ -247,7 +249,7 @@ fn printable(text: &str) -> String {
     shown
 }
 
-/// Turns the direction of what follows, or hides.
+/// Whether a character is invisible or changes the direction of text.
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }

@@ -1,17 +1,20 @@
-//! A query from its text to its answer, within limits of time and memory that hold whatever it asks. Start at [`run`].
+//! Execution of a query, within limits of time and memory whatever the query does. Start at
+//! [`run`].
 //!
-//! DataFusion is asked to keep to the limit on memory, and accounts for most of what it holds, but not for all; and
-//! what a function or the planner does in one go it does not interrupt. So the query runs in threads of its own, and
-//! the one that asked looks every few milliseconds at the clock and at what the process has grown by. What does not
-//! stop is left behind: it ends with the process, so who cannot end asks by a process of its own.
+//! DataFusion has a memory limit, but accounts only for most of its memory, and does not interrupt
+//! a function or the planner. So the query runs on separate threads, while the caller's thread
+//! checks the clock and the growth of the process every few milliseconds. A query that ignores
+//! cancellation keeps running until the process exits; a long-lived caller should run queries in a
+//! subprocess.
 
 use crate::error::Error;
 use crate::files::Snapshot;
 use crate::functions;
-use crate::guard::{self, Asked};
+use crate::guard::{self, AcceptedStatement};
+use crate::left_out;
 use crate::otlp;
 use crate::print::Printer;
-use crate::table::{Files, PLACE};
+use crate::table::{FILES_URL, Files};
 use crate::tags::SpanTags;
 use crate::views::TABLES;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -37,57 +40,57 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// Of which store, and how much a query may take.
+/// Store and limits of a query.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The store's directory.
+    /// Directory of the store.
     pub directory: PathBuf,
-    /// Most rows of an answer; `None` is all.
+    /// Maximum number of rows in the result; `None` for all.
     pub rows_max: Option<usize>,
-    /// Longest time.
+    /// Maximum duration.
     pub timeout: Duration,
-    /// Most bytes that the process grows by.
+    /// Maximum growth of the process, in bytes.
     pub memory_bytes: usize,
-    /// Whether files that are damaged are left out, after all were read as a whole.
+    /// Whether damaged files are left out. All files are checked completely first.
     pub skip_damaged: bool,
 }
 
-/// What came of a query.
+/// Statistics of a query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Rows of the answer.
+    /// Rows of the result.
     pub rows: usize,
-    /// Whether there were more.
+    /// Whether there are more rows.
     pub is_cut: bool,
     /// Files of the store.
     pub files: usize,
-    /// Bytes that were read of them, footers not counted.
+    /// Bytes read from files, without footers.
     pub bytes_read: u64,
-    /// What is wrong with each file that was left out.
+    /// Description of each damaged file that was left out.
     pub left_out: Vec<String>,
 }
 
-/// How often the limits are looked at.
+/// Interval of checking the limits.
 const TICK: Duration = Duration::from_millis(5);
 
-/// A plan is worked on by recursion, as deep as the SQL is long.
+/// Stack of query threads. Plans are processed recursively, as deep as the SQL is nested.
 const STACK_BYTES: usize = 256 << 20;
 
-/// What the query's threads tell.
-enum Told {
+/// Message from the query's threads.
+enum QueryEvent {
     Schema(SchemaRef),
     Batch(RecordBatch),
     Done(Result<bool, Error>),
 }
 
-/// Answers a query, and has it printed.
+/// Runs a query and prints its result.
 pub fn run<W: Write>(
     options: &Options,
     sql: &str,
     printer: &mut Printer<W>,
 ) -> Result<Summary, Error> {
-    let watch = Watch::start(options);
-    let (snapshot, left_out) = take(options, &watch)?;
+    let watch = LimitWatch::start(options);
+    let (snapshot, left_out) = take_snapshot(options, &watch)?;
     if let (Some(damaged), false) = (snapshot.damage().first(), options.skip_damaged) {
         return Err(damage(format!("cannot be read: {damaged}")));
     }
@@ -97,20 +100,20 @@ pub fn run<W: Write>(
     let snapshot = Arc::new(snapshot);
     let mut summary = Summary { files: snapshot.files.len(), left_out, ..Summary::default() };
     let bytes_read = Arc::new(AtomicU64::new(0));
-    // Dropped when we do not wait any more.
-    let (_wanted, unwanted) = oneshot::channel();
-    let (tell, told) = sync_channel(2);
+    // Dropping it cancels the query.
+    let (_cancel, cancelled) = oneshot::channel();
+    let (sender, events) = sync_channel(2);
     let query = Query {
         snapshot: snapshot.clone(),
         bytes_read: bytes_read.clone(),
         sql: sql.to_owned(),
         rows_max: options.rows_max,
-        // The rest is for what is not accounted for.
+        // The remaining quarter is for memory that DataFusion does not account for.
         pool_bytes: options.memory_bytes / 4 * 3,
-        tell,
+        sender,
     };
-    start_thread(move || query.run(unwanted))?;
-    let done = wait(&watch, &told, printer, &mut summary);
+    start_thread(move || query.run(cancelled))?;
+    let done = wait(&watch, &events, printer, &mut summary);
     summary.bytes_read = bytes_read.load(Ordering::Relaxed);
     match done {
         Ok(is_cut) => summary.is_cut = is_cut,
@@ -120,23 +123,24 @@ pub fn run<W: Write>(
     Ok(summary)
 }
 
-/// Opens the store's files, without those that are damaged if they are to be left out. That may take long, too.
-fn take(options: &Options, watch: &Watch) -> Result<(Snapshot, Vec<String>), Error> {
-    let (tell, told) = sync_channel(1);
+/// Opens the store's files, without damaged ones if those are left out. This may take long, so the
+/// limits apply.
+fn take_snapshot(options: &Options, watch: &LimitWatch) -> Result<(Snapshot, Vec<String>), Error> {
+    let (sender, events) = sync_channel(1);
     let (directory, skips) = (options.directory.clone(), options.skip_damaged);
     let made_bytes = Arc::clone(&watch.made_bytes);
-    let taking = move || {
-        let taken = Snapshot::take(&directory, &made_bytes).map(|mut snapshot| {
+    let work = move || {
+        let result = Snapshot::take(&directory, &made_bytes).map(|mut snapshot| {
             let left_out = if skips { snapshot.leave_out_damaged() } else { Vec::new() };
             (snapshot, left_out)
         });
-        let _ = tell.send(taken);
+        let _ = sender.send(result);
     };
-    start_thread(taking)?;
+    start_thread(work)?;
     loop {
-        match told.recv_timeout(TICK) {
-            Ok(taken) => return taken,
-            Err(RecvTimeoutError::Timeout) => watch.look()?,
+        match events.recv_timeout(TICK) {
+            Ok(result) => return result,
+            Err(RecvTimeoutError::Timeout) => watch.check()?,
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(Error::failed("what reads the store ended unexpectedly"));
             }
@@ -151,25 +155,25 @@ fn start_thread(run: impl FnOnce() + Send + 'static) -> Result<(), Error> {
 }
 
 fn wait<W: Write>(
-    watch: &Watch,
-    told: &Receiver<Told>,
+    watch: &LimitWatch,
+    events: &Receiver<QueryEvent>,
     printer: &mut Printer<W>,
     summary: &mut Summary,
 ) -> Result<bool, Error> {
     loop {
-        match told.recv_timeout(TICK) {
-            Ok(Told::Schema(schema)) => printer.begin(&schema).map_err(cannot_print)?,
-            Ok(Told::Batch(batch)) => {
+        match events.recv_timeout(TICK) {
+            Ok(QueryEvent::Schema(schema)) => printer.begin(&schema).map_err(cannot_print)?,
+            Ok(QueryEvent::Batch(batch)) => {
                 summary.rows += batch.num_rows();
                 printer.rows(&batch).map_err(cannot_print)?;
             }
-            Ok(Told::Done(done)) => return done,
+            Ok(QueryEvent::Done(done)) => return done,
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(Error::failed("the query engine ended unexpectedly"));
             }
         }
-        watch.look()?;
+        watch.check()?;
     }
 }
 
@@ -181,7 +185,7 @@ fn damage(message: String) -> Error {
     Error::failed(message).hint("--skip-damaged answers from all other files")
 }
 
-/// What DataFusion says of a file that cannot be decoded does not tell which one it is.
+/// Names the damaged file, as DataFusion's errors of decoding do not.
 fn name_damaged(error: Error, snapshot: &Snapshot) -> Error {
     if !error.is_of_data() {
         return error;
@@ -192,19 +196,19 @@ fn name_damaged(error: Error, snapshot: &Snapshot) -> Error {
     }
 }
 
-/// Looks at the limits.
-struct Watch {
+/// Time and memory limits of a query.
+struct LimitWatch {
     started: Instant,
     timeout: Duration,
     memory_before: usize,
     memory_max: usize,
-    /// What files in memory take, which is not the process's.
+    /// Bytes of files in memory, which are not part of the process's resident memory.
     made_bytes: Arc<AtomicUsize>,
 }
 
-impl Watch {
-    fn start(options: &Options) -> Watch {
-        Watch {
+impl LimitWatch {
+    fn start(options: &Options) -> LimitWatch {
+        LimitWatch {
             started: Instant::now(),
             timeout: options.timeout,
             memory_before: resident_bytes(),
@@ -213,7 +217,7 @@ impl Watch {
         }
     }
 
-    fn look(&self) -> Result<(), Error> {
+    fn check(&self) -> Result<(), Error> {
         if self.started.elapsed() >= self.timeout {
             let message = format!("the query took longer than {:?}", self.timeout);
             return Err(Error::stopped(message)
@@ -227,7 +231,7 @@ impl Watch {
     }
 }
 
-/// How much memory the process has; 0 if nobody says.
+/// Resident memory of the process; 0 if unknown.
 fn resident_bytes() -> usize {
     let pages = std::fs::read_to_string("/proc/self/statm").ok().and_then(|text| {
         text.split_ascii_whitespace().nth(1).and_then(|pages| pages.parse::<usize>().ok())
@@ -235,18 +239,18 @@ fn resident_bytes() -> usize {
     pages.unwrap_or(0).saturating_mul(rustix::param::page_size())
 }
 
-/// What the query's own threads need.
+/// State of the query's own threads.
 struct Query {
     snapshot: Arc<Snapshot>,
     bytes_read: Arc<AtomicU64>,
     sql: String,
     rows_max: Option<usize>,
     pool_bytes: usize,
-    tell: SyncSender<Told>,
+    sender: SyncSender<QueryEvent>,
 }
 
 impl Query {
-    fn run(self, unwanted: oneshot::Receiver<()>) {
+    fn run(self, cancelled: oneshot::Receiver<()>) {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(threads())
             .thread_stack_size(STACK_BYTES)
@@ -256,39 +260,39 @@ impl Query {
             Ok(runtime) => runtime,
             Err(error) => {
                 let error = Error::failed(format!("cannot start threads: {error}"));
-                let _ = self.tell.send(Told::Done(Err(error)));
+                let _ = self.sender.send(QueryEvent::Done(Err(error)));
                 return;
             }
         };
         runtime.block_on(async {
             tokio::select! {
-                _ = unwanted => {}
-                done = self.answer() => { let _ = self.tell.send(Told::Done(done)); }
+                _ = cancelled => {}
+                done = self.answer() => { let _ = self.sender.send(QueryEvent::Done(done)); }
             }
         });
         runtime.shutdown_background();
     }
 
-    /// Tells all rows; whether there were more.
+    /// Runs the query and sends all rows; returns whether there are more.
     async fn answer(&self) -> Result<bool, Error> {
         let context = context(self.pool_bytes)?;
         add_tables(&context, &self.snapshot, &self.bytes_read).await?;
-        guard::leave_out_functions(&context);
+        left_out::leave_out_functions(&context);
         let state = context.state();
-        let asked = guard::parse(&state, &self.sql)?;
-        let (statement, most) = match asked {
-            Asked::Rows(statement) => (statement, self.rows_max),
-            Asked::About(statement) => (statement, None),
+        let accepted = guard::parse(&state, &self.sql)?;
+        let (statement, most) = match accepted {
+            AcceptedStatement::Rows(statement) => (statement, self.rows_max),
+            AcceptedStatement::Info(statement) => (statement, None),
         };
         let plan = state.statement_to_plan(statement).await?;
         guard::check(&plan)?;
         let mut frame = functions::show_json_as_text(DataFrame::new(state, plan))?;
         if let Some(most) = most {
-            // One more shows that there are more.
+            // One row more than the limit shows whether there are more.
             frame = frame.limit(0, Some(most.saturating_add(1)))?;
         }
         let mut stream = frame.execute_stream().await?;
-        if self.tell.send(Told::Schema(stream.schema())).is_err() {
+        if self.sender.send(QueryEvent::Schema(stream.schema())).is_err() {
             return Ok(false);
         }
         let mut left = most.unwrap_or(usize::MAX);
@@ -297,7 +301,7 @@ impl Query {
             let rows = batch.num_rows().min(left);
             left -= rows;
             let is_cut = rows < batch.num_rows();
-            if self.tell.send(Told::Batch(batch.slice(0, rows))).is_err() || is_cut {
+            if self.sender.send(QueryEvent::Batch(batch.slice(0, rows))).is_err() || is_cut {
                 return Ok(is_cut);
             }
         }
@@ -309,11 +313,11 @@ fn threads() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// A session that reaches nothing, and may use so much memory.
+/// Session with a memory limit and without access to any file.
 fn context(pool_bytes: usize) -> Result<SessionContext, Error> {
-    let place = datafusion::execution::object_store::ObjectStoreUrl::parse(PLACE)?;
+    let place = datafusion::execution::object_store::ObjectStoreUrl::parse(FILES_URL)?;
     let stores = DefaultObjectStoreRegistry::new();
-    // By default there is one that has all files of the machine.
+    // The default registry has a store with all files of the machine.
     let _ = stores.deregister_store(
         datafusion::execution::object_store::ObjectStoreUrl::local_filesystem().as_ref(),
     );
@@ -344,7 +348,8 @@ fn context(pool_bytes: usize) -> Result<SessionContext, Error> {
     Ok(context)
 }
 
-/// Makes the tables that users see. The one that they are made of is in a session of its own, where nobody sees it.
+/// Registers the tables for users. The table of files that they are views of is in a separate
+/// session, so users cannot see it.
 async fn add_tables(
     context: &SessionContext,
     snapshot: &Arc<Snapshot>,

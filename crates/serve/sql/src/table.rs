@@ -1,4 +1,5 @@
-//! The files of a snapshot as one table, of which all others are views. Start at [`Files`].
+//! The files of a snapshot as one table, of which all tables for users are views. Start at
+//! [`Files`].
 
 use crate::files::{Snapshot, SpanFile};
 use async_trait::async_trait;
@@ -25,10 +26,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a query calls the place that files come from. Nothing else can be reached by it.
-pub(crate) const PLACE: &str = "store://files";
+/// URL of the files in query plans; nothing else is reachable.
+pub(crate) const FILES_URL: &str = "store://files";
 
-/// All columns of the files.
+/// Table with all columns of the files.
 #[derive(Debug)]
 pub(crate) struct Files {
     snapshot: Arc<Snapshot>,
@@ -42,7 +43,7 @@ impl Files {
         Files { snapshot, readers: Arc::new(readers), schema: Arc::new(schema()) }
     }
 
-    /// As many groups as can be read at a time.
+    /// Distributes the files to at most `most` groups, which are read in parallel.
     fn groups(&self, most: usize) -> Vec<FileGroup> {
         let mut groups = vec![Vec::new(); most.clamp(1, self.snapshot.files.len().max(1))];
         let count = groups.len();
@@ -64,7 +65,7 @@ impl TableProvider for Files {
         TableType::Base
     }
 
-    /// Conditions are not looked at: DataFusion has the source evaluate them later, when it knows all of them.
+    /// Ignores the filters: DataFusion pushes all of them into the source later.
     async fn scan(
         &self,
         state: &dyn Session,
@@ -81,7 +82,7 @@ impl TableProvider for Files {
         let mut statistics = Statistics::new_unknown(&self.schema);
         let spans = usize::try_from(self.snapshot.spans()).unwrap_or(usize::MAX);
         statistics.num_rows = Precision::Inexact(spans);
-        let place = ObjectStoreUrl::parse(PLACE)?;
+        let place = ObjectStoreUrl::parse(FILES_URL)?;
         let config = FileScanConfigBuilder::new(place, Arc::new(source))
             .with_file_groups(self.groups(options.execution.target_partitions))
             .with_statistics(statistics)
@@ -92,11 +93,11 @@ impl TableProvider for Files {
     }
 }
 
-/// Gives DataFusion the files that are open.
+/// Factory of readers for the open files.
 #[derive(Debug)]
 struct Readers {
     snapshot: Arc<Snapshot>,
-    /// How many bytes were read.
+    /// Number of bytes read.
     read: Arc<AtomicU64>,
 }
 
@@ -116,7 +117,7 @@ impl ParquetFileReaderFactory for Readers {
     }
 }
 
-/// Reads a file, which is a disk's: there is nothing to gain by waiting elsewhere.
+/// Reader of a file on a local disk, without asynchronous I/O, which would gain nothing.
 struct Reader {
     file: Arc<SpanFile>,
     read: Arc<AtomicU64>,
@@ -139,7 +140,7 @@ impl AsyncFileReader for Reader {
     }
 }
 
-/// The columns that queries see of a file (docs/span-files.md). One that a file lacks is NULL.
+/// Columns of span files (docs/span-files.md). A column that a file lacks is NULL.
 pub(crate) fn schema() -> Schema {
     let text = |name: &str, is_optional| Field::new(name, DataType::Utf8View, is_optional);
     let flag = |name: &str| Field::new(name, DataType::Boolean, false);

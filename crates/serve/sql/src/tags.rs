@@ -1,5 +1,5 @@
-//! `span_tags`: the three lists of tags that a file has for a span, as one, in the order in which they were said, and
-//! with their types. Start at [`SpanTags`].
+//! SQL function `span_tags`: merges the three tag lists of a span into one, in their original order
+//! and with their types. Start at [`SpanTags`].
 
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, ListArray, MapArray, StringArray, StringViewBuilder, StructArray,
@@ -12,7 +12,7 @@ use datafusion::logical_expr::{
 };
 use std::sync::Arc;
 
-/// The function, of the columns tags, resource_tags, scope_tags and tag_layout.
+/// The function, with the columns tags, resource_tags, scope_tags and tag_layout as arguments.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SpanTags {
     signature: Signature,
@@ -55,7 +55,7 @@ impl ScalarUDFImpl for SpanTags {
     }
 }
 
-/// Which list a letter of a layout stands for, and which type. What we do not know is text of the span.
+/// List and type for a letter of a tag layout. An unknown letter means text of the span.
 fn of_letter(letter: u8) -> (usize, &'static str) {
     match letter {
         b'i' => (0, "int"),
@@ -78,7 +78,7 @@ fn of_letter(letter: u8) -> (usize, &'static str) {
 
 const ORIGINS: [&str; 3] = ["span", "resource", "scope"];
 
-/// The tags of one list, of all rows.
+/// Tags of one list, of all rows.
 struct List<'a> {
     map: &'a MapArray,
     keys: &'a StringArray,
@@ -128,7 +128,8 @@ fn joined(arrays: &[ArrayRef]) -> Result<ListArray> {
             let (of, kind) = of_letter(letter);
             take(of, kind, &mut next);
         }
-        // Without letters, all are texts of the span; with too few, the file is odd, and none is kept back.
+        // Without letters, all tags are text. With too few letters, the file is malformed, and its
+        // remaining tags are still shown.
         for of in 0..ORIGINS.len() {
             while next[of] < ends[of] {
                 take(of, "text", &mut next);

@@ -1,26 +1,26 @@
-//! The tables that users see, each a view over the files, and what is said of them. Start at [`TABLES`].
+//! Tables for users, each a view over the files, with their documentation. Start at [`TABLES`].
 
-/// A table.
+/// Table for users.
 #[derive(Debug)]
 pub struct Table {
-    /// Its name.
+    /// Name of the table.
     pub name: &'static str,
-    /// What a row is.
+    /// Meaning of a row.
     pub meaning: &'static str,
-    /// Its columns, in order.
+    /// Columns in order.
     pub columns: &'static [Column],
-    /// How it is made of the files.
+    /// Definition of the view.
     pub(crate) sql: &'static str,
 }
 
-/// A column of a table.
+/// Column of a table.
 #[derive(Debug)]
 pub struct Column {
-    /// Its name.
+    /// Name of the column.
     pub name: &'static str,
-    /// Its type: text, int, bool, time, or map.
+    /// Type: text, int, bool, time, or map.
     pub kind: &'static str,
-    /// What it says.
+    /// Meaning of the value.
     pub meaning: &'static str,
 }
 
@@ -38,7 +38,7 @@ const START_TIME: Column = column("start_time", "time", "when the span started, 
 const DURATION: Column = column("duration_ns", "int", "how long the span took, in nanoseconds");
 const ERROR: Column = column("error", "bool", "whether the span failed");
 
-/// All of them.
+/// All tables.
 pub const TABLES: [Table; 6] = [
     Table {
         name: "spans",
@@ -163,7 +163,8 @@ pub const TABLES: [Table; 6] = [
             column("service", "text", "who recorded its root"),
             column("name", "text", "what its root did"),
         ],
-        // Names that the files do not have, since those of the answer would be taken instead.
+        // Inner names differ from the columns of the files, as an equal name in the result would
+        // take precedence.
         sql: "SELECT trace_id, min(started) AS start_time, \
               max(started_ns + coalesce(took_ns, 0)) - min(started_ns) AS duration_ns, \
               count(*) AS spans, count(DISTINCT who) AS services, \
@@ -193,16 +194,16 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> + Clone {
     TABLES.iter().map(|table| table.name)
 }
 
-/// A query that shows what can be asked.
+/// Example query.
 #[derive(Debug)]
 pub struct Example {
-    /// What it answers.
+    /// Question that the query answers.
     pub question: &'static str,
-    /// The SQL.
+    /// SQL of the query.
     pub sql: &'static str,
 }
 
-/// Queries to learn from, which `blkkin sql --help` shows.
+/// Example queries, which `blkkin sql --help` shows.
 pub const EXAMPLES: [Example; 7] = [
     Example {
         question: "the slowest requests",

@@ -1,5 +1,5 @@
-//! What commands that talk to the node's agent have in common: to find it, to know which session is
-//! meant, to tell what was done.
+//! Shared parts of the commands that talk to the node's agent: connecting, choosing the session,
+//! reporting the result.
 
 pub(crate) mod json;
 
@@ -14,17 +14,17 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Names that are told where one has to be chosen, at most.
-const NAMES_TOLD: usize = 20;
+/// Maximum number of names listed in a hint.
+const NAMES_SHOWN_MAX: usize = 20;
 
-/// How to talk, and how to tell.
+/// Options of every command that talks to the agent.
 #[derive(clap::Args, Debug)]
 pub(crate) struct AgentArgs {
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
 
-    /// How long to wait for an answer of the agent; 0 is for ever
+    /// How long to wait for an answer of the agent; 0 waits for ever
     #[arg(
         long,
         value_name = "SECONDS",
@@ -36,22 +36,23 @@ pub(crate) struct AgentArgs {
 }
 
 impl AgentArgs {
-    /// Talks to the user's own agent, or else to the system's.
+    /// Connects to the user's own agent, or else to the system's.
     pub(crate) fn connect(&self) -> Result<Conversation, Error> {
         let item = self.timeout;
-        // An agent that takes a thousand programs in takes as long to open as to answer.
+        // An agent may need as long to accept a connection as to answer, while a thousand programs
+        // register.
         let patience = Patience { opening: item, item };
         let release = env!("CARGO_PKG_VERSION");
         let client = Client::connect(&blkkin_client::addresses(), "blkkin", release, patience);
-        Ok(Conversation { client: client.map_err(with_patience)? })
+        Ok(Conversation { client: client.map_err(with_timeout_hint)? })
     }
 
-    /// Asks for something to be done to a session: the one that is named, or the only one.
+    /// Sends a request about one session: the named one, or the only one.
     pub(crate) fn on_session(
         &self,
         named: Option<&str>,
         request: impl Fn(String) -> Request,
-    ) -> Result<Done, Error> {
+    ) -> Result<ActionResult, Error> {
         check(&request(named.unwrap_or("session").to_owned()))?;
         let mut conversation = self.connect()?;
         let session = match named {
@@ -60,14 +61,19 @@ impl AgentArgs {
         };
         let replies = conversation.ask(&request(session.clone()))?;
         let losses = losses::among(&replies);
-        Ok(Done { agent: conversation.address(), session, written: written(replies), losses })
+        Ok(ActionResult {
+            agent: conversation.address(),
+            session,
+            written: written(replies),
+            losses,
+        })
     }
 
-    /// Tells that something was done: in words, and what was written on standard output, or all as
-    /// JSON. `more` are the keys of the JSON beyond those that all have.
+    /// Reports a completed action. As text: a sentence to standard error and the written paths to
+    /// standard output. As JSON: one object, with the additional keys `more`.
     pub(crate) fn tell(
         &self,
-        done: &Done,
+        done: &ActionResult,
         action: &str,
         words: impl Display,
         more: &[(&str, serde_json::Value)],
@@ -96,17 +102,17 @@ impl AgentArgs {
     }
 }
 
-/// Something that an agent has done.
+/// Result of a request to an agent.
 #[derive(Debug)]
-pub(crate) struct Done {
+pub(crate) struct ActionResult {
     pub(crate) agent: String,
     pub(crate) session: String,
     pub(crate) written: Vec<PathBuf>,
-    /// What the session has lost, of commands that end a recording.
+    /// Losses of the session; only from commands that end a recording.
     pub(crate) losses: Vec<Loss>,
 }
 
-/// Where traces are.
+/// Paths of the traces that a reply names as written.
 pub(crate) fn written(replies: Vec<Reply>) -> Vec<PathBuf> {
     let path = |reply| match reply {
         Reply::Written(path) => Some(path),
@@ -115,20 +121,20 @@ pub(crate) fn written(replies: Vec<Reply>) -> Vec<PathBuf> {
     replies.into_iter().filter_map(path).collect()
 }
 
-/// Writes to standard output, which nobody may read any more.
+/// Writes to standard output; a closed pipe is not an error.
 pub(crate) fn print(text: &str) -> Result<(), Error> {
     Ok(unless_closed(output::write(text))?)
 }
 
-/// A conversation with an agent, which gives hints of its own.
+/// Connection to an agent whose errors carry hints about session and channel names.
 #[derive(Debug)]
 pub(crate) struct Conversation {
     client: Client,
 }
 
-/// A session with what it has.
+/// A session with its channels, rules and losses.
 #[derive(Debug)]
-pub(crate) struct Listed {
+pub(crate) struct SessionDetails {
     pub(crate) state: SessionState,
     pub(crate) channels: Vec<Channel>,
     pub(crate) rules: Vec<Rule>,
@@ -144,7 +150,7 @@ impl Conversation {
         self.client.release()
     }
 
-    /// The whole reply to a request.
+    /// Sends a request and collects the whole reply.
     pub(crate) fn ask(&mut self, request: &Request) -> Result<Vec<Reply>, Error> {
         let mut replies = Vec::new();
         let asked = self
@@ -161,49 +167,52 @@ impl Conversation {
                     None => error.into(),
                 }
             }
-            _ => with_patience(error),
+            _ => with_timeout_hint(error),
         })
     }
 
-    /// Stops a session that is about to be destroyed. What cannot be written is counted by the request that
-    /// follows.
+    /// Stops a session before it is destroyed. An output error is ignored, as the destroy request
+    /// counts what could not be written.
     pub(crate) fn stop_at_last(&mut self, session: String) -> Result<(), Error> {
         let request = Request::StopSession(session);
         match self.client.ask_all(&request) {
             Err(blkkin_client::Error::Failed { failed, .. }) if failed.code == code::OUTPUT => {
                 Ok(())
             }
-            Err(error) => Err(with_patience(error)),
+            Err(error) => Err(with_timeout_hint(error)),
             Ok(_) => Ok(()),
         }
     }
 
-    /// Sessions and what they have: the one that is named, or all.
-    pub(crate) fn sessions(&mut self, named: Option<&str>) -> Result<Vec<Listed>, Error> {
+    /// Sessions with their contents: the named one, or all.
+    pub(crate) fn sessions(&mut self, named: Option<&str>) -> Result<Vec<SessionDetails>, Error> {
         let request = Request::ListSessions(named.map(str::to_owned));
         check(&request)?;
-        Ok(listed(self.ask(&request)?))
+        Ok(group_by_session(self.ask(&request)?))
     }
 
-    /// Name of the only session that there is.
+    /// Name of the only session; an error if there is none or more than one.
     pub(crate) fn only_session(&mut self) -> Result<String, Error> {
         let mut names = self.session_names();
         match names.len() {
             0 => Err(Error::failed("there is no session").hint(MAKE_A_SESSION)),
             1 => Ok(names.remove(0)),
             _ => Err(Error::usage("there are several sessions, and none is named")
-                .hint(format!("name one of {}", told(&names)))),
+                .hint(format!("name one of {}", name_list(&names)))),
         }
     }
 
-    /// None where that cannot be known.
+    /// Names of all sessions; empty if the agent does not answer.
     fn session_names(&mut self) -> Vec<String> {
         let replies = self.client.ask_all(&Request::ListSessions(None));
-        let listed = listed(replies.unwrap_or_default());
-        listed.into_iter().map(|listed| listed.state.session.name).collect()
+        let group_by_session = group_by_session(replies.unwrap_or_default());
+        group_by_session
+            .into_iter()
+            .map(|group_by_session| group_by_session.state.session.name)
+            .collect()
     }
 
-    /// Which names there are, where one was wrong or missing.
+    /// Hint with the existing names after a wrong or missing session or channel name.
     fn names_hint(&mut self, code: &str, request: &Request) -> Option<String> {
         let (session, channel) = names_of(request);
         match code {
@@ -213,13 +222,15 @@ impl Conversation {
             },
             code::NO_SUCH_CHANNEL | code::WHICH_CHANNEL => {
                 let request = Request::ListSessions(Some(session?.to_owned()));
-                let listed = listed(self.client.ask_all(&request).ok()?);
-                let channels = listed.into_iter().flat_map(|listed| listed.channels);
+                let group_by_session = group_by_session(self.client.ask_all(&request).ok()?);
+                let channels = group_by_session
+                    .into_iter()
+                    .flat_map(|group_by_session| group_by_session.channels);
                 let names: Vec<String> = channels.map(|channel| channel.name).collect();
                 match channel {
                     _ if names.is_empty() => None,
                     Some(channel) => Some(nearest(channel, &names, "channel")),
-                    None => Some(format!("name one with --channel: {}", told(&names))),
+                    None => Some(format!("name one with --channel: {}", name_list(&names))),
                 }
             }
             _ => None,
@@ -227,8 +238,8 @@ impl Conversation {
     }
 }
 
-/// What to do when it takes too long is known to who has [`AgentArgs`].
-fn with_patience(error: blkkin_client::Error) -> Error {
+/// Adds a hint about `--timeout` to an error of a late answer.
+fn with_timeout_hint(error: blkkin_client::Error) -> Error {
     let is_late = matches!(error, blkkin_client::Error::Late { .. });
     let error = Error::from(error);
     match is_late {
@@ -239,31 +250,31 @@ fn with_patience(error: blkkin_client::Error) -> Error {
 
 const MAKE_A_SESSION: &str = "make one with `blkkin session create NAME`";
 
-/// The near name, or all.
+/// Suggests the most similar name, or lists all names.
 fn nearest(wrong: &str, names: &[String], what: &str) -> String {
     match suggest(wrong, names.iter().map(String::as_str)) {
         Some(near) => format!("did you mean `{near}`?"),
-        None if names.len() == 1 => format!("the only {what} is {}", told(names)),
-        None => format!("the {what}s are {}", told(names)),
+        None if names.len() == 1 => format!("the only {what} is {}", name_list(names)),
+        None => format!("the {what}s are {}", name_list(names)),
     }
 }
 
-fn told(names: &[String]) -> String {
-    let mut told: Vec<String> =
-        names.iter().take(NAMES_TOLD).map(|name| format!("`{name}`")).collect();
-    if names.len() > NAMES_TOLD {
-        told.push(format!("and {} more", names.len() - NAMES_TOLD));
+fn name_list(names: &[String]) -> String {
+    let mut name_list: Vec<String> =
+        names.iter().take(NAMES_SHOWN_MAX).map(|name| format!("`{name}`")).collect();
+    if names.len() > NAMES_SHOWN_MAX {
+        name_list.push(format!("and {} more", names.len() - NAMES_SHOWN_MAX));
     }
-    told.join(", ")
+    name_list.join(", ")
 }
 
-/// Items that came in their order, put together.
-fn listed(replies: Vec<Reply>) -> Vec<Listed> {
-    let mut all: Vec<Listed> = Vec::new();
+/// Groups the items of a reply by the session that precedes them.
+fn group_by_session(replies: Vec<Reply>) -> Vec<SessionDetails> {
+    let mut all: Vec<SessionDetails> = Vec::new();
     for reply in replies {
         match (reply, all.last_mut()) {
             (Reply::Session(state), _) => {
-                all.push(Listed {
+                all.push(SessionDetails {
                     state,
                     channels: Vec::new(),
                     rules: Vec::new(),
@@ -300,12 +311,12 @@ fn names_of(request: &Request) -> (Option<&str>, Option<&str>) {
     }
 }
 
-/// Refuses what the agent would refuse because of its form, before anybody is asked.
+/// Validates a request before it is sent, with the agent's own rules of form.
 pub(crate) fn check(request: &Request) -> Result<(), Error> {
     blkkin_client::check(request).map_err(Error::from)
 }
 
-/// What a user calls the part of a request that is wrong.
+/// User's term for the field of a request that failed validation.
 fn part(fault: &Fault) -> &'static str {
     match (fault.message, fault.field) {
         ("CreateSession", "name") | (_, "session") => "the session's name",
@@ -346,7 +357,7 @@ impl From<blkkin_client::Error> for Error {
     }
 }
 
-/// A path as the agent is to understand it, which is somewhere else.
+/// Makes an output path absolute, as the agent has another working directory.
 pub(crate) fn absolute(path: Option<&Path>) -> Result<Option<PathBuf>, Error> {
     let wrong = |error| Error::usage(format!("the output directory: {error}"));
     path.map(|path| std::path::absolute(path).map_err(wrong)).transpose()

@@ -1,5 +1,4 @@
-//! How the program ends: exit statuses that scripts can rely on, and errors that say what, where
-//! and what to do.
+//! Exit statuses that scripts can rely on, and errors with a message and a hint.
 
 use crate::output::{message, styled_stderr};
 use blkkin_reader::Problem;
@@ -9,17 +8,17 @@ use std::process::ExitCode;
 /// Exit statuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// All well.
+    /// Success.
     Ok,
-    /// Something could not be read or written; the rest was.
+    /// Something could not be read or written; everything else was processed.
     Failed,
-    /// The command line makes no sense; nothing was done.
+    /// Wrong command line; nothing was done.
     Usage,
-    /// What was asked for is done, but something of a recording was lost.
+    /// Success, but events of the recording were lost.
     Lost,
-    /// Ctrl-C.
+    /// Ended by Ctrl-C.
     Interrupted,
-    /// That of a command that was run.
+    /// Exit status of the command that `blkkin record` ran.
     Command(u8),
 }
 
@@ -45,23 +44,23 @@ pub(crate) struct Error {
 }
 
 impl Error {
-    /// The command line makes no sense.
+    /// Error of the command line.
     pub(crate) fn usage(message: impl Into<String>) -> Error {
         Error { exit: Exit::Usage, message: message.into(), hint: None }
     }
 
-    /// Something failed.
+    /// Error during the work.
     pub(crate) fn failed(message: impl Into<String>) -> Error {
         Error { exit: Exit::Failed, message: message.into(), hint: None }
     }
 
-    /// What to do about it.
+    /// Adds advice on how to solve the problem.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Error {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Tells the user.
+    /// Prints the error and its hint to standard error; returns the exit status.
     pub(crate) fn report(self) -> Exit {
         let mut err = styled_stderr();
         let _ = writeln!(err, "{ERROR}error:{ERROR:#} {}", message(&self.message));
@@ -78,12 +77,12 @@ impl From<io::Error> for Error {
     }
 }
 
-/// Tells the user of something that may be wrong.
+/// Prints a warning to standard error.
 pub(crate) fn warn(text: &str) {
     let _ = writeln!(styled_stderr(), "{HINT}warning:{HINT:#} {}", message(text));
 }
 
-/// Tells the user what is not data.
+/// Prints a line that is not data to standard error.
 pub(crate) fn note(line: &str) {
     let _ = writeln!(styled_stderr(), "{}", message(line));
 }
@@ -93,32 +92,31 @@ const ERROR: clap::builder::styling::Style =
 const HINT: clap::builder::styling::Style =
     clap::builder::styling::AnsiColor::Cyan.on_default().bold();
 
-/// How many problems are told one by one.
-const PROBLEMS_TOLD: usize = 20;
+/// Maximum number of problems that are printed one by one.
+const PROBLEMS_SHOWN_MAX: usize = 20;
 
-/// Tells the user what could not be read, and what was read with a doubt; gives the status that
-/// follows.
+/// Prints errors and warnings of reading to standard error; returns the exit status.
 pub(crate) fn report_problems(problems: &[Problem]) -> Exit {
     let mut err = styled_stderr();
     let mut last_hint = None;
     let (warnings, problems): (Vec<_>, Vec<_>) =
         problems.iter().partition(|problem| problem.is_warning());
-    for warning in warnings.iter().take(PROBLEMS_TOLD) {
+    for warning in warnings.iter().take(PROBLEMS_SHOWN_MAX) {
         let _ = writeln!(err, "{HINT}warning:{HINT:#} {}", message(&warning.to_string()));
     }
-    if warnings.len() > PROBLEMS_TOLD {
-        let more = warnings.len() - PROBLEMS_TOLD;
+    if warnings.len() > PROBLEMS_SHOWN_MAX {
+        let more = warnings.len() - PROBLEMS_SHOWN_MAX;
         let _ = writeln!(err, "{HINT}warning:{HINT:#} and {more} more of the like");
     }
-    for problem in problems.iter().take(PROBLEMS_TOLD) {
+    for problem in problems.iter().take(PROBLEMS_SHOWN_MAX) {
         let _ = writeln!(err, "{ERROR}error:{ERROR:#} {}", message(&problem.to_string()));
         if let Some(hint) = problem.hint().filter(|hint| last_hint != Some(*hint)) {
             let _ = writeln!(err, "{HINT}hint:{HINT:#} {hint}");
             last_hint = Some(hint);
         }
     }
-    if problems.len() > PROBLEMS_TOLD {
-        let more = problems.len() - PROBLEMS_TOLD;
+    if problems.len() > PROBLEMS_SHOWN_MAX {
+        let more = problems.len() - PROBLEMS_SHOWN_MAX;
         let _ = writeln!(err, "{ERROR}error:{ERROR:#} and {more} more of the like");
     }
     if problems.is_empty() { Exit::Ok } else { Exit::Failed }

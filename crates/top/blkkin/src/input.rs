@@ -1,4 +1,4 @@
-//! What commands that read traces have in common: paths, time range, filter, threads.
+//! Options that commands reading traces share: paths, time range, filter, threads.
 
 use crate::exit::{self, Error};
 use crate::output::ColorChoice;
@@ -9,18 +9,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Which traces.
+/// Traces to read.
 #[derive(clap::Args, Debug)]
 pub(crate) struct InputArgs {
-    /// Trace directories, directories above some, stream files, or `-` for standard input
+    /// Trace directories, directories that contain some, stream files, or `-` for standard input
     #[arg(value_name = "PATH", required = true)]
     pub(crate) paths: Vec<PathBuf>,
 
-    /// Metadata for standard input, where it does not come first (cat metadata stream | …)
+    /// Metadata for standard input, if the stream does not start with it (cat metadata stream | …)
     #[arg(long, value_name = "FILE", help_heading = "Input")]
     metadata: Option<PathBuf>,
 
-    /// Threads to work on; by default one for each CPU
+    /// Number of threads [default: one for each CPU]
     #[arg(long, value_name = "N", help_heading = "Input")]
     threads: Option<usize>,
 }
@@ -38,7 +38,7 @@ impl InputArgs {
         Ok(opened)
     }
 
-    /// What to read.
+    /// Paths and standard input to read.
     pub(crate) fn sources(&self) -> Result<Vec<Source>, Error> {
         let is_stdin = |path: &PathBuf| path.as_os_str() == "-";
         if self.metadata.is_some() && !self.paths.iter().any(is_stdin) {
@@ -60,10 +60,11 @@ impl InputArgs {
 /// Empty file that an agent keeps in a trace until the trace is ended, and locks while it writes.
 const MARK: &str = ".recording";
 
-/// Whether a trace was not ended, and nobody writes it.
+/// Whether a recording stopped without ending its trace: its mark is there, and no agent holds the
+/// lock.
 fn is_cut_off(trace: &Path) -> bool {
     let path = trace.join(MARK);
-    // Traces come from anywhere, and their files may be of a kind that waits when opened.
+    // Traces come from anywhere: their files may be FIFOs, which block when opened.
     path.symlink_metadata().is_ok_and(|mark| mark.is_file())
         && File::open(path).is_ok_and(|mark| mark.try_lock_shared().is_ok())
 }
@@ -75,7 +76,7 @@ fn warn_cut_off(trace: &Arc<Trace>) {
     ));
 }
 
-/// Which events.
+/// Events to select.
 #[derive(clap::Args, Debug)]
 pub(crate) struct SelectArgs {
     /// Only events from this time on: 12:34:56.7, '2026-11-21 12:34:56', seconds, +1.5s, -200ms
@@ -115,7 +116,7 @@ pub(crate) struct SelectArgs {
 }
 
 impl SelectArgs {
-    /// Finds out what the selection means for these traces.
+    /// Resolves times and filter against these traces.
     pub(crate) fn resolve(
         &self,
         traces: &[Arc<Trace>],
@@ -128,7 +129,8 @@ impl SelectArgs {
         Ok(Selection { range, filter })
     }
 
-    /// The filter, which may ask for fields that have not come yet.
+    /// Compiles the filter for a growing trace: fields that no event class has yet only cause a
+    /// warning.
     pub(crate) fn growing_filter(
         &self,
         traces: &[Arc<Trace>],
@@ -144,7 +146,7 @@ impl SelectArgs {
         Ok(Some(filter))
     }
 
-    /// Finds out what the times mean for these traces.
+    /// Resolves times against the range of these traces.
     pub(crate) fn times(&self, traces: &[Arc<Trace>], utc: bool) -> Result<Times, Error> {
         let (begin, end) = match &self.timerange {
             None => (self.begin.as_deref(), self.end.as_deref()),
@@ -173,18 +175,18 @@ impl SelectArgs {
     }
 }
 
-/// From when to when, in nanoseconds.
+/// Begin and end in nanoseconds, each optional.
 pub(crate) type Range = (Option<i64>, Option<i64>);
 
-/// What times on the command line mean.
+/// Time range of the command line in trace time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
     pub(crate) range: Range,
-    /// Not so if there is no start yet that they could refer to.
+    /// False while the traces have no event that relative times could refer to.
     pub(crate) are_final: bool,
 }
 
-/// Which events, in terms of the traces that are read.
+/// Selected events: times and filter resolved for the opened traces.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selection {
     pub(crate) range: Range,
@@ -192,7 +194,7 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// Lets a reading pass on only what is selected.
+    /// Restricts a reading to the selected events.
     pub(crate) fn apply<'r>(&self, reading: Reading<'r>) -> Reading<'r> {
         let (begin, end) = self.range;
         reading.range(begin, end).filter(self.filter.clone())

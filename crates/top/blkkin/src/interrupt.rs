@@ -1,5 +1,5 @@
-//! Ctrl-C: the first one ends the work and keeps what was done, the second one ends the program. The end of the
-//! terminal does the same.
+//! Ctrl-C: the first one ends the work and keeps the results so far, the second one ends the
+//! program. SIGTERM and the end of the terminal (SIGHUP) do the same.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Whether the user wants an end.
+/// Flag that is set by the first ending signal.
 #[derive(Clone, Debug)]
 pub(crate) struct Interrupt {
     asked: Arc<AtomicBool>,
@@ -17,11 +17,11 @@ pub(crate) struct Interrupt {
 }
 
 impl Interrupt {
-    /// Starts to listen.
+    /// Installs the signal handlers.
     pub(crate) fn listen() -> io::Result<Interrupt> {
         let asked = Arc::new(AtomicBool::new(false));
         for signal in ending_signals() {
-            // In this order: a signal that finds the flag set ends the program.
+            // The order matters: a signal that finds the flag already set ends the program.
             flag::register_conditional_default(signal, asked.clone())?;
             flag::register(signal, asked.clone())?;
         }
@@ -32,29 +32,29 @@ impl Interrupt {
         self.asked.load(Ordering::Relaxed)
     }
 
-    /// Whether that has been known for longer than this.
+    /// Whether the first signal was noticed at least `time` ago.
     pub(crate) fn is_asked_since(&self, time: Duration) -> bool {
         self.is_asked() && self.noticed.get_or_init(Instant::now).elapsed() >= time
     }
 }
 
-/// Returns the signals after which a program ends in good order. Under `nohup`, which has SIGHUP ignored, it outlives
-/// its terminal.
+/// Signals that end a program in good order. SIGHUP is left out if it is ignored, as under `nohup`,
+/// so that the program outlives its terminal.
 pub(crate) fn ending_signals() -> impl Iterator<Item = c_int> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignores_hangup = ignores(&status, SIGHUP);
     [SIGINT, SIGTERM, SIGHUP].into_iter().filter(move |&signal| signal != SIGHUP || !ignores_hangup)
 }
 
-/// Whether `/proc/PID/status` says that a process ignores a signal.
+/// Whether the text of `/proc/PID/status` lists a signal as ignored.
 fn ignores(status: &str, signal: c_int) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
-/// Lets a file that would get larger than the user's limit be an error of the writing, after which
-/// things can be put in order, instead of the end of the program.
+/// Turns the signal for a file beyond the size limit of the user into a write error, so that the
+/// command can clean up instead of being killed.
 pub(crate) fn survive_full_files() -> io::Result<()> {
     flag::register(SIGXFSZ, Arc::default())?;
     Ok(())

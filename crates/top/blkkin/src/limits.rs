@@ -1,8 +1,8 @@
-//! What the system lets the process have.
+//! Limits of the process.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the limit of open descriptors to the most that the system permits. Returns the limit in force.
+/// Raises the soft limit of open descriptors to the hard limit. Returns the limit in force.
 pub(crate) fn raise_descriptors() -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });

@@ -14,7 +14,7 @@ pub(crate) fn among(replies: &[Reply]) -> Vec<Loss> {
     replies.iter().filter_map(loss).collect()
 }
 
-/// Exit status of a command that has done what was asked for.
+/// Exit status of a successful command: [`Exit::Lost`] if there are losses.
 pub(crate) fn exit(losses: &[Loss]) -> Exit {
     if losses.is_empty() { Exit::Ok } else { Exit::Lost }
 }
@@ -24,12 +24,12 @@ pub(crate) fn report(losses: &[Loss]) {
     losses.iter().for_each(|loss| warn(&format!("lost: {}", line(loss))));
 }
 
-/// How much was lost, and why.
+/// Amount and cause of a loss.
 pub(crate) fn line(loss: &Loss) -> String {
     format!("{}: {}", amount(loss), why(loss))
 }
 
-/// How much was lost.
+/// Amount of a loss.
 pub(crate) fn amount(loss: &Loss) -> String {
     let Loss { events, packets, uncounted, .. } = *loss;
     let unknown = match loss.cause {
@@ -74,7 +74,7 @@ fn why(loss: &Loss) -> String {
     }
 }
 
-/// A loss, without its session.
+/// JSON of a loss, without its session.
 pub(crate) fn to_json(loss: &Loss) -> Value {
     json!({
         "cause": loss.cause.word(),
@@ -85,7 +85,7 @@ pub(crate) fn to_json(loss: &Loss) -> Value {
     })
 }
 
-/// Losses of one session or of all.
+/// JSON array of losses.
 pub(crate) fn all_to_json(losses: &[Loss]) -> Value {
     losses.iter().map(to_json).collect()
 }

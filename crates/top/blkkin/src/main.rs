@@ -1,17 +1,19 @@
-//! `blkkin`, the one binary: parses, validates, calls. A file per subcommand in `commands`.
+//! `blkkin`, the only binary: parses the command line, validates it, and calls the libraries. Each
+//! subcommand is a file in `commands`.
 
 mod commands;
 mod conversation;
+mod directories;
 mod exit;
-mod habits;
+mod help;
 mod input;
 mod interrupt;
 mod limits;
 mod losses;
+mod lttng_commands;
 #[cfg(test)]
 mod man;
 mod output;
-mod places;
 mod progress;
 mod table;
 mod values;
@@ -41,7 +43,7 @@ use std::process::ExitCode;
         blkkin status --watch                          what is recorded now, and lost\n  \
         blkkin server --memory                         collect requests of all nodes, and find them\n  \
         blkkin store check                             what a store on disk holds, and what is wrong",
-    after_help = EXIT_HELP,
+    after_help = help::EXIT_HELP,
     subcommand_required = true,
     arg_required_else_help = true,
     max_term_width = 100
@@ -50,35 +52,6 @@ struct Cli {
     #[command(subcommand)]
     command: Command,
 }
-
-macro_rules! exit_help {
-    () => {
-        "Exit status: 0 all well, 1 something failed, 2 wrong usage, 130 interrupted.\nData goes to \
-         standard output, all else to standard error."
-    };
-}
-
-macro_rules! agent_help {
-    () => {
-        concat!(
-            "The agent that is asked is your own, if one runs, or else the system's; BLKKIN_SOCKET names \
-             the socket of another.\n",
-            exit_help!()
-        )
-    };
-}
-
-/// Help of commands that record, or that end or show recordings.
-const LOSS_HELP: &str = concat!(
-    "Exit status 3: done, but something of the recording was lost; messages say how much and why.\n",
-    agent_help!()
-);
-
-/// Told by every help page.
-const EXIT_HELP: &str = exit_help!();
-
-/// Told by the help pages of commands that talk to the node's agent.
-const AGENT_HELP: &str = agent_help!();
 
 #[derive(Subcommand)]
 enum Command {
@@ -119,7 +92,7 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse_from(words) {
         Ok(cli) => cli,
         Err(mut error) => {
-            habits::mend(&mut error);
+            lttng_commands::suggest_equivalent(&mut error);
             let told = output::unless_closed(error.print());
             let exit = if error.use_stderr() { Exit::Usage } else { Exit::Ok };
             return told.map_or_else(|error| exit::Error::from(error).report(), |()| exit).into();

@@ -1,5 +1,5 @@
-//! The manual's pages in `docs/man`, one for each command: they say what `--help` says. The test fails when
-//! they do not; `cargo xtask man` writes them anew.
+//! Manual pages in `docs/man`, one for each command, generated from the text of `--help`. The test
+//! fails if they differ; `cargo xtask man` writes them.
 
 use crate::Cli;
 use clap::{Command, CommandFactory};
@@ -12,10 +12,10 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Environment variable with which the test writes the pages.
+/// Environment variable that makes the test write the pages.
 const VARIABLE: &str = "BLKKIN_WRITE_MAN";
 
-/// The pages by their names.
+/// All pages, by file name.
 fn pages() -> BTreeMap<String, String> {
     let mut all = Cli::command().disable_help_subcommand(true);
     all.build();
@@ -36,7 +36,7 @@ fn add(command: &Command, above: Option<&str>, pages: &mut BTreeMap<String, Stri
     }
 }
 
-/// The page of a command; `above` is the name of the one that it belongs to.
+/// Page of a command; `above` is the name of its parent command.
 fn page(command: &Command, above: Option<&str>) -> io::Result<String> {
     let mut page = Vec::new();
     let release = concat!("BlkKin ", env!("CARGO_PKG_VERSION"));
@@ -75,7 +75,7 @@ fn page(command: &Command, above: Option<&str>) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&page).into_owned())
 }
 
-/// Lines as they stand in `--help`, each with the remark behind it on a line of its own.
+/// Formats the examples of `--help`: each command, with its remark on a line of its own.
 fn examples(command: &Command) -> String {
     let before = command.get_before_help().map(ToString::to_string).unwrap_or_default();
     let mut roff = Roff::new();

@@ -1,4 +1,4 @@
-//! Standard output: whether to colour it, and a quiet end when nobody reads it any more; and
+//! Standard output and standard error: colour, width, escaped control characters, closed pipes; and
 //! numbers in words.
 
 use blkkin_reader::Stats;
@@ -9,7 +9,7 @@ use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-/// When to colour.
+/// When to use colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum ColorChoice {
     /// On a terminal, unless NO_COLOR is set or TERM is dumb.
@@ -22,7 +22,7 @@ pub(crate) enum ColorChoice {
 }
 
 impl ColorChoice {
-    /// Whether to colour what goes to `stream`.
+    /// Whether to colour output to `stream`.
     pub(crate) fn applies(self, stream: &impl IsTerminal) -> bool {
         let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         match self {
@@ -39,7 +39,7 @@ impl ColorChoice {
     }
 }
 
-/// How many characters a line of standard output has: what `COLUMNS` says, or else the terminal.
+/// Columns of a line of standard output: `COLUMNS`, or else the width of the terminal, or else 100.
 pub(crate) fn width() -> usize {
     let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let terminal = || {
@@ -49,8 +49,8 @@ pub(crate) fn width() -> usize {
     told.or_else(terminal).unwrap_or(100).clamp(20, 1000)
 }
 
-/// Whether the terminal can be expected to know more than ASCII: the first of these variables
-/// that is set decides, as for the C library.
+/// Whether the locale's character set is UTF-8. As in the C library, the first of these variables
+/// that is set decides.
 pub(crate) fn locale_is_utf8() -> bool {
     let set = |name: &&str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(set).unwrap_or_default();
@@ -58,10 +58,10 @@ pub(crate) fn locale_is_utf8() -> bool {
     locale.contains("utf-8") || locale.contains("utf8")
 }
 
-/// A stream that people may look at. If it is a terminal, C1 control characters (U+0080 to
-/// U+009F), which terminals obey and which texts of traces, requests and programs may hold, are
-/// written as escapes; other consumers get all bytes as they are. Everything that the program
-/// writes to standard output or standard error goes through this, in pieces of whole characters.
+/// Output stream that may be a terminal. On a terminal, C1 control characters (U+0080 to U+009F)
+/// are written as escapes, as terminals obey them and texts of traces, requests and programs may
+/// contain them; other consumers get the bytes unchanged. All output of the program passes through
+/// this type, in pieces of whole characters.
 #[derive(Debug)]
 pub(crate) struct Shown<W> {
     out: W,
@@ -82,7 +82,7 @@ impl<W: Write> Write for Shown<W> {
     }
 }
 
-/// Text with its C1 control characters escaped, be they UTF-8 or lone bytes.
+/// Escapes C1 control characters, as UTF-8 or as single bytes.
 fn without_controls(bytes: &[u8]) -> Cow<'_, [u8]> {
     if !bytes.iter().any(|byte| matches!(byte, 0x80..=0x9f)) {
         return Cow::Borrowed(bytes);
@@ -107,7 +107,7 @@ fn without_controls(bytes: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(shown)
 }
 
-/// A message in which control characters are escaped, wherever it goes; lines stay.
+/// Escapes control characters other than line feed and tab, for any kind of output.
 pub(crate) fn message(text: &str) -> Cow<'_, str> {
     let is_escaped = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
     if !text.contains(is_escaped) {
@@ -124,7 +124,7 @@ pub(crate) fn message(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Standard output without the library's line buffer, for those who write in large pieces.
+/// Standard output without the standard library's line buffer, for writers of large pieces.
 pub(crate) fn raw_stdout() -> io::Result<Shown<File>> {
     let out = File::from(io::stdout().as_fd().try_clone_to_owned()?);
     Ok(Shown { is_terminal: out.is_terminal(), out })
@@ -136,25 +136,25 @@ pub(crate) fn stdout() -> Shown<io::StdoutLock<'static>> {
     Shown { is_terminal: out.is_terminal(), out }
 }
 
-/// Standard error, as it is.
+/// Standard error without styles.
 pub(crate) fn stderr() -> Shown<io::StderrLock<'static>> {
     let out = io::stderr().lock();
     Shown { is_terminal: out.is_terminal(), out }
 }
 
-/// Standard error for text with styles, which are left out where nobody would see them.
+/// Standard error for styled text; styles are removed where they would not show.
 pub(crate) fn styled_stderr() -> Shown<anstream::AutoStream<io::StderrLock<'static>>> {
     Shown { is_terminal: io::stderr().is_terminal(), out: anstream::stderr().lock() }
 }
 
-/// Writes to standard output, at once.
+/// Writes a text to standard output and flushes it.
 pub(crate) fn write(text: &str) -> io::Result<()> {
     let mut out = stdout();
     out.write_all(text.as_bytes())?;
     out.flush()
 }
 
-/// Turns the error of a closed pipe into a quiet end.
+/// Treats a closed pipe as success.
 pub(crate) fn unless_closed(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -162,13 +162,13 @@ pub(crate) fn unless_closed(result: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// A number and what it counts.
+/// A count with its noun, in the plural unless it is 1.
 pub(crate) fn plural(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Returns how a user starts this program once more. Whoever has started it by `cargo run`, or by its path, does
-/// not have it in the path.
+/// Command line that starts this program again: `blkkin` if the path leads to this executable, else
+/// its own path, such as after `cargo run`.
 pub(crate) fn own_command() -> String {
     let named = || "blkkin".to_owned();
     let Ok(program) = env::current_exe() else { return named() };
@@ -178,20 +178,20 @@ pub(crate) fn own_command() -> String {
 }
 
 fn own_command_of(program: &Path, path: impl Iterator<Item = PathBuf>, current: &Path) -> String {
-    // The first one in the path is the one that a shell starts.
+    // A shell starts the first match in the path.
     let mut installed = path.map(|folder| folder.join("blkkin")).filter(|file| file.is_file());
     if installed.next().is_some_and(|file| file.canonicalize().is_ok_and(|file| file == program)) {
         return "blkkin".to_owned();
     }
     match program.strip_prefix(current) {
-        // Without a slash a shell looks in the path.
+        // Without a slash, a shell searches the path.
         Ok(within) if within.components().count() == 1 => shell_word(&Path::new(".").join(within)),
         Ok(within) => shell_word(within),
         Err(_) => shell_word(program),
     }
 }
 
-/// Returns a path as a word of a shell.
+/// Quotes a path for a shell if necessary.
 pub(crate) fn shell_word(path: &Path) -> String {
     let text = path.to_string_lossy();
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._+-:,@%=".contains(letter);
@@ -201,7 +201,7 @@ pub(crate) fn shell_word(path: &Path) -> String {
     }
 }
 
-/// What the tracer has lost; `None` if nothing.
+/// Losses that the tracer reported, in words; `None` if there are none.
 pub(crate) fn lost(stats: &Stats) -> Option<String> {
     let unknown = |what: &str, count: u64| {
         format!("an unknown number of {what} at {}", plural(count, "place"))

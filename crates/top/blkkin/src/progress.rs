@@ -1,4 +1,4 @@
-//! A line on the terminal that says how far a long reading is.
+//! Progress line of a long reading, on the terminal.
 
 use blkkin_reader::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -9,20 +9,20 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-/// Shows progress until it is dropped.
+/// Shows progress until dropped.
 #[derive(Debug)]
 pub(crate) struct ProgressLine {
     stop: Option<mpsc::Sender<()>>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
-/// Work shorter than this shows nothing.
+/// Delay before the line appears; shorter work shows none.
 const PATIENCE: Duration = Duration::from_millis(1000);
 const INTERVAL: Duration = Duration::from_millis(200);
 
 impl ProgressLine {
-    /// Shows `progress` towards `total` bytes, if standard error is a terminal and the output
-    /// does not go there too.
+    /// Shows `progress` towards `total` bytes if standard error is a terminal, unless `quiet` (the
+    /// output goes to the same terminal).
     pub(crate) fn start(progress: Arc<Progress>, total: u64, quiet: bool) -> ProgressLine {
         let looked_at = Arc::clone(&progress);
         let bytes = move || looked_at.bytes.load(Ordering::Relaxed);
@@ -30,7 +30,7 @@ impl ProgressLine {
         ProgressLine::show(bytes, message, total, quiet)
     }
 
-    /// Shows how many bytes of `total` are done.
+    /// Shows how many of `total` bytes are done.
     pub(crate) fn of_bytes(done: Arc<AtomicU64>, total: u64) -> ProgressLine {
         ProgressLine::show(move || done.load(Ordering::Relaxed), String::new, total, false)
     }

@@ -3,11 +3,11 @@
 use clap::builder::styling::Style;
 use std::fmt::Write;
 
-/// What stands in a column.
+/// Alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Align {
     Left,
-    /// Numbers.
+    /// For numbers.
     Right,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    /// Shown so, where there are colours.
+    /// Cell with a style, which applies only to coloured output.
     pub(crate) fn styled(text: impl Into<String>, style: Style) -> Cell {
         Cell { text: text.into(), style: Some(style) }
     }
@@ -54,7 +54,7 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// The lines.
+    /// Formats the heading and the rows, one line each.
     pub(crate) fn print(&self, color: bool) -> String {
         let width = |text: &str| text.chars().count();
         let mut widths: Vec<usize> = self.columns.iter().map(|(name, _)| width(name)).collect();
@@ -74,7 +74,7 @@ impl Table {
                     Align::Left => (0, missing),
                     Align::Right => (missing, 0),
                 };
-                // Blanks are only written before something.
+                // Padding is written before the next cell only, so lines have no trailing blanks.
                 output.extend(std::iter::repeat_n(' ', blanks + before));
                 let _ = match style.filter(|_| color) {
                     Some(style) => write!(output, "{style}{text}{style:#}"),

@@ -1,28 +1,28 @@
-//! Values on the command line that are more than a word: sizes, times, levels, contexts.
+//! Parsers of command line values: sizes, durations, levels, contexts; and their inverses.
 
 use blkkin_control::{Context, EVENT_SIZES, Level, WAIT_FOREVER, WAIT_MAX_US};
 use blkkin_filter::{Severity, suggest};
 use std::time::Duration;
 
-/// What a user says of a level.
+/// Parses a level: a word or a number.
 pub(crate) fn level(text: &str) -> Result<Level, String> {
     text.parse().map_err(|_| unknown("level", text, Severity::words()))
 }
 
-/// Seconds; 0 is for ever.
+/// Parses a timeout in seconds; 0 means no timeout.
 pub(crate) fn patience(text: &str) -> Result<Duration, String> {
     let duration = seconds(text)?;
     Ok(if duration.is_zero() { Duration::MAX } else { duration })
 }
 
-/// Seconds, or a part of one.
+/// Parses seconds, with an optional fraction.
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: Option<f64> = text.parse().ok();
     let duration = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     duration.ok_or_else(|| "not a number of seconds, such as 1 or 0.5".into())
 }
 
-/// A time to keep things for; without a unit, seconds.
+/// Parses an age or duration with a unit (s, m, h, d, w); without a unit, seconds.
 pub(crate) fn age(text: &str) -> Result<Duration, String> {
     let wrong = || "not a time, such as 90s, 30m, 12h, 30d or 4w".to_owned();
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -42,7 +42,7 @@ pub(crate) fn age(text: &str) -> Result<Duration, String> {
 /// Units of [`blocking`] in microseconds, the largest first.
 const WAIT_UNITS: [(&str, u64); 4] = [("m", 60_000_000), ("s", 1_000_000), ("ms", 1000), ("us", 1)];
 
-/// Microseconds that an event may wait for room.
+/// Parses how long an event may wait for room in a ring; returns microseconds.
 pub(crate) fn blocking(text: &str) -> Result<u32, String> {
     if text == "inf" {
         return Ok(WAIT_FOREVER);
@@ -58,7 +58,7 @@ pub(crate) fn blocking(text: &str) -> Result<u32, String> {
     wait_us.filter(|us| *us <= WAIT_MAX_US).ok_or_else(most)
 }
 
-/// As [`blocking`] reads it.
+/// Formats a time for [`blocking`].
 pub(crate) fn blocking_text(wait_us: u32) -> String {
     if wait_us == WAIT_FOREVER {
         return "inf".into();
@@ -69,19 +69,19 @@ pub(crate) fn blocking_text(wait_us: u32) -> String {
     format!("{}{unit}", wait_us / us)
 }
 
-/// Bytes of the largest event.
+/// Parses the maximum size of an event, in bytes.
 pub(crate) fn string_max(text: &str) -> Result<u32, String> {
     let size = u32::try_from(bytes(text)?).ok().filter(|size| EVENT_SIZES.contains(size));
     let [min, max] = [EVENT_SIZES.start(), EVENT_SIZES.end()].map(|size| size_text((*size).into()));
     size.ok_or_else(|| format!("not within {min} and {max}"))
 }
 
-/// Bytes, a power of two.
+/// Parses a size in bytes that must be a power of two.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     power_of_two(bytes(text)?, size_text)
 }
 
-/// Bytes.
+/// Parses a size in bytes with an optional unit (K, M, G, T).
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     let wrong = || "not a size in bytes, such as 4096, 256K or 1M".to_owned();
     let (digits, shift) = match text.as_bytes() {
@@ -95,7 +95,7 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << shift).ok_or_else(|| "more than there can be".to_owned())
 }
 
-/// A number, a power of two.
+/// Parses a count that must be a power of two.
 pub(crate) fn count(text: &str) -> Result<u32, String> {
     let wrong = || "not a number, such as 4".to_owned();
     let number = plain_number(text).ok_or_else(wrong)?;
@@ -103,7 +103,7 @@ pub(crate) fn count(text: &str) -> Result<u32, String> {
     u32::try_from(count).map_err(|_| "more than there can be".into())
 }
 
-/// Without a sign.
+/// Parses decimal digits without a sign.
 fn plain_number(text: &str) -> Option<u64> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| digits)
@@ -120,7 +120,7 @@ fn power_of_two(number: u64, shown: impl Fn(u64) -> String) -> Result<u64, Strin
     Err(format!("not a power of two, as {near}"))
 }
 
-/// As [`size`] reads it.
+/// Formats a size for [`size`].
 pub(crate) fn size_text(size: u64) -> String {
     match size.trailing_zeros() {
         30.. if size > 0 => format!("{}G", size >> 30),
@@ -130,14 +130,14 @@ pub(crate) fn size_text(size: u64) -> String {
     }
 }
 
-/// As [`bytes`] reads it.
+/// Formats a size for [`bytes`].
 pub(crate) fn bytes_text(bytes: u64) -> String {
     let units = [(40, "T"), (30, "G"), (20, "M"), (10, "K")];
     let unit = units.into_iter().find(|(shift, _)| bytes > 0 && bytes.is_multiple_of(1 << shift));
     unit.map_or_else(|| bytes.to_string(), |(shift, unit)| format!("{}{unit}", bytes >> shift))
 }
 
-/// As [`age`] reads it.
+/// Formats an age for [`age`].
 pub(crate) fn age_text(age: Duration) -> String {
     let seconds = age.as_secs();
     let units = [(86400, "d"), (3600, "h"), (60, "m")];
@@ -145,7 +145,8 @@ pub(crate) fn age_text(age: Duration) -> String {
     unit.map_or_else(|| format!("{seconds}s"), |(of, unit)| format!("{}{unit}", seconds / of))
 }
 
-/// A context: its word, LTTng's word for it, or what a program supplies as `provider:name`.
+/// Parses a context: its name, LTTng's name for it, or a context that a program supplies as
+/// `provider:name`.
 pub(crate) fn context(text: &str) -> Result<Context, String> {
     let word = match text {
         "vpid" => "pid",
@@ -162,7 +163,7 @@ pub(crate) fn context(text: &str) -> Result<Context, String> {
     }
 }
 
-/// The words for contexts.
+/// Names of all contexts.
 pub(crate) fn contexts() -> impl Iterator<Item = &'static str> {
     Context::ALL.iter().map(Context::word)
 }

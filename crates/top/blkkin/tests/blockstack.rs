@@ -1,5 +1,5 @@
-//! The example of block storage, recorded: each request is one tree that crosses all five services, and has the shape
-//! that its kind has; those that are not followed leave nothing.
+//! The block storage example, recorded: each sampled request is one tree across all five services,
+//! in the shape of its kind; requests that are not sampled leave nothing.
 
 mod support;
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 use support::blkkin;
 use support::node::Node;
 
-/// A role of the chain: the variable has its arguments.
+/// Role of the chain; the variable has its arguments.
 #[test]
 #[ignore = "a program of other tests"]
 fn role() {
@@ -19,7 +19,7 @@ fn role() {
     let _ = blkkin_blockstack::run(arguments.split_whitespace().map(Into::into));
 }
 
-/// What has the chain's roles be tests of this file, as the harness does not pass arguments on.
+/// Runs the chain's roles as tests of this file; the harness does not pass arguments on.
 fn program(node: &Node) -> Vec<OsString> {
     let script = "TEST_ROLE=\"$*\" exec \"$0\" --ignored --exact --nocapture --test-threads=1 role";
     let socket = node.socket();
@@ -30,7 +30,7 @@ fn program(node: &Node) -> Vec<OsString> {
     program
 }
 
-/// Requests of a load of some milliseconds, put together, and how many there were.
+/// Trees of the requests of a load of some milliseconds, and their number.
 fn recorded(sample: Option<&str>) -> (Vec<Vec<Value>>, u64) {
     let node = Node::new();
     let _agent = node.agent();
@@ -53,7 +53,7 @@ fn recorded(sample: Option<&str>) -> (Vec<Vec<Value>>, u64) {
     let mut spans = blkkin(node.directory.path());
     let printed = spans.args(["spans", "--json"]).arg(&output).output().unwrap();
     if String::from_utf8_lossy(&printed.stderr).contains("no CTF trace found") {
-        // Nobody has recorded anything.
+        // Nothing was recorded.
         return (Vec::new(), count);
     }
     assert!(printed.status.success(), "{}", String::from_utf8_lossy(&printed.stderr));
@@ -76,8 +76,8 @@ fn recorded(sample: Option<&str>) -> (Vec<Vec<Value>>, u64) {
     (requests, count)
 }
 
-/// A request's tree: a line for each span, in from the one that caused it, in an order that does not depend on who
-/// was faster.
+/// Tree of a request: a line for each span, indented below its parent, in an order independent of
+/// timing.
 fn shape(spans: &[Value]) -> String {
     fn below(spans: &[Value], parent: Option<u64>, depth: usize) -> Vec<String> {
         let of = spans.iter().filter(|span| span["parent"].as_u64() == parent);
@@ -107,7 +107,7 @@ nbd: read (server)
             store: copy read (server)
 ";
 
-/// Nobody has written there yet.
+/// Nothing was written there yet.
 const READ_OF_NOTHING: &str = "\
 nbd: read (server)
   nbd: volume read (client)
@@ -174,21 +174,21 @@ fn requests_cross_all_services() {
         assert!(tag("offset").as_u64().unwrap() < 1 << 20);
         assert!(tag("handle").as_u64().unwrap() < 8);
         assert_eq!(root["annotations"][0]["value"], "sent to composer");
-        // A child is within its parent: all clocks here are one.
+        // A child is within its parent: all processes use the same clock.
         for span in spans {
             let Some(parent) = span["parent"].as_u64() else { continue };
             let parent = &spans[parent as usize];
             let end =
                 |span: &Value| span["start"].as_u64().unwrap() + span["duration"].as_u64().unwrap();
             assert!(span["start"].as_u64() >= parent["start"].as_u64(), "{span} {parent}");
-            // What each end is rounded to is a nanosecond.
+            // Both ends are rounded to nanoseconds.
             assert!(end(span) <= end(parent) + 1, "{span} {parent}");
         }
     }
     assert!(["read", "write", "flush"].iter().all(|name| counts[name] > 2), "{counts:?}");
 }
 
-/// What is not chosen where it begins is recorded nowhere; what is, is whole.
+/// Requests that are not sampled at their start are recorded nowhere; sampled ones are complete.
 #[test]
 fn some_requests_are_followed() {
     let (requests, count) = recorded(Some("1/10"));

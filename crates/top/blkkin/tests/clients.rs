@@ -1,6 +1,7 @@
-//! The clients that others have published send a request to `blkkin server`, each in each of its formats, and Zipkin's API
-//! has to know of it what they know. They run as they are, from `tests/clients`: each program there sends a request,
-//! waits until it was told that all is taken, and prints what is to be found. `cargo xtask peers` installs them.
+//! Published clients of other projects send a request to `blkkin server` in each of their formats,
+//! and Zipkin's API must return the same data. They run unchanged, from `tests/clients`: each
+//! program sends a request, waits for the acknowledgement, and prints the expected data. `cargo
+//! xtask peers` installs them.
 
 mod support;
 

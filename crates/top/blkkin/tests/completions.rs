@@ -1,5 +1,5 @@
-//! Shells get words to complete, also names that the agent knows, within a moment, and never
-//! anything else.
+//! Completion in shells: words include the agent's names, arrive quickly, and nothing else is
+//! printed.
 
 mod support;
 
@@ -39,7 +39,7 @@ fn names(request: &Request) -> Vec<Reply> {
             channel("main"),
             session("web-2"),
             channel("other"),
-            // Nobody shall run that by pressing a key.
+            // Never offered, as a key press must not run it.
             session("$(reboot)"),
             Reply::Done,
         ],
@@ -47,7 +47,7 @@ fn names(request: &Request) -> Vec<Reply> {
     }
 }
 
-/// What is offered for the last word of a line.
+/// Words that are offered for the last word of a line.
 fn offer(socket: &Path, line: &str) -> Output {
     let words: Vec<&str> = line.split(' ').collect();
     let mut command = blkkin(Path::new("/tmp"));
@@ -60,7 +60,7 @@ fn offer(socket: &Path, line: &str) -> Output {
 fn check(daemon: &StandIn, line: &str, expected: &[&str]) {
     let output = offer(&daemon.path, line);
     let offered = text(&output.stdout);
-    // Options are always offered where a word may be one.
+    // Options are offered wherever a word is possible.
     let offered: Vec<&str> = offered.lines().filter(|word| !word.starts_with('-')).collect();
     assert_eq!(offered, expected, "{line}");
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
@@ -91,7 +91,7 @@ fn live_names() {
     check(&daemon, "blkkin completions f", &["fish"]);
 }
 
-/// No agent, one that says nothing, one that does not come to an end, one that talks nonsense.
+/// No agent, and agents that are silent, never finish or answer nonsense.
 #[test]
 fn agents_that_are_of_no_use() {
     let silent = StandIn::of(|mut conversation| conversation.wait());
@@ -108,7 +108,7 @@ fn agents_that_are_of_no_use() {
     for socket in sockets {
         let start = Instant::now();
         let output = offer(socket, "blkkin session start we");
-        // A machine that is busy may add to it.
+        // With some allowance for a busy machine.
         assert!(start.elapsed() < Duration::from_secs(2), "{socket:?}: {:?}", start.elapsed());
         assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
         assert_eq!(text(&output.stdout), "");
@@ -137,13 +137,13 @@ fn scripts_for_shells() {
             skip("completions", &format!("{shell} is not installed"));
             continue;
         }
-        // It has no errors of syntax.
+        // The script must have no syntax errors.
         let output = support::run_with_input(Command::new(shell).arg("-n"), script.as_bytes());
         assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
     }
 }
 
-/// Fish itself says what it offers.
+/// Words that fish itself offers.
 #[test]
 fn live_names_in_fish() {
     if !is_installed("fish") {
@@ -160,13 +160,13 @@ fn live_names_in_fish() {
     });
 }
 
-/// Where the program is, and others are.
+/// Path with the program's directory first.
 fn path() -> String {
     let program = Path::new(env!("CARGO_BIN_EXE_blkkin")).parent().expect("a folder");
     format!("{}:/usr/bin:/bin", program.display())
 }
 
-/// Bash parts words at `:` and `=`.
+/// Bash splits words at `:` and `=`.
 #[test]
 fn names_with_colons_in_bash() {
     let daemon = StandIn::answering(names);

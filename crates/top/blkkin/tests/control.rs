@@ -1,5 +1,5 @@
-//! Commands for sessions, and what all commands that talk to the node's agent do: what they ask, and
-//! what they print of the answer. The agent's socket shows as `AGENT`.
+//! Commands for sessions, and what all commands for the node's agent share: requests to it, and
+//! output for its answers. The agent's socket is shown as `AGENT`.
 
 mod support;
 
@@ -171,7 +171,7 @@ fn snapshots() {
     );
 }
 
-/// Those that record are stopped before.
+/// Sessions that record are stopped first.
 #[test]
 fn sessions_are_destroyed() {
     let daemon = StandIn::answering(answer);
@@ -199,7 +199,7 @@ fn sessions_are_destroyed() {
         "",
         &(words("web") + &words("flight")),
     );
-    // One that does not go keeps no other.
+    // One that fails must not prevent the others.
     let keeps = StandIn::answering(|request| match request {
         Request::DestroySession(name) if name == "web" => failed(code::OUTPUT, "disk full"),
         request => answer(request),
@@ -352,12 +352,12 @@ fn without_an_agent() {
     }
 }
 
-/// The program as a user runs it who is not root. Root becomes nobody for it, who may not look into
-/// root's folders, so that it is copied out of them.
+/// Program run by a user who is not root. For root that user is nobody, who cannot enter root's
+/// directories, so the program is copied.
 fn by_a_user(folder: &Path) -> Command {
     let program = folder.join("program");
-    // Not by this process: what another thread starts meanwhile would have the file open for writing,
-    // and then it cannot be run.
+    // Copied by another process: a child that another thread starts meanwhile would inherit the
+    // file open for writing, and then it cannot be executed.
     let copied = run(Command::new("cp").arg(env!("CARGO_BIN_EXE_blkkin")).arg(&program));
     assert!(copied.status.success(), "{copied:?}");
     let mut command = match std::fs::metadata("/proc/self").expect("a process").uid() {
@@ -371,7 +371,7 @@ fn by_a_user(folder: &Path) -> Command {
     command
 }
 
-/// A user's own agent is asked before the system's; which one it was is told.
+/// A user's own agent is preferred to the system's, and the message names the one that was used.
 #[test]
 fn an_agent_of_the_users_own() {
     let daemon = StandIn::answering(answer);
@@ -394,7 +394,8 @@ fn an_agent_of_the_users_own() {
     assert_eq!(output.status.code(), Some(1));
 }
 
-/// Containers, cron and `su` have no directory for sockets. Programs have to be told of the one that is used instead.
+/// Containers, cron and `su` have no directory for sockets. The agent must print the socket that it
+/// uses instead, so that programs can be given it.
 #[test]
 fn an_agent_without_a_runtime_directory() {
     let folder = support::Scratch::new("no-runtime");

@@ -1,9 +1,8 @@
-//! Each trace of `tests/corpus` shows one thing. It is made from its recipe in a scratch folder,
-//! and `view` must print what stands beside the recipe (`NAME.txt`, and `NAME.err` for what goes
-//! to standard error), in each way of reading it; and where babeltrace2 can read the trace, what
-//! that prints.
+//! Each trace of `tests/corpus` covers one case. It is made from its recipe in a scratch directory;
+//! `view` must print the expectation beside the recipe (`NAME.txt`, and `NAME.err` for standard
+//! error) in every way of reading. Where babeltrace2 can read the trace, it must print the same.
 //!
-//! After a change that is meant, write the expectations anew and look at the difference:
+//! After an intended change, write the expectations again and check the difference:
 //! `BLKKIN_WRITE_EXPECTATIONS=1 cargo test -p blkkin --test corpus`
 
 mod support;
@@ -19,14 +18,14 @@ fn view(directory: &Path, arguments: &[&str]) -> Output {
     run(blkkin(directory).arg("view").args(arguments))
 }
 
-/// Each way of reading a trace gives what stands beside its recipe.
+/// All ways of reading a trace must print the expectation beside its recipe.
 fn check_all_ways(folder: &str, exit: i32, recipe: &Recipe, directory: &Path) -> Vec<String> {
     let name = recipe.name.as_str();
     if writes_expectations() {
         let Output { stdout, stderr, .. } = view(directory, &["--threads", "1", name]);
         for (extension, content) in [("txt", stdout), ("err", stderr)] {
             let path = corpus().join(folder).join(format!("{name}.{extension}"));
-            // What is empty has no file.
+            // Empty output has no file.
             let _ = fs::remove_file(&path);
             if !content.is_empty() {
                 fs::write(path, content).expect("to write");
@@ -49,7 +48,7 @@ fn check_all_ways(folder: &str, exit: i32, recipe: &Recipe, directory: &Path) ->
     }
 
     let output = view(directory, &["--count", name]);
-    // Losses are told one by one only where there is a place for them between the events.
+    // Losses are reported one by one only where there is a place for them between the events.
     let expected_err = text(&expected_err);
     let totals = expected_err.lines().filter(|line| !line.starts_with("WARNING"));
     let totals: String = totals.map(|line| format!("{line}\n")).collect();
@@ -84,7 +83,7 @@ fn check_all_ways(folder: &str, exit: i32, recipe: &Recipe, directory: &Path) ->
     wrong
 }
 
-/// `--count` gives as many events as are printed.
+/// `--count` counts the events that are printed.
 fn check_count(folder: &str, recipe: &Recipe, directory: &Path) -> Option<String> {
     let expected = expectation(folder, &recipe.name, "txt");
     let events = expected.iter().filter(|&&byte| byte == b'\n').count();
@@ -109,7 +108,7 @@ fn broken_traces_read_as_far_as_they_are_sound() {
     for_each("broken", |recipe, directory| check_all_ways("broken", 1, recipe, directory));
 }
 
-/// Sets of options that both programs know, and the time zone to run them in.
+/// Options that both programs have, with the time zone for the run.
 const OPTIONS: &[(&str, &[&str])] = &[
     ("UTC", &[]),
     ("UTC", &["--names", "all", "--fields", "all"]),
@@ -158,8 +157,8 @@ fn good_traces_read_as_babeltrace2_reads_them() {
     });
 }
 
-/// A range shows the part of a loss that is in it, as babeltrace2 shows it: nobody knows how many
-/// there were then.
+/// For a range, the part of a loss within it is shown, as by babeltrace2: the number of events in
+/// that part is unknown.
 #[test]
 fn losses_read_as_babeltrace2_reads_them() {
     if !is_installed("babeltrace2") {
@@ -168,7 +167,7 @@ fn losses_read_as_babeltrace2_reads_them() {
     // Also for a range within a packet, between packets, and at their first and last nanoseconds.
     let ends = [99, 101, 1000, 1200, 1500, 1700, 2000, 2300, 3200, 5000];
     for_each("good", |recipe, directory| {
-        // It takes a counter of 32 bits for one of 64.
+        // babeltrace2 takes a counter of 32 bits for one of 64.
         const NOT_BABELTRACE: [&str; 1] = ["discarded-counter-wraps"];
         let name = recipe.name.as_str();
         let has_losses = text(&expectation("good", name, "err")).contains("WARNING");

@@ -1,5 +1,5 @@
-//! `blkkin spans --to URL`: spans of a real trace of LTTng's arrive at a server, and the totals say what has become of
-//! each of them.
+//! `blkkin spans --to URL`: spans of a real LTTng trace arrive at a server, and the totals account
+//! for each of them.
 
 mod support;
 
@@ -14,7 +14,7 @@ use std::process::{Command, Output};
 use std::sync::{Arc, Mutex};
 use support::{Scratch, blkkin, run, text};
 
-/// Two requests of seven spans.
+/// Two requests with seven spans.
 fn example() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples/traces/requests")
 }
@@ -130,12 +130,12 @@ fn requests_are_chosen_and_totals_are_json() {
     );
     assert_eq!((&totals["waiting"], &totals["dropped"]["refused"]), (&0.into(), &0.into()));
     assert_eq!(output.status.code(), Some(0));
-    // Also of a recording that might go on.
+    // Also for a recording that may continue.
     let output = send(&server.url("/api/v2/spans"), &["--limit", "1", "--follow", "--idle", "1ms"]);
     assert!(text(&output.stdout).contains("delivered      7  "), "{output:?}");
 }
 
-/// A port that nobody listens at.
+/// Port without a listener.
 fn nobody() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     format!("http://{}/api/v2/spans", listener.local_addr().expect("an address"))

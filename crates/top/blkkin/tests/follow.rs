@@ -1,5 +1,5 @@
-//! `view --follow` prints a recording while it is made: what has come whole, once, and in full
-//! when Ctrl-C ends it.
+//! `view --follow` prints a recording while it is made: complete packets, each once, and the
+//! remaining ones when Ctrl-C ends it.
 
 mod support;
 
@@ -14,13 +14,13 @@ fn follow(scratch: &Scratch, arguments: &[&str]) -> Running {
     Running::start(command.args(["view", "--follow", "--no-delta"]).args(arguments).arg("trace"))
 }
 
-/// A line as it is printed.
+/// Line as it is printed.
 fn line(stream: u64, class: u8, time: u64, x: u8) -> String {
     let name = ["a", "b"][usize::from(class)];
     format!("[01:46:40.{time:09}] {name}: {{ cpu_id = {stream} }}, {{ x = {x} }}")
 }
 
-/// A packet of a few events.
+/// Packet with a few events.
 fn packet(stream: u64, seq: u64, events: &[(u8, u64, u8)]) -> Packet<'_> {
     let (_, first, _) = events[0];
     let (_, last, _) = events[events.len() - 1];
@@ -38,7 +38,7 @@ fn interrupted(running: Running) -> Ended {
 #[test]
 fn lines_come_as_packets_come() {
     let scratch = Scratch::new("follow");
-    // There is nothing yet.
+    // Nothing exists yet.
     let mut running = follow(&scratch, &[]);
     let waiting = "warning: trace: cannot open: no such file or directory; waiting for what may \
                    come";
@@ -52,8 +52,8 @@ fn lines_come_as_packets_come() {
     growing.packet(packet(0, 2, &[(0, 30, 3)]));
     running.expect(&[&line(0, 0, 30, 3)]);
 
-    // Half a packet, and half the header of a new stream's first one. Neither is printed before
-    // what comes whole.
+    // Half a packet, and half the header of a new stream's first packet. Neither is printed before
+    // it is complete.
     let next = growing.bytes(packet(0, 3, &[(0, 41, 5)]));
     let second = growing.bytes(packet(1, 0, &[(0, 40, 4)]));
     growing.append("stream_0", &next[..next.len() - 20]);
@@ -65,7 +65,7 @@ fn lines_come_as_packets_come() {
     growing.append("stream_1", &second[30..]);
     running.expect(&[&line(1, 0, 40, 4)]);
 
-    // What came before Ctrl-C is printed all the same, but not half a packet.
+    // Packets that arrived before Ctrl-C are printed, but no partial ones.
     growing.append("stream_1", &next[..next.len() - 20]);
     for seq in 4..100 {
         growing.packet(packet(0, seq, &[(0, 50 + seq, 7)]));
@@ -76,8 +76,8 @@ fn lines_come_as_packets_come() {
     assert!(ended.errors.is_empty(), "{ended:?}");
 }
 
-/// A file gets packets of a second stream class while it is followed; once they had the names of
-/// the first one's events, or ended the program.
+/// A file gets packets of a second stream class while it is followed; an earlier bug gave them the
+/// event names of the first class, or ended the program.
 #[test]
 fn a_file_gets_packets_of_another_stream_class() {
     let scratch = Scratch::new("follow-classes");
@@ -150,13 +150,13 @@ fn what_is_there_at_first_comes_in_order_of_time() {
         line(0, 0, 20, 4),
         line(1, 0, 21, 6),
     ];
-    // A limit ends it without Ctrl-C.
+    // A limit ends the command without Ctrl-C.
     for limit in [0, 1, 4, 6] {
         let ended = follow(&scratch, &["--limit", &limit.to_string()]).end();
         assert_eq!(ended.status.code(), Some(0));
         assert_eq!(ended.lines, all[..limit]);
     }
-    // A range of time does not.
+    // A range of time does not end it.
     let mut running = follow(&scratch, &["--timerange", "+1ns,+10ns"]);
     for expected in &all[1..5] {
         running.expect(&[expected]);
@@ -174,7 +174,7 @@ fn metadata_grows_with_the_recording() {
     let mut running = follow(&scratch, &[]);
     running.expect(&[&line(0, 0, 10, 1)]);
 
-    // Half of a declaration: what its trace has waits, the other trace goes on.
+    // Half of a declaration: its trace waits, the other trace continues.
     let (half, rest) = LATER_METADATA.split_at(20);
     growing.append("metadata", half.as_bytes());
     other.packet(packet(7, 0, &[(0, 20, 2)]));
@@ -183,7 +183,7 @@ fn metadata_grows_with_the_recording() {
     growing.packet(packet(0, 1, &[(1, 30, 3), (0, 31, 4)]));
     running.expect(&[&line(0, 1, 30, 3), &line(0, 0, 31, 4)]);
 
-    // Each new event class is used at once.
+    // Each new event class is used immediately.
     for class in 2..14u8 {
         let name = format!("e{class}");
         let declared = LATER_METADATA.replace("b;", &format!("{name};"));
@@ -197,7 +197,7 @@ fn metadata_grows_with_the_recording() {
     assert!(ended.lines.is_empty() && ended.errors.is_empty(), "{ended:?}");
 }
 
-/// LTTng writes metadata when it has to, which may be later than the events that need it.
+/// LTTng may write metadata later than the events that need it.
 #[test]
 fn events_wait_for_their_metadata() {
     let scratch = Scratch::new("follow-later");
@@ -207,7 +207,7 @@ fn events_wait_for_their_metadata() {
     running.expect(&[&line(0, 0, 10, 1)]);
     for (round, class) in [(1, 1), (2, 2), (3, 3)] {
         let time = 100 * u64::from(class);
-        // As much of a packet as can be read is printed, and nothing of its stream before the rest.
+        // The readable part of a packet is printed, and nothing of its stream before the rest.
         let events = [(0, time, 2), (0, time + 1, 3), (class, time + 2, 4), (0, time + 3, 5)];
         growing.packet(Packet { lost: round, ..packet(0, 2 * round, &events) });
         growing.packet(packet(0, 2 * round + 1, &[(class, time + 10, 6)]));
@@ -219,7 +219,7 @@ fn events_wait_for_their_metadata() {
         running.expect(&[&line(0, 1, time + 2, 4), &line(0, 0, time + 3, 5)]);
         running.expect(&[&line(0, 1, time + 10, 6)]);
     }
-    // What gets no metadata is told.
+    // Packets that never get metadata are reported.
     growing.packet(packet(0, 8, &[(9, 1000, 8)]));
     growing.packet(packet(1, 8, &[(0, 1000, 9)]));
     running.expect(&[&line(1, 0, 1000, 9)]);
@@ -231,7 +231,7 @@ fn events_wait_for_their_metadata() {
     assert!(told[1].ends_with(": event is of class 9, which the metadata does not describe"));
 }
 
-/// Streams of traces have the same ids in each.
+/// Streams of different traces can have the same ids.
 #[test]
 fn traces_come_one_after_the_other() {
     let scratch = Scratch::new("follow-traces");
@@ -258,7 +258,7 @@ fn traces_come_one_after_the_other() {
     assert!(ended.lines.is_empty() && ended.errors.is_empty(), "{ended:?}");
 }
 
-/// LTTng moves the files of a finished chunk away, and begins new ones under the same names.
+/// LTTng moves the files of a finished chunk away, and starts new ones with the same names.
 #[test]
 fn files_are_moved_and_deleted() {
     let scratch = Scratch::new("follow-rotation");
@@ -273,7 +273,7 @@ fn files_are_moved_and_deleted() {
         let archive = archives.join(chunk.to_string());
         fs::rename(&live, &archive).expect("to move");
         growing.path = archive;
-        // The last packet comes after the move.
+        // The last packet arrives after the move.
         let time = 100 * chunk;
         growing.packet(packet(0, 2 * chunk - 1, &[(0, time, 1)]));
         running.expect(&[&line(0, 0, time, 1)]);
@@ -281,13 +281,13 @@ fn files_are_moved_and_deleted() {
         growing.packet(packet(0, 2 * chunk, &[(0, time + 10, 2)]));
         running.expect(&[&line(0, 0, time + 10, 2)]);
     }
-    // A file is deleted, and another one takes its name (and perhaps its number on the disk).
+    // A file is deleted, and another one gets its name (and perhaps its inode number).
     for seq in 5..9 {
         fs::remove_file(live.join("stream_0")).expect("to delete");
         growing.packet(packet(0, seq, &[(0, 1000 + seq, 3)]));
         running.expect(&[&line(0, 0, 1000 + seq, 3)]);
     }
-    // A copy of what was printed, with more behind.
+    // Copy of the printed packets, with more after them.
     let copy = Growing::begin(&path.join("copy"), 0);
     for seq in 0..14 {
         copy.packet(packet(0, seq, &[(0, 1000 + seq, 3)]));
@@ -298,7 +298,7 @@ fn files_are_moved_and_deleted() {
     assert!(ended.lines.is_empty() && ended.errors.is_empty(), "{ended:?}");
 }
 
-/// Descriptors are few, files are many, and a file that is complete needs none.
+/// File descriptors are limited, files are not: complete files must not keep one.
 #[test]
 fn there_may_be_more_files_than_descriptors() {
     let scratch = Scratch::new("follow-files");
@@ -371,8 +371,7 @@ fn losses_are_told_where_they_happen() {
     assert_eq!(ended.errors, ["lost by the tracer in all: 3 events, 2 packets (2 events shown)"]);
 }
 
-/// Whoever reads the JSON must know the streams that events are from, also of those that come
-/// later.
+/// JSON must describe the streams of all events, including streams that appear later.
 #[test]
 fn json_tells_what_is_read_each_time_it_changes() {
     let scratch = Scratch::new("follow-json");
@@ -398,7 +397,7 @@ fn json_tells_what_is_read_each_time_it_changes() {
         }
     };
     for seq in 0..3 {
-        // The later a stream comes, the further to the front it is.
+        // Later streams are nearer to the front.
         for stream in (4 - seq..5).rev() {
             let x = 10 * seq as u8 + stream as u8;
             growing.packet(packet(stream, seq, &[(0, 10 * seq + stream, x)]));

@@ -1,9 +1,9 @@
-//! Traces that LTTng-UST really records must read as babeltrace2 reads them: buffers by user and
-//! by process, rotations and snapshots, also while they are made, and what is written of them. The
-//! traced program is in `tests/lttng`.
+//! Traces that LTTng-UST recorded must read as in babeltrace2: buffers by user and by process,
+//! rotations and snapshots, during recording as well, and rewritten traces. The traced program is
+//! in `tests/lttng`.
 //!
-//! Root's session daemon has one fixed place for its sockets, so that root uses the running one
-//! if there is one. In all other cases the test starts its own, and ends it.
+//! The sockets of root's session daemon have a fixed path, so root uses a running daemon if there
+//! is one. Otherwise the test starts and ends its own.
 
 mod support;
 
@@ -16,22 +16,22 @@ use support::corpus::losses;
 use support::process::{Running, Signal, signal};
 use support::{Scratch, blkkin, is_installed, run, skip, text};
 
-/// How long a daemon may take to answer.
+/// Maximum time for an answer of a daemon.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// LTTng with a home of its own.
+/// LTTng with its own home directory.
 struct Lttng {
     scratch: Scratch,
     program: PathBuf,
     daemon: Option<Child>,
-    /// Locked, so that there is one session daemon at a time. The last to be dropped.
+    /// Lock for one session daemon at a time. Must be dropped last.
     _alone: File,
 }
 
 impl Lttng {
-    /// Builds the traced program and sees to a session daemon; or tells what is missing.
+    /// Builds the traced program and starts a session daemon if needed; or reports what is missing.
     fn start() -> Result<Lttng, String> {
-        // Of each user: the file of another one cannot be opened.
+        // By user, as another user's file cannot be opened.
         let lock = format!("blkkin-lttng-{}.lock", blkkin_sys::user_id());
         let alone = File::create(std::env::temp_dir().join(lock));
         let alone = alone.and_then(|file| file.lock().map(|()| file)).expect("a lock");
@@ -81,7 +81,7 @@ impl Lttng {
         assert!(output.status.success(), "lttng {arguments:?}: {}", text(&output.stderr));
     }
 
-    /// Records a session: a channel of that kind, all contexts that the test wants.
+    /// Records a session with one channel of this kind and all contexts of the test.
     fn session(&self, name: &str, kind: &[&str], channel: &[&str]) -> Session<'_> {
         self.session_of(name, kind, channel, "blkkin_sample:*")
     }
@@ -100,7 +100,7 @@ impl Lttng {
         session
     }
 
-    /// Starts the traced program, which has hit each tracepoint that often when this returns.
+    /// Starts the traced program; on return it has hit each tracepoint that number of times.
     fn program(&self, rounds: usize) -> Program {
         let mut command = Command::new(&self.program);
         command.env("LTTNG_HOME", &self.scratch.0).arg(rounds.to_string());
@@ -117,7 +117,7 @@ impl Lttng {
 impl Drop for Lttng {
     fn drop(&mut self) {
         if let Some(daemon) = &mut self.daemon {
-            // Asked kindly, it ends its consumers too.
+            // On this signal it ends its consumers, too.
             signal(daemon.id(), Signal::TERM);
             let _ = daemon.wait();
         }
@@ -161,7 +161,7 @@ impl Session<'_> {
         self.lttng.lttng(&[&[command, &session][..], arguments].concat());
     }
 
-    /// The directory of what was recorded.
+    /// Directory of the recording.
     fn end(self) -> PathBuf {
         self.lttng.lttng(&["stop", &self.name]);
         self.directory.clone()
@@ -174,7 +174,7 @@ impl Drop for Session<'_> {
     }
 }
 
-/// Compares the two programs' output, with several sets of options; gives the number of events.
+/// Compares the output of both programs with several sets of options; returns the number of events.
 #[track_caller]
 fn compare(path: &Path) -> usize {
     let mut events = 0;
@@ -202,7 +202,7 @@ fn compare(path: &Path) -> usize {
     events
 }
 
-/// All directories below `path` that are traces.
+/// All trace directories below `path`.
 fn traces(path: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     if path.join("metadata").is_file() {
@@ -217,11 +217,11 @@ fn traces(path: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// How often a program hits each tracepoint, and the events that this makes.
+/// Number of hits of each tracepoint, and of the resulting events.
 const ROUNDS: usize = 100;
 const EVENTS: usize = 6 * ROUNDS;
 
-/// Channels with room for everything.
+/// Channels with room for all events.
 const BY_USER: &[&str] = &["--buffers-uid", "--subbuf-size=16K", "--num-subbuf=16"];
 const BY_PROCESS: &[&str] = &["--buffers-pid", "--subbuf-size=16K", "--num-subbuf=16"];
 
@@ -233,7 +233,7 @@ fn start(test: &str) -> Option<Lttng> {
 fn recorded_traces_read_as_babeltrace2_reads_them() {
     let Some(lttng) = start("lttng") else { return };
 
-    // By user, and rotated in the middle.
+    // Buffers by user, with a rotation in the middle.
     let session = lttng.session("uid", &[], BY_USER);
     let mut program = lttng.program(ROUNDS);
     let mut other = lttng.program(ROUNDS);
@@ -249,7 +249,7 @@ fn recorded_traces_read_as_babeltrace2_reads_them() {
     assert!(chunks.len() >= 3, "{chunks:?}");
     assert_eq!(chunks.iter().map(|chunk| compare(chunk)).sum::<usize>(), 4 * EVENTS);
 
-    // By process.
+    // Buffers by process.
     let session = lttng.session("pid", &[], BY_PROCESS);
     let (program, other) = (lttng.program(ROUNDS), lttng.program(ROUNDS));
     program.end();
@@ -258,7 +258,7 @@ fn recorded_traces_read_as_babeltrace2_reads_them() {
     assert_eq!(compare(&directory), 2 * EVENTS);
     assert_eq!(traces(&directory).iter().map(|trace| compare(trace)).sum::<usize>(), 2 * EVENTS);
 
-    // Snapshots, of which the second has the first's events again.
+    // Snapshots; the second contains the events of the first again.
     let session = lttng.session("snapshot", &["--snapshot"], BY_USER);
     let mut program = lttng.program(ROUNDS);
     lttng.lttng(&["snapshot", "record", &format!("--session={}", session.name)]);
@@ -274,7 +274,7 @@ fn recorded_traces_read_as_babeltrace2_reads_them() {
     compare(&directory);
 }
 
-/// What babeltrace2 prints.
+/// Output of babeltrace2.
 #[track_caller]
 fn babeltrace(path: &Path, options: &[&str]) -> std::process::Output {
     let output = run(Command::new("babeltrace2").env("TZ", "UTC").args(options).arg(path));
@@ -282,7 +282,7 @@ fn babeltrace(path: &Path, options: &[&str]) -> std::process::Output {
     output
 }
 
-/// A `view --follow` of a session, and what it has printed so far.
+/// Running `view --follow` of a session, with its output so far.
 struct Following {
     running: Running,
     lines: Vec<String>,
@@ -299,15 +299,15 @@ impl Following {
         self.lines.extend((0..count).map(|_| self.running.line()));
     }
 
-    /// Ends it with Ctrl-C; all in all it has printed what is in the directory now.
+    /// Ends it with Ctrl-C; its whole output must match the directory's current contents.
     fn end(mut self, directory: &Path) {
         self.running.interrupt();
         let ended = self.running.end();
         assert_eq!(ended.status.code(), Some(130), "{ended:?}");
-        // The directory may not have been there at first.
+        // The directory may have been missing at first.
         let is_waiting = |line: &String| line.starts_with("warning: ");
         assert!(ended.lines.is_empty() && ended.errors.iter().all(is_waiting), "{ended:?}");
-        // Packets come processor by processor.
+        // Packets arrive by processor.
         self.lines.sort();
         let theirs = text(&babeltrace(directory, &["--no-delta"]).stdout);
         let mut theirs: Vec<&str> = theirs.lines().collect();
@@ -322,14 +322,14 @@ fn a_recording_is_followed_while_it_goes_on() {
     for (name, channel) in [("follow-uid", BY_USER), ("follow-pid", BY_PROCESS)] {
         let session = lttng.session(name, &[], channel);
         let mut following = Following::start(&session);
-        // A rotation writes all that there is, and moves it away.
+        // A rotation writes all data and moves it away.
         let mut program = lttng.program(ROUNDS);
         lttng.lttng(&["rotate", &session.name]);
         following.expect(EVENTS);
         program.once_more();
         lttng.lttng(&["rotate", &session.name]);
         following.expect(EVENTS);
-        // A new process, which is a new trace where buffers are by process.
+        // A new process, which means a new trace with buffers by process.
         let other = lttng.program(ROUNDS);
         program.once_more();
         program.end();
@@ -339,7 +339,7 @@ fn a_recording_is_followed_while_it_goes_on() {
         following.end(&directory);
     }
 
-    // What there is comes after a time; metadata only with a rotation, also that of new events.
+    // Data arrives after some time; metadata, including that of new events, only with a rotation.
     let by_timer = [BY_USER, &["--switch-timer=20000"]].concat();
     let session = lttng.session_of("follow-timer", &[], &by_timer, "blkkin_sample:integers");
     let mut following = Following::start(&session);
@@ -359,7 +359,7 @@ fn a_recording_is_followed_while_it_goes_on() {
     following.end(&directory);
 }
 
-/// babeltrace2 sees the same in what was written of `path` as in `path`.
+/// babeltrace2 must print the same for the rewritten trace as for `path`.
 fn check_written(lttng: &Lttng, path: &Path) {
     let source = babeltrace(path, &[]);
     let (source_text, source_losses) = (text(&source.stdout), losses(&source));
@@ -389,7 +389,7 @@ fn check_written(lttng: &Lttng, path: &Path) {
         assert!(run(blkkin(&written).arg("view").arg(whole)).stdout == theirs.stdout, "{whole:?}");
     }
 
-    // The middle, and what a filter selects.
+    // The middle, and a filter's selection.
     let seconds = text(&babeltrace(path, &["--clock-seconds", "--no-delta"]).stdout);
     let time = |line: usize| {
         let line = seconds.lines().nth(line).expect("a line");
@@ -417,7 +417,7 @@ fn check_written(lttng: &Lttng, path: &Path) {
 fn what_is_written_of_recorded_traces_reads_as_they_do() {
     let Some(lttng) = start("lttng-rewrite") else { return };
 
-    // Rotated, by process.
+    // With a rotation, by process.
     let session = lttng.session("chunks", &[], BY_PROCESS);
     let mut program = lttng.program(ROUNDS);
     let other = lttng.program(ROUNDS);
@@ -428,7 +428,7 @@ fn what_is_written_of_recorded_traces_reads_as_they_do() {
     let directory = session.end();
     check_written(&lttng, &directory);
 
-    // Far more events than there is room for.
+    // Far more events than fit into the buffers.
     let little = ["--buffers-uid", "--subbuf-size=4K", "--num-subbuf=2"];
     let session = lttng.session("discarded", &[], &little);
     let mut program = lttng.program(100 * ROUNDS);
@@ -439,7 +439,7 @@ fn what_is_written_of_recorded_traces_reads_as_they_do() {
     assert!(told.contains("Tracer discarded "), "{told}");
     check_written(&lttng, &directory);
 
-    // Packets that were overwritten between snapshots.
+    // Packets overwritten between snapshots.
     let overwritten = ["--overwrite", "--buffers-uid", "--subbuf-size=16K", "--num-subbuf=8"];
     let session = lttng.session("overwritten", &["--snapshot"], &overwritten);
     let mut program = lttng.program(ROUNDS);

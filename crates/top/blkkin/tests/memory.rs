@@ -1,7 +1,7 @@
-//! However large a trace is, and whatever its lengths claim: reading it takes little memory. The
-//! streams of `tests/corpus/large` are made a GiB long with zeros that take no space on disk.
-//! Metadata takes more, but within limits whatever it describes. The largest resident size is that
-//! of /proc, taken until the program ends.
+//! Reading a trace takes little memory, however large it is and whatever lengths it claims. The
+//! streams of `tests/corpus/large` are extended to 1 GiB with zeros that take no disk space.
+//! Metadata takes more, but within limits. The peak resident size is read from /proc until the
+//! program ends.
 
 mod support;
 
@@ -12,24 +12,23 @@ use support::hostile::{self, Hostile};
 use support::recipe::Recipe;
 use support::{Scratch, blkkin};
 
-/// Beyond what a run takes that reads next to nothing.
+/// Limit in addition to a run that reads almost nothing.
 const MORE_KIB_MAX: u64 = 32 << 10;
 const STREAM_SIZE: u64 = 1 << 30;
-/// Less than that a program only has before it begins.
+/// A smaller size is measured only before the program has started.
 const BEGUN_KIB: u64 = 1 << 10;
-/// Of a process that reads whatever metadata.
+/// Limit for a process that reads any metadata.
 const KIB_MAX: u64 = 256 << 10;
-/// Metadata that takes next to nothing.
+/// Metadata that takes almost no memory.
 const TINY_SIZE: usize = 4 << 10;
-/// Metadata that takes no more than [`MORE_KIB_MAX`].
+/// Metadata that takes at most [`MORE_KIB_MAX`].
 const SMALL_SIZE: usize = 1 << 20;
 /// Metadata that may take the most, …
 const LARGE_SIZE: usize = 22 << 20;
 /// … and nearly the longest that is looked at.
 const SIZE_MAX: usize = 63 << 20;
 
-/// The largest resident size of a run, in KiB. A run that ends before it can be looked at is done
-/// again.
+/// Peak resident size of a run, in KiB. A run that ends before it was measured is repeated.
 fn peak_kib(directory: &Path, arguments: &[&str]) -> u64 {
     run(directory, arguments).0
 }
@@ -44,7 +43,7 @@ fn run_once(directory: &Path, arguments: &[&str]) -> Option<(u64, ExitStatus)> {
     let mut child = command.spawn().expect("the program");
     let status = format!("/proc/{}/status", child.id());
     let mut peak = None;
-    // Once it has ended, there is no such line any more.
+    // After the end there is no such line.
     while let Some(kib) = fs::read_to_string(&status).ok().and_then(|text| high_water_mark(&text)) {
         peak = Some(kib);
         std::thread::yield_now();
@@ -88,8 +87,8 @@ fn large_streams_and_claims_take_little_memory() {
     assert!(count > 10 && wrong.is_empty(), "{count} runs:\n{}", wrong.join("\n"));
 }
 
-/// Reads texts of which the pieces fill different parts, so that some are refused early, some late
-/// and some not at all.
+/// Reads texts whose pieces fill different parts, so that some are refused early, some late and
+/// some not at all.
 fn check_metadata(scratch: &Scratch, language: &str, cases: fn(usize) -> Vec<Hostile>) {
     let read = |case: &Hostile, size: usize, length: usize| {
         let text = case.text(size, length);

@@ -1,4 +1,4 @@
-//! `blkkin query`: what it finds at a server and in a directory, as a person and as a program sees it.
+//! `blkkin query`: results from a server and from a directory, as text and as JSON.
 
 mod support;
 
@@ -9,7 +9,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use support::server::{Server, on_free_ports};
 use support::{Scratch, blkkin, run};
 
-/// What a client and a server say of a request of so many milliseconds, that began so many seconds ago.
+/// Spans of a client and a server for a request with this duration in milliseconds, which started
+/// this number of seconds ago.
 fn request(id: u64, ms: u64, seconds_ago: u64) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_micros() as u64;
     let (start, took) = (now - seconds_ago * 1_000_000, ms * 1000);
@@ -128,7 +129,7 @@ fn calls_are_known_soon() {
     server.end();
 }
 
-/// A span that is kept without an end is none that took no time, and its end may be lost.
+/// A span stored without an end has no duration of zero: its end may be lost.
 #[test]
 fn ends_that_are_not_known_are_told_so() {
     let scratch = Scratch::new("query-ends");
@@ -160,7 +161,7 @@ fn ends_that_are_not_known_are_told_so() {
     server.end();
 }
 
-/// Zipkin requires only the ids of a span. One without a time is shown, alone and among others.
+/// Zipkin requires only the ids of a span. A span without a time is shown, alone and among others.
 #[test]
 fn spans_without_a_time_are_drawn() {
     let scratch = Scratch::new("query-undated");

@@ -1,5 +1,5 @@
-//! Programs that record, with a real agent: what they recorded is in the trace, also when one of the two is
-//! killed.
+//! Programs that record, with a real agent: their events are in the trace even if the program or
+//! the agent is killed.
 
 mod support;
 
@@ -14,14 +14,14 @@ use support::node::{
 };
 use support::process::{Signal, signal};
 
-/// A program of the tests below.
+/// Program that the tests below record.
 #[test]
 #[ignore = "a program of other tests"]
 fn program() {
     numbers();
 }
 
-/// Says, whenever it is asked, how many of a hundred requests it follows.
+/// Prints, on request, how many of a hundred requests it samples.
 #[test]
 #[ignore = "a program of other tests"]
 fn requests() {
@@ -45,7 +45,7 @@ fn all_that_is_recorded_is_in_the_trace() {
     assert_eq!(check_all(&node.output(), tried), 0);
 }
 
-/// What was committed before a program is killed is in the trace, and nothing is in doubt.
+/// Events committed before a program is killed are in the trace, and nothing is uncertain.
 #[test]
 fn killed_programs_leave_what_they_recorded() {
     let node = Node::new();
@@ -64,8 +64,8 @@ fn killed_programs_leave_what_they_recorded() {
     assert!(numbers.len() as u64 + lost > last);
 }
 
-/// Agents are killed at any moment, and started anew: what programs recorded is in the trace, once, and
-/// what found no room is counted.
+/// Agents are killed at any moment and restarted: recorded events are in the trace once, and lost
+/// ones are counted.
 #[test]
 fn killed_agents_lose_nothing() {
     let node = Node::new();
@@ -79,7 +79,7 @@ fn killed_agents_lose_nothing() {
         std::thread::sleep(Duration::from_millis(20 * (cycle % 3)));
         agent = node.agent();
     }
-    // It is found again within a second.
+    // The program finds the new agent within a second.
     std::thread::sleep(Duration::from_millis(1000));
     let tried = program.end();
     node.end_session();
@@ -91,7 +91,7 @@ fn killed_agents_lose_nothing() {
     );
 }
 
-/// Events of processes that are named by number, by what they run, and by who started them.
+/// Selection of processes by pid, by executable and by parent.
 #[test]
 fn processes_are_chosen() {
     let node = Node::new();
@@ -124,7 +124,7 @@ fn processes_are_chosen() {
     }
 }
 
-/// Rules of sampling outlive the agent, and programs follow them.
+/// Sampling rules survive a restart of the agent, and programs follow them.
 #[test]
 fn sampling_outlives_the_agent() {
     let node = Node::new();
@@ -149,8 +149,8 @@ fn sampling_outlives_the_agent() {
     assert_eq!(program.count(), 100);
 }
 
-/// The next agent goes on with a trace that has another name than it was to have, because somebody had
-/// that already.
+/// After a restart the agent continues a trace whose name differs from the requested one, because
+/// that name was taken.
 #[test]
 fn traces_beside_others_are_gone_on_with() {
     let node = Node::new();
@@ -193,8 +193,8 @@ fn traces_beside_others_are_gone_on_with() {
     assert!(numbers[0] >= begun && numbers[0] + numbers.len() as u64 + lost == tried);
 }
 
-/// What was recorded before a clear is gone, also of programs that have ended and of those that stand still
-/// meanwhile; also if the agent is killed behind it. What comes later is there.
+/// A clear removes earlier events, including those of programs that have ended or are stopped
+/// during the clear, and even if the agent is killed after it. Later events are kept.
 #[test]
 fn what_was_cleared_does_not_come_back() {
     let node = Node::new();
@@ -221,7 +221,8 @@ fn what_was_cleared_does_not_come_back() {
     assert_eq!(numbers[0] + numbers.len() as u64 + lost, tried);
 }
 
-/// A program that stood still so long that the agent gave it up connects anew, and goes on in its trace.
+/// A program that was stopped until the agent gave it up reconnects, and its events are in its
+/// trace again.
 #[test]
 fn programs_that_were_given_up_go_on() {
     let node = Node::new();

@@ -1,8 +1,8 @@
-//! `merge`, `cut` and `convert` write what they have read: this program and babeltrace2 see the
-//! same events and the same losses in it as in the source. Where another form shows differently,
-//! `NAME.merge.txt`, `NAME.ctf1.txt` and `NAME.ctf2.txt` beside the recipe have the text.
+//! `merge`, `cut` and `convert`: this program and babeltrace2 must find the same events and losses
+//! in the output as in the source. Where another format shows differently, `NAME.merge.txt`,
+//! `NAME.ctf1.txt` and `NAME.ctf2.txt` beside the recipe have the text.
 //!
-//! After a change that is meant, write the expectations anew and look at the difference:
+//! After an intended change, write the expectations again and check the difference:
 //! `BLKKIN_WRITE_EXPECTATIONS=1 cargo test -p blkkin --test rewrite`
 
 mod support;
@@ -14,8 +14,8 @@ use support::corpus::{corpus, differs, for_each, losses, writes_expectations};
 use support::recipe::Recipe;
 use support::{Scratch, blkkin, is_installed, run, run_with_input, skip, text};
 
-/// Recipes after which babeltrace2 has something to say although all is well, or cannot read what
-/// is well.
+/// Recipes for which babeltrace2 prints messages although all is correct, or cannot read a correct
+/// trace.
 const NOT_BABELTRACE: &[(&str, &str)] = &[
     ("clock-before-1970", "it tells only the first time before 1970 from one after"),
     ("clock-offset-negative", "it warns of each time before 1970"),
@@ -23,7 +23,7 @@ const NOT_BABELTRACE: &[(&str, &str)] = &[
     ("lookup-each-scope", "it knows no dynamic length in an event's own context"),
 ];
 
-/// Ways of writing all of a trace.
+/// Ways to write a whole trace.
 const WAYS: [(&str, &[&str]); 3] = [
     ("merge", &["merge"]),
     ("ctf1", &["convert", "--to", "ctf1"]),
@@ -42,7 +42,7 @@ fn expectation_path(name: &str, way: &str) -> PathBuf {
     corpus().join("good").join(format!("{name}.{way}.txt"))
 }
 
-/// What `view` prints of what was written.
+/// Output of `view` for the written trace.
 fn expectation(name: &str, way: &str) -> Vec<u8> {
     let whole = || corpus().join("good").join(format!("{name}.txt"));
     fs::read(expectation_path(name, way)).or_else(|_| fs::read(whole())).unwrap_or_default()
@@ -57,7 +57,7 @@ fn write_expectation(name: &str, way: &str, content: &[u8]) {
     }
 }
 
-/// Writes a trace in all ways: which one, where to, and what was said.
+/// Writes a trace in all ways; returns the way, the output path and the messages of each.
 fn write_all_ways(
     directory: &Path,
     name: &str,
@@ -69,9 +69,9 @@ fn write_all_ways(
     })
 }
 
-/// babeltrace2 reads `path` as `view` does, and has nothing to say but of losses.
+/// babeltrace2 must read `path` as `view` does, and report nothing but losses.
 fn check_babeltrace(directory: &Path, path: &str, view: &Output) -> Vec<String> {
-    // It tells absolute paths, so that both get one.
+    // It prints absolute paths, so both get one.
     let theirs = run(Command::new("babeltrace2").env("TZ", "UTC").arg(directory.join(path)));
     let mut wrong = Vec::new();
     if !theirs.status.success() {
@@ -145,12 +145,12 @@ fn what_is_written_reads_as_what_was_read() {
     for_each("good", check_ways);
 }
 
-/// Nanoseconds as `--begin` takes them.
+/// Nanoseconds in the form of `--begin`.
 fn seconds(ns: i64) -> String {
     format!("{}.{:09}", ns.div_euclid(1_000_000_000), ns.rem_euclid(1_000_000_000))
 }
 
-/// The times of all events, if they have any and none is before 1970, which cannot be written as
+/// Times of all events, if they have any and none is before 1970, which cannot be written as
 /// seconds.
 fn times(directory: &Path, name: &str) -> Vec<i64> {
     let output = view(directory, &["--json", name]);
@@ -167,7 +167,7 @@ fn check_cuts(recipe: &Recipe, directory: &Path) -> Vec<String> {
     let times = times(directory, name);
     let (Some(&first), Some(&last)) = (times.first(), times.last()) else { return wrong };
     let middle = times[times.len() / 2];
-    // Ranges are of what was written, since that may show differently.
+    // Ranges are taken from the written trace, whose times may be shown differently.
     let whole = format!("{name}.whole");
     write(directory, &["merge"], name, &whole);
     let ranges = [
@@ -196,7 +196,7 @@ fn check_cuts(recipe: &Recipe, directory: &Path) -> Vec<String> {
         if !ours.status.success() {
             fails("view", text(&ours.stderr));
         }
-        // It takes long, so not for all ranges.
+        // Not for all ranges, as it takes long.
         let is_asked = number < 2 && !NOT_BABELTRACE.iter().any(|(other, _)| *other == name);
         if !name.starts_with("ctf2-") && is_asked && is_installed("babeltrace2") {
             check_babeltrace(directory, &path, &ours)
@@ -215,8 +215,8 @@ fn a_cut_has_the_events_of_the_range() {
     for_each("good", check_cuts);
 }
 
-/// How many of the events of a loss were in the range nobody knows, and a trace can only count. So
-/// a cut tells each loss that the range touches as the source does.
+/// The number of a loss's events within the range is unknown, and a trace can only count. So a cut
+/// reports each loss that touches the range as the source does.
 #[test]
 fn a_cut_has_the_losses_that_it_touches_whole() {
     let scratch = Scratch::new("cut-losses");
@@ -256,7 +256,7 @@ fn a_cut_has_the_losses_that_it_touches_whole() {
     }
 }
 
-/// What cannot be read is told, and all else is written.
+/// Unreadable parts are reported, and all others are written.
 fn check_broken(recipe: &Recipe, directory: &Path) -> Vec<String> {
     let name = recipe.name.as_str();
     let source = view(directory, &[name]);

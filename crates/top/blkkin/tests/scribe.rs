@@ -1,5 +1,5 @@
-//! `blkkin scribe` and `blkkin send`: from end to end, with kills in the midst of it, and with the client that the
-//! makers of Scribe have published.
+//! `blkkin scribe` and `blkkin send`: end to end, with kills in between, and with the client
+//! published by Scribe's authors.
 
 mod support;
 
@@ -13,12 +13,12 @@ use support::growing::{Growing, Packet};
 use support::process::{Running, Signal, signal, until};
 use support::{Scratch, blkkin, is_installed, run, run_with_input, skip, text};
 
-/// LTTng's: two processes that have made requests of the same numbers.
+/// LTTng trace of two processes whose requests have the same ids.
 fn example() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples/traces/requests")
 }
 
-/// A daemon that listens on a port of its own choice.
+/// Daemon that listens on a port of its own choice.
 struct Daemon {
     running: Running,
     address: String,
@@ -77,14 +77,14 @@ impl Daemon {
 fn lines(directory: &Path, category: &str) -> Vec<String> {
     let Ok(entries) = fs::read_dir(directory.join(category)) else { return Vec::new() };
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
-    // Links come and go.
+    // Symbolic links come and go.
     paths.retain(|path| !path.to_string_lossy().contains("_current"));
     paths.sort();
     let files = paths.iter().map(|path| fs::read_to_string(path).expect("a file"));
     files.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect()
 }
 
-/// Events go through a forwarding daemon and a writing one into a file, as `view --json` prints them.
+/// Events pass through a forwarding and a writing daemon into a file, as `view --json` prints them.
 #[test]
 fn events_arrive_as_they_are_printed() {
     let scratch = Scratch::new("scribe");
@@ -110,7 +110,7 @@ fn events_arrive_as_they_are_printed() {
     last.stop();
 }
 
-/// Whoever can connect can write, so that is nobody else unless it is said.
+/// Anyone who can connect can write, so only local clients can connect by default.
 #[test]
 fn it_does_not_start_where_anybody_could_write() {
     let scratch = Scratch::new("scribe-open");
@@ -178,7 +178,7 @@ impl blkkin_model::SpanSink for Ids {
     }
 }
 
-/// Lines of standard input, of which one is empty and one is long.
+/// Lines of standard input, including an empty and a long one.
 #[test]
 fn lines_arrive() {
     let scratch = Scratch::new("scribe");
@@ -191,7 +191,7 @@ fn lines_arrive() {
     let expected = ["one", "", &long, "last, without an end"];
     until("all have come", || lines(&scratch.0.join("out"), "log").len() == 4);
     assert!(lines(&scratch.0.join("out"), "log") == expected);
-    // What is larger than a server takes is left out, and that is told.
+    // Messages larger than a server accepts are left out and reported.
     let larger = format!("{}\nafter it\n", "y".repeat(9 << 20));
     let output = run_with_input(blkkin(&scratch.0).args(send), larger.as_bytes());
     assert_eq!(output.status.code(), Some(1));
@@ -201,7 +201,7 @@ fn lines_arrive() {
     daemon.stop();
 }
 
-/// A recording that goes on is sent as it comes.
+/// A recording in progress is sent as it grows.
 #[test]
 fn events_are_sent_as_they_come() {
     let scratch = Scratch::new("scribe");
@@ -224,8 +224,8 @@ fn events_are_sent_as_they_come() {
     daemon.stop();
 }
 
-/// Numbered messages, while the daemon is killed again and again: none that was answered OK is missing, and what there
-/// is more are repetitions.
+/// Numbered messages while the daemon is killed repeatedly: no acknowledged message is missing, and
+/// additional ones are repetitions.
 #[test]
 fn no_kill_loses_what_was_answered() {
     let scratch = Scratch::new("scribe");
@@ -236,7 +236,7 @@ fn no_kill_loses_what_was_answered() {
     for life in 0..6 {
         let address = daemon.address.clone();
         let mut batch = Batch::default();
-        // It is killed in the midst of what another thread of this test sends.
+        // It is killed while another thread of this test sends.
         let id = daemon.running.id();
         let killer = std::thread::spawn(move || {
             std::thread::sleep(std::time::Duration::from_millis(20 + 15 * life));
@@ -267,7 +267,7 @@ fn no_kill_loses_what_was_answered() {
         let found = found();
         (0..answered).all(|number| found.contains(&format!("{number:08}")))
     });
-    // Some of what was not answered may be there; nothing else is, but for the torn ends of files.
+    // Unacknowledged messages may be stored; otherwise only torn ends of files are.
     let strange: Vec<String> = found()
         .into_iter()
         .filter(|line| !line.parse::<u64>().is_ok_and(|number| number < tried))
@@ -276,8 +276,8 @@ fn no_kill_loses_what_was_answered() {
     daemon.kill();
 }
 
-/// Some of what should become durable does not, again and again: in journals, in what notes how far stores are, in files.
-/// None of what was answered OK is missing.
+/// Writes fail to become durable repeatedly: of journals, of stores' positions, of files. No
+/// acknowledged message is missing.
 #[test]
 fn a_disk_that_fails_loses_nothing() {
     if !is_installed("strace") {
@@ -287,7 +287,7 @@ fn a_disk_that_fails_loses_nothing() {
         let scratch = Scratch::new("scribe");
         let inject = format!("inject=fdatasync:error=EIO:when={when}");
         let daemon = blkkin(&scratch.0);
-        // The tracer stays apart, so that the daemon is what is started here.
+        // strace detaches itself, so that the child is the daemon.
         let mut command = Command::new("strace");
         command.args(["-D", "-f", "-q", "-o", "trace", "-e", "trace=fdatasync", "-e", &inject]);
         command.arg(daemon.get_program()).current_dir(&scratch.0);
@@ -311,7 +311,7 @@ fn a_disk_that_fails_loses_nothing() {
     }
 }
 
-/// A server that is not there, and one that comes later.
+/// A server that is down, and one that starts later.
 #[test]
 fn sending_is_tried_again_and_given_up() {
     let scratch = Scratch::new("scribe");
@@ -364,7 +364,7 @@ fn wrong_usage_is_told() {
     check(&["scribe", "--config", "bad", "--check"], 1, "line 2: `max_queue_size` has no effect");
 }
 
-/// Signals: one that has the configuration read again.
+/// Signals, including the one that reloads the configuration.
 #[test]
 fn the_configuration_is_read_again() {
     let scratch = Scratch::new("scribe");
@@ -424,7 +424,7 @@ for strict in (False, True):
 print("done")
 "#;
 
-/// The interpreter that has the client: that of `cargo xtask peers`, or the system's.
+/// Python interpreter with the client: that of `cargo xtask peers`, or the system's.
 fn python() -> Option<String> {
     let named = std::env::var("BLKKIN_PYTHON").ok();
     named.into_iter().chain(["python3".to_owned()]).find(|python| {

@@ -1,4 +1,4 @@
-//! `blkkin server` as a process: what it prints, how it ends, and what memory it takes.
+//! `blkkin server` as a process: its output, its end, and its memory.
 
 mod support;
 
@@ -14,7 +14,7 @@ use std::time::Duration;
 use support::server::{Server, on_free_ports};
 use support::{Scratch, blkkin, run, skip, with_limit};
 
-/// Without files, and with few ports.
+/// A server without files, with few ports.
 fn quiet(command: &mut Command) -> &mut Command {
     on_free_ports(command).arg("--memory")
 }
@@ -67,7 +67,7 @@ fn spans_outlive_a_server_that_is_killed() {
     assert_eq!(other.status.code(), Some(1), "{told}");
     assert!(told.contains("cannot keep spans in kept: "), "{told}");
     server.end();
-    // What ends in order has written its files, or has the journal still.
+    // After an orderly end, spans are in files or still in the journal.
     let server = start();
     let reply = server.ask("GET", "/api/v2/traceMany?traceIds=1,2,3", "", b"");
     assert!((1..=3).all(|round| reply.contains(&format!("work-{round}"))), "{reply}");
@@ -80,13 +80,13 @@ fn bombs_take_little_memory() {
     let server = Server::start(quiet(&mut blkkin(&scratch.0)));
     let paths = ["/api/v2/spans", "/api/v1/spans", "/v1/traces"];
     let headers = "content-type: application/json\r\ncontent-encoding: gzip\r\n";
-    // The code that is needed is memory too; it is there once.
+    // Code takes memory as well; it is loaded once.
     for path in paths {
         let reply = server.ask("POST", path, headers, &gzip(b"nonsense"));
         assert!(reply.starts_with("HTTP/1.1 400 "), "{path} {reply}");
     }
     let before = server.memory();
-    // A gibibyte of blanks.
+    // 1 GiB of blanks.
     let bomb = gzip(&vec![b' '; 1 << 20]).repeat(1024);
     for path in paths {
         let reply = server.ask("POST", path, headers, &bomb);
@@ -141,8 +141,8 @@ fn it_does_not_start_where_anybody_could_come_in() {
     check(&["--listen", "nowhere"], 2, "not an address and port");
 }
 
-/// The soft limit of descriptors, which is 1024 for most shells and services, is raised to the hard one, and connections
-/// leave some for files: idle ones, more than there are descriptors, keep nobody out.
+/// The soft limit of descriptors (1024 in most shells and services) is raised to the hard limit,
+/// and connections leave some for files: more idle connections than descriptors shut nobody out.
 #[test]
 fn descriptors_are_raised_and_shared_out() {
     let scratch = Scratch::new("server-descriptors");
@@ -168,7 +168,7 @@ fn descriptors_are_raised_and_shared_out() {
     server.end();
 }
 
-/// SIGHUP has it read its tokens again, and never ends it; a bad file changes nothing but the log.
+/// SIGHUP reloads the tokens and never ends the server; a bad file only causes a log message.
 #[test]
 fn hangups_reload() {
     let scratch = Scratch::new("server-hangup");
@@ -194,7 +194,7 @@ fn hangups_reload() {
     server.end();
 }
 
-/// Scribe knows no tokens: where there are some, its port is open only by choice.
+/// Scribe has no tokens: with tokens configured, its port is open only on request.
 #[test]
 fn scribe_is_off_where_there_are_tokens() {
     let scratch = Scratch::new("server-scribe");
@@ -235,7 +235,7 @@ fn lines_can_be_json() {
     }
 }
 
-/// Options of a file and the environment, and systemd's word that it is ready.
+/// Options from a file and from the environment, and the readiness message to systemd.
 #[test]
 fn it_runs_as_a_service() {
     let scratch = Scratch::new("server-service");
@@ -267,7 +267,7 @@ fn it_runs_as_a_service() {
     assert!(told.contains("server.conf, line 1: there is no option `listens`"), "{told}");
 }
 
-/// One bad span does not cost the others of its batch, unless that is asked for.
+/// One bad span does not reject the others of its batch, unless requested.
 #[test]
 fn good_spans_are_taken_from_bad_ones() {
     let scratch = Scratch::new("server-spans-each");
@@ -288,7 +288,7 @@ fn good_spans_are_taken_from_bad_ones() {
     }
 }
 
-/// A full file system is in the log and in the server's health, with its reason, and so is its end.
+/// A full file system is in the log and in the server's health with its reason, and so is its end.
 #[test]
 fn a_full_disk_is_told() {
     let Ok(mounted) = Mounted::in_memory(1024) else {
@@ -302,7 +302,7 @@ fn a_full_disk_is_told() {
         let spans = br#"[{"traceId":"a","id":"b"}]"#;
         server.ask("POST", "/api/v2/spans", kind, spans)[9..12].to_owned()
     };
-    // There is no room for the journal's first segment.
+    // The journal's first segment does not fit.
     assert_eq!(send(&server), "503");
     server.until("ERROR blkkin server: 1 messages turned away, whose senders should try again: ");
     let line = server.told.lines().last().expect("a line");

@@ -1,5 +1,5 @@
-//! `blkkin spans`: pictures and JSON of requests, of a real trace of LTTng's, of programs that record
-//! by our tracer, of traces that are written here word by word, and of recordings that go on.
+//! `blkkin spans`: trees and JSON of requests from a real LTTng trace, from programs that our
+//! tracer records, from traces written here, and from recordings in progress.
 
 mod support;
 
@@ -12,7 +12,7 @@ use support::node::{Node, Program, say};
 use support::process::{Running, until};
 use support::{Scratch, blkkin, recipe, run, text};
 
-/// LTTng's: two processes that have made requests of the same numbers.
+/// LTTng trace of two processes whose requests have the same ids.
 fn example() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples/traces/requests")
 }
@@ -120,7 +120,7 @@ fn what_makes_no_sense_is_refused() {
     check(&output, 1, "", "error: /nowhere: cannot open: no such file or directory\n");
 }
 
-/// A program of the test below: says when its request is over.
+/// Program of the test below; prints when its request has ended.
 #[test]
 #[ignore = "a program of other tests"]
 fn program() {
@@ -130,7 +130,7 @@ fn program() {
     let request = Trace::root_wide("write", &CLIENT, sample::global()).client_span();
     request.server_address(&OSD);
     request.keyval("bytes", 4096);
-    // As if it had come by a message.
+    // As if it had arrived in a message.
     let served = Trace::with_context("write", &OSD, &request.context().expect("ids"));
     served.server_receive();
     std::thread::scope(|scope| {
@@ -187,8 +187,8 @@ fn what_our_tracer_records_is_a_request() {
     }
 }
 
-/// A trace that is written here: event types of blkin's, of the tracer's, of the `tracing` crate's, and
-/// what looks like one of them and is none.
+/// Trace written here: event types of blkin, of the tracer and of the `tracing` crate, and types
+/// that only resemble them.
 const METADATA: &str = r#"/* CTF 1.8 */
 typealias integer { size = 8; align = 8; } := u8;
 typealias integer { size = 32; align = 8; signed = true; } := i32;
@@ -221,13 +221,13 @@ event { name = "app.shop:pack"; id = 12; stream_id = 0; fields := struct { i64 t
 event { name = "zipkin:timestamp"; id = 0; stream_id = 1; fields := struct { string trace_name; string service_name; i32 port_no; string ip; i64 trace_id; i64 span_id; i64 parent_span_id; string _event; }; };
 "#;
 
-/// Begins a trace.
+/// Starts a trace.
 fn begin(path: &Path) {
     fs::create_dir_all(path).expect("to make a folder");
     fs::write(path.join("metadata"), METADATA).expect("to write");
 }
 
-/// Appends a packet with these events, from one time to another.
+/// Appends a packet with these events and this range of time.
 fn packet(trace: &Path, stream: u64, seq: u64, lost: u64, times: (u64, u64), events: &[String]) {
     let (begin, end) = times;
     let mut words = format!(
@@ -317,8 +317,8 @@ vm: io client         1.00 µs  own 550 ns  ████████████
     assert_eq!(end["events_of_others"], 2);
 }
 
-/// Spans and events of the `tracing` crate are the service's that they say, or else the program's,
-/// whose own fields may have the same names.
+/// Spans and events of the `tracing` crate belong to the service that they name, otherwise to the
+/// program, whose own fields may have the same names.
 #[test]
 fn spans_of_the_tracing_crate_say_their_service() {
     let scratch = Scratch::new("spans-service");
@@ -362,7 +362,7 @@ fn events_that_make_no_sense_are_counted() {
         span(1006, [0, 0, 2, 1], [1, 1], 0),
         span(1007, [1, 0, 2, 1], [u64::MAX, u64::MAX], 0),
         span(1008, [1, 0, 2, 1], [2_000_000_000, 1], 0),
-        // These are odd, and shown.
+        // These are unusual and shown.
         span(1009, [1, 0, 2, 2], [1, 1], 200),
         timestamp(1010, "vm", (1, 3, 77), "stray"),
     ];
@@ -476,7 +476,7 @@ fn requests_come_when_nothing_more_comes_for_them() {
         serde_json::from_str(&running.line()).expect("JSON")
     };
     assert_eq!(line(&mut running)["type"], "begin");
-    // The other half, of another stream, and late.
+    // The other half, in another stream, and late.
     packet(
         &scratch.0,
         1,
@@ -489,7 +489,7 @@ fn requests_come_when_nothing_more_comes_for_them() {
     let mut seen = Vec::new();
     while seen.len() < 3 {
         let line = line(&mut running);
-        // Each new file is told.
+        // Each new file is reported.
         if line["type"] != "begin" {
             seen.push(line);
         }
@@ -497,7 +497,7 @@ fn requests_come_when_nothing_more_comes_for_them() {
     assert_eq!((&seen[0]["completion"], &seen[0]["events"]), (&"idle".into(), &4.into()));
     assert_eq!((&seen[1]["service"], &seen[2]["service"]), (&"vm".into(), &"osd".into()));
 
-    // What is open when it ends is shown, too.
+    // Spans that are open at the end are shown, too.
     packet(&scratch.0, 0, 2, 0, (3000, 3000), &[timestamp(3000, "vm", (2, 1, 0), "open")]);
     until("it listens", || support::process::listens(running.id()));
     running.interrupt();

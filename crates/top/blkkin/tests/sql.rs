@@ -1,4 +1,4 @@
-//! `blkkin sql`: what it prints where, and with which status it ends. What answers hold is tested in `serve/sql`.
+//! `blkkin sql`: output and exit status. Results are tested in `serve/sql`.
 #![cfg(feature = "sql")]
 
 mod support;
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 use support::{Scratch, blkkin, run, run_with_input, text, with_limit};
 
-/// A store of three spans, as a server leaves it.
+/// Store of three spans, as a server leaves it.
 fn store(name: &str) -> Scratch {
     let scratch = Scratch::new(name);
     let mut block = Block::new();
@@ -94,7 +94,8 @@ hint: ask for less: a shorter time, a LIMIT; or raise --timeout
     assert!(text(&missing.stderr).contains("nowhere: "), "{}", text(&missing.stderr));
 }
 
-/// What cannot be interrupted ends with the program: here an expression that doubles a text forty times.
+/// Work that cannot be interrupted ends with the program: here an expression that doubles a text
+/// forty times.
 #[test]
 fn nothing_outlives_its_limits() {
     let store = store("sql-limits");
@@ -102,7 +103,7 @@ fn nothing_outlives_its_limits() {
         (1..=40).map(|n| format!(", q{n} AS (SELECT t || t AS t FROM q{})", n - 1)).collect();
     let sql_text =
         format!("WITH q0 AS (SELECT name AS t FROM spans){doubled} SELECT length(t) FROM q40");
-    // With a net below: it may have 2 GiB of addresses beside the stacks of its threads.
+    // As a safeguard, the address space is limited to 2 GiB besides the threads' stacks.
     let mut question = sql(&store.0);
     question.args(["--memory", "128M", "--timeout", "20", &sql_text]);
     let output = run(&mut with_limit("-v 6000000", &question));

@@ -1,4 +1,4 @@
-//! `blkkin status`: what it makes of what the node's agent counts, once, and again and again.
+//! `blkkin status`: output for the counters of the node's agent, once and repeatedly.
 
 mod support;
 
@@ -30,7 +30,7 @@ fn ring(session: &str, pid: u32, cpu: Option<u32>, look: u64) -> Reply {
     })
 }
 
-/// Gives other numbers at each look.
+/// Returns other numbers at each request.
 fn busy() -> StandIn {
     let looks = AtomicU64::new(0);
     StandIn::answering(move |request| {
@@ -184,7 +184,7 @@ fn a_status_as_json() {
     assert_eq!(object["rings"][2]["cpu"], 1);
 }
 
-/// What users have the agent hold is shown to scripts, and to people where more was refused.
+/// Memory that the agent holds for users is in JSON, and in the table when requests were refused.
 #[test]
 fn quotas() {
     let quota = |what: &str, used, refused| {
@@ -207,7 +207,8 @@ fn quotas() {
     );
 }
 
-/// Losses have causes, also those of sessions that are gone; the exit status differs for those that are there.
+/// Losses have causes, also those of sessions that have ended; the exit status reports only
+/// existing ones.
 #[test]
 fn losses_by_cause() {
     let loss = |session: &str, cause, [events, packets, uncounted]: [u64; 3]| {
@@ -256,7 +257,7 @@ lost in all: 8 events, 2 packets
     assert_eq!(object["lost"]["causes"][1], expected);
 }
 
-/// Until Ctrl-C, until nobody reads, or until the agent goes.
+/// Runs until Ctrl-C, until nobody reads, or until the agent ends.
 #[test]
 fn a_status_that_goes_on() {
     let daemon = busy();
@@ -301,7 +302,7 @@ fn a_status_that_goes_on() {
     assert_eq!(told.status, 1);
 }
 
-/// On a terminal it is drawn again in its place; `script` is one.
+/// On a terminal (here `script`) the table is redrawn in place.
 #[test]
 fn a_status_on_a_terminal() {
     if !is_installed("script") {

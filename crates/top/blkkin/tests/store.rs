@@ -1,5 +1,5 @@
-//! `blkkin store`: what a store holds, its repair, and its spans elsewhere and back, by the
-//! commands of docs/backup.md; and how long `blkkin server` keeps spans when it is started again.
+//! `blkkin store`: contents of a store, repair, and moving spans elsewhere and back by the commands
+//! of docs/backup.md; and how long `blkkin server` keeps spans after a restart.
 
 mod support;
 
@@ -39,7 +39,7 @@ fn send(lake: &Lake, numbers: std::ops::Range<u64>) {
     told.recv().expect("an answer").expect("accepted");
 }
 
-/// A store of two files of 100 spans each, and 50 that only the journal has.
+/// Store of two files with 100 spans each, and 50 spans only in the journal.
 fn store(directory: &Path) {
     let (lake, _) = Lake::open(directory, options()).expect("opened");
     for file in 0..2 {
@@ -82,7 +82,7 @@ fn check(output: &Output, status: i32, told: &str) {
     assert!(all.contains(told), "{told}: {all}");
 }
 
-/// The commands of the document, in order, make stores that have all spans.
+/// The commands of the document, in order, create stores with all spans.
 #[test]
 fn the_document_backs_up_and_restores() {
     let scratch = Scratch::new("store-backup");
@@ -102,7 +102,7 @@ fn the_document_backs_up_and_restores() {
     check(&run(&mut shell), 0, "blkkin store adopt");
     assert!(kept(&scratch.0.join("data.new")) == expected, "the export");
     assert!(kept(&scratch.0.join("data.copy")) == expected, "the copy");
-    // What only the journal has is not in the files.
+    // Spans that are only in the journal are not in the files.
     assert_eq!(kept(&scratch.0.join("data.files")).len(), 200);
 }
 
@@ -186,7 +186,7 @@ fn a_store_that_a_server_holds_is_left_alone() {
     server.end();
 }
 
-/// A start without options keeps what the store was told to keep.
+/// A start without options keeps the limits set before.
 #[test]
 fn a_forgotten_keep_removes_nothing() {
     let scratch = Scratch::new("store-keep");
@@ -205,7 +205,7 @@ fn a_forgotten_keep_removes_nothing() {
     assert!(told.contains("for 1h and within 200G, and no longer within 200G"), "{told}");
     let json = text(&command(&data, "check", &["--json"]).stdout);
     assert!(json.contains(r#""keepSeconds":3600,"keepBytes":214748364800"#), "{json}");
-    // Files that are older than the default would go.
+    // Files older than the default limit would be removed.
     let told = start(&["--keep", "0"]);
     assert!(told.contains("spans are kept within 200G\n"), "{told}");
 }

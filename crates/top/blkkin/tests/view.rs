@@ -1,4 +1,4 @@
-//! `view` where its output ends early or cannot be written, with `--limit`, and on standard input.
+//! `view` when its output ends early or cannot be written, with `--limit`, and on standard input.
 
 mod support;
 
@@ -14,14 +14,14 @@ fn recipe(name: &str) -> Recipe {
     Recipe::read(&corpus().join("good").join(format!("{name}.ctf")))
 }
 
-/// A scratch folder with traces of the corpus.
+/// Scratch directory with traces of the corpus.
 fn with_traces(scratch: &str, names: &[&str]) -> Scratch {
     let scratch = Scratch::new(scratch);
     names.iter().for_each(|name| recipe(name).write(&scratch.0));
     scratch
 }
 
-/// What a command says when whoever reads its output stops after the first line.
+/// Messages of a command whose output is closed after the first line.
 fn said_to_a_closed_pipe(command: &mut Command) -> (Option<i32>, String) {
     let mut running = Running::start(command);
     running.line();
@@ -43,7 +43,7 @@ fn a_closed_pipe_is_a_quiet_end() {
     check(&["view", "--json", "endless"], 0, "");
     check(&["view", "--follow", "endless"], 0, "");
     check(&["view", "--follow", "--json", "endless"], 0, "");
-    // What could not be read at all is told nevertheless.
+    // Unreadable input is still reported.
     let nowhere = "error: nowhere: cannot open: no such file or directory";
     check(&["view", "endless", "nowhere"], 1, nowhere);
     // The losses come first, and their total would not be that.
@@ -78,7 +78,7 @@ fn output_that_cannot_be_written_is_an_error() {
     }
 }
 
-/// Where both go to the same place, what is said about events stands where they are missing.
+/// If both go to the same place, messages about events are where these events are missing.
 #[test]
 fn losses_stand_between_the_events() {
     let scratch = with_traces("view-together", &["losses-beside-gaps"]);
@@ -185,7 +185,7 @@ fn standard_input_is_metadata_and_packets() {
     let expected = "error: <stdin>: cannot make a temporary file: no such file or directory\n";
     assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(1), expected));
 }
-/// More streams than there may be open files.
+/// More streams than files can be open.
 #[test]
 fn many_streams_are_read_with_few_descriptors() {
     let scratch = Scratch::new("view-many");

@@ -1,5 +1,5 @@
-//! `merge`, `cut` and `convert` around what they write: where to, what they say, several traces,
-//! and what is left on the disk when they cannot end their work.
+//! `merge`, `cut` and `convert`: target directories, messages, several traces, and files on disk
+//! after a failure.
 
 mod support;
 
@@ -13,7 +13,7 @@ use support::process::{Running, Signal, listens, signal, until};
 use support::recipe::Recipe;
 use support::{Scratch, blkkin, is_installed, run, skip, text, with_limit};
 
-/// A scratch folder with traces of the corpus.
+/// Scratch directory with traces of the corpus.
 fn with_traces(scratch: &str, names: &[&str]) -> Scratch {
     let scratch = Scratch::new(scratch);
     for name in names {
@@ -26,7 +26,7 @@ fn blkkin_in(scratch: &Scratch, arguments: &[&str]) -> Output {
     run(blkkin(&scratch.0).args(arguments))
 }
 
-/// The lines that `view` prints.
+/// Lines that `view` prints.
 #[track_caller]
 fn lines(scratch: &Scratch, arguments: &[&str]) -> Vec<String> {
     let output = blkkin_in(scratch, &[&["view", "--no-delta"], arguments].concat());
@@ -34,7 +34,7 @@ fn lines(scratch: &Scratch, arguments: &[&str]) -> Vec<String> {
     text(&output.stdout).lines().map(str::to_owned).collect()
 }
 
-/// The lines that babeltrace2 prints, without a word on standard error.
+/// Lines that babeltrace2 prints; standard error must be empty.
 #[track_caller]
 fn babeltrace(scratch: &Scratch, paths: &[&str]) -> Vec<String> {
     let mut command = Command::new("babeltrace2");
@@ -44,7 +44,7 @@ fn babeltrace(scratch: &Scratch, paths: &[&str]) -> Vec<String> {
     text(&output.stdout).lines().map(str::to_owned).collect()
 }
 
-/// A trace in which each event has its own number.
+/// Trace in which each event has its own number.
 fn numbered(path: &Path, id: u8, times: impl Iterator<Item = u64>) -> Growing {
     let growing = Growing::begin(path, id);
     for (seq, time) in times.enumerate() {
@@ -76,7 +76,7 @@ fn several_traces_are_written_as_several() {
         let scratch = with_traces("writing-several", names);
         let merged = blkkin_in(&scratch, &[&["merge"], names, &["-o", "merged"]].concat());
         assert!(merged.status.success(), "{}", text(&merged.stderr));
-        // Nothing decides about the order of events of the same nanosecond.
+        // Events of the same nanosecond have no defined order.
         let sorted = |mut lines: Vec<String>| {
             lines.sort();
             lines
@@ -92,7 +92,7 @@ fn several_traces_are_written_as_several() {
     }
 }
 
-/// babeltrace2 does not look for traces within traces.
+/// babeltrace2 does not search traces for nested traces.
 #[test]
 fn traces_within_a_trace_are_written_beside_it() {
     if !is_installed("babeltrace2") {
@@ -110,7 +110,7 @@ fn traces_within_a_trace_are_written_beside_it() {
     assert_eq!(babeltrace(&scratch, &["merged"]), expected);
 }
 
-/// Events of the same nanosecond come in the order of the traces' UUIDs, before and after.
+/// Events of the same nanosecond are in the order of the traces' UUIDs, before and after.
 #[test]
 fn order_does_not_change() {
     if !is_installed("babeltrace2") {
@@ -133,7 +133,7 @@ fn order_does_not_change() {
     }
 }
 
-/// Parts of one trace become one; a copy or a part of a trace is another one.
+/// Parts of one trace become one trace; a copy or a part of a trace is a separate one.
 #[test]
 fn uuids_tell_traces_apart() {
     if !is_installed("babeltrace2") {
@@ -159,7 +159,7 @@ fn uuids_tell_traces_apart() {
     read(&["first", "second"], &all);
     write(&["merge", "first", "second", "-o", "halves"]);
     read(&["halves"], &all);
-    // Each event comes as often as it is there.
+    // Each event is repeated as often as it exists.
     let twice: Vec<String> = all.iter().flat_map(|line| [line.clone(), line.clone()]).collect();
     for copy in ["copy", "converted", "halves"] {
         read(&["whole", copy], &twice);
@@ -169,7 +169,7 @@ fn uuids_tell_traces_apart() {
     with_middle.sort();
     read(&["whole", "middle"], &with_middle);
 
-    // What is one trace in two directories is still written as one.
+    // One trace in two directories is still written as one.
     let parts = with_traces("writing-parts", &["rotation"]);
     let parts_in = |paths: &[&str], to| {
         let output = blkkin_in(&parts, &[&["merge"], paths, &["-o", to]].concat());
@@ -195,7 +195,7 @@ fn tree(path: &Path) -> Vec<(String, u64)> {
     found
 }
 
-/// Commands that cannot do what they are asked: what they say, and that they leave all as it was.
+/// Commands that must fail: their messages, and that they change nothing.
 #[test]
 fn what_cannot_be_done_changes_nothing() {
     let scratch = with_traces("writing-errors", &["string"]);
@@ -264,7 +264,7 @@ fn what_cannot_be_done_changes_nothing() {
     );
 }
 
-/// A directory that cannot be written to. (To root nothing is forbidden.)
+/// A directory without write permission. (Root may write anywhere.)
 #[test]
 fn what_is_not_allowed_is_told() {
     let scratch = with_traces("writing-forbidden", &["string"]);
@@ -289,7 +289,7 @@ fn what_is_not_allowed_is_told() {
     assert!(tree(&forbidden).is_empty());
 }
 
-/// A disk that is full looks like a limit on the size of files: writing fails in the middle.
+/// A limit on file sizes acts like a full disk: writing fails in the middle.
 #[test]
 fn a_full_disk_leaves_nothing_behind() {
     let scratch = Scratch::new("writing-full");
@@ -300,7 +300,7 @@ fn a_full_disk_leaves_nothing_behind() {
         let mut command = blkkin(&scratch.0);
         run(&mut with_limit(&format!("-f {blocks}"), command.args(["merge", "trace", "-o", to])))
     };
-    // So many blocks of 512 bytes hold half of the metadata; the metadata, but not all events.
+    // Limits in blocks of 512 bytes: half of the metadata; the metadata, but not all events.
     for (blocks, file) in [(1, ".metadata.partial"), (16, "stream_0")] {
         for to in ["new/one", "empty"] {
             let output = limited(blocks, to);
@@ -427,7 +427,7 @@ fn ctrl_c_leaves_a_trace_of_what_was_read() {
         assert_eq!(ended.status.code(), Some(130), "{ended:?}");
         assert!(ended.errors.is_empty(), "{ended:?}");
     }
-    // What was killed is no trace.
+    // The output of a killed command is no trace.
     let merge = [&["merge"], &few[..], &["-o", "killed"]].concat();
     run_until(&merge, &has_written("killed"), Signal::KILL);
     let killed = blkkin_in(&scratch, &["view", "killed"]);

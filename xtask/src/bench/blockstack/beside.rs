@@ -1,5 +1,6 @@
-//! Servers beside each other, each started anew in each round: blockstack's with its instrumentation at rest, twice; the
-//! same without any; and nbdkit, with and without its log of requests. Start at [`measure`].
+//! Comparison of servers, each restarted in each round: blockstack with inactive instrumentation,
+//! twice; without instrumentation; and nbdkit with and without its log of requests. Start at
+//! [`measure`].
 
 use super::Setup;
 use super::figures::{Quartiles, less};
@@ -9,23 +10,23 @@ use crate::bench::recipe::Output;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Who serves.
+/// Server to compare.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Who {
-    /// Instrumentation that nobody listens to.
+    /// Instrumentation without an agent that records.
     Off,
-    /// The same again: what chance does.
+    /// The same program again, to measure the noise.
     OffAgain,
-    /// Instrumentation that was not compiled in.
+    /// Compiled without instrumentation.
     Untraced,
     Nbdkit,
-    /// With its filter that logs requests.
+    /// With the filter that logs requests.
     NbdkitLog,
 }
 
 const ALL: [Who; 5] = [Who::Off, Who::OffAgain, Who::Untraced, Who::Nbdkit, Who::NbdkitLog];
 
-/// The first requests are not counted.
+/// Time of the first requests, which do not count.
 const SETTLE: Duration = Duration::from_millis(250);
 
 impl Who {
@@ -39,7 +40,7 @@ impl Who {
         }
     }
 
-    /// Whom it is compared with.
+    /// Baseline of the comparison.
     pub(super) fn than(self) -> Option<Who> {
         match self {
             Who::Off => Some(Who::Untraced),
@@ -54,16 +55,16 @@ impl Who {
     }
 }
 
-/// What came of one.
+/// Results of one server, by round.
 #[derive(Debug)]
 pub(super) struct Measured {
     pub(super) who: Who,
     rates: Vec<f64>,
-    /// Microseconds of the server's processors for a request.
+    /// Processor time of the server for a request, in microseconds.
     cpu_us: Vec<f64>,
 }
 
-/// All of them, under one load.
+/// Results of all servers under one load.
 #[derive(Debug)]
 pub(super) struct Beside {
     pub(super) load: Load,
@@ -75,7 +76,7 @@ impl Measured {
         Quartiles::of(&self.rates).unwrap_or_default()
     }
 
-    /// What a request takes of the server's processors, in microseconds.
+    /// Processor time of the server for a request, in microseconds.
     pub(super) fn cpu_us(&self) -> f64 {
         Quartiles::of(&self.cpu_us).unwrap_or_default().median
     }
@@ -86,7 +87,7 @@ impl Beside {
         self.measured.iter().find(|measured| measured.who == who)
     }
 
-    /// By how many per cent one has less than the one that it is compared with, round by round.
+    /// Slowdown against the baseline in per cent, for each round.
     pub(super) fn cost(&self, who: Who) -> Option<Vec<f64>> {
         let (own, other) = (self.of(who)?, self.of(who.than()?)?);
         Some(own.rates.iter().zip(&other.rates).map(|(rate, than)| less(*rate, *than)).collect())
@@ -108,7 +109,7 @@ impl Beside {
     }
 }
 
-/// Measures all that there are; without nbdkit, those of ours.
+/// Measures all servers, or only blockstack if nbdkit is not installed.
 pub(super) fn measure(setup: &Setup, load: Load, has_nbdkit: bool) -> Result<Beside, String> {
     let there = ALL.into_iter().filter(|who| has_nbdkit || who.is_ours());
     let mut measured: Vec<Measured> =
@@ -125,7 +126,7 @@ pub(super) fn measure(setup: &Setup, load: Load, has_nbdkit: bool) -> Result<Bes
     Ok(Beside { load, measured })
 }
 
-/// Requests a second, and microseconds of the server's processors for one.
+/// Requests a second, and processor time of the server for a request in microseconds.
 fn run(setup: &Setup, who: Who, load: &Load) -> Result<(f64, f64), String> {
     let place = Output::below(&setup.stage.memory.0, "beside")?;
     let log = Output::below(&setup.stage.disk, "log")?;
@@ -140,7 +141,7 @@ fn run(setup: &Setup, who: Who, load: &Load) -> Result<(f64, f64), String> {
     };
     fio::fill(&server, &place.0)?;
     let mut fio = Fio::start(&server, load, &place.0)?;
-    server.wait_for(&mut fio)?;
+    fio.wait_for_requests(&server)?;
     std::thread::sleep(SETTLE);
     let (begin_ms, cpu, begin) = (fio::now_ms(), server.run_seconds()?, std::time::Instant::now());
     std::thread::sleep(2 * setup.slice);

@@ -1,28 +1,30 @@
-//! What a span of a real trace takes on disk: the chain is traced under a mixed load, its requests go to a server, and
-//! its files are looked at when merging has come to rest; the same rows in other hands beside them. Start at [`measure`].
+//! Size of a span from a real trace on disk: the chain is traced under a mixed load, its requests
+//! are sent to a server, and the files are measured when merging has come to rest; for comparison,
+//! the same rows are written by other programs. Start at [`measure`].
 
 use super::fio::{self, MIXED};
 use super::servers::Server;
 use super::switching::Recorded;
 use super::{BLOCK, BYTES_MAX, BYTES_WANTED, Stage, count};
-use crate::at;
 use crate::bench::goal::Goal;
 use crate::bench::recipe::Output;
 use crate::bench::serving::program::{OnDisk, Program};
 use crate::bench::serving::running::{Running, metric};
 use crate::bench::serving::wait_for_rest;
 use crate::peers::{self, Environment};
+use crate::tools::at;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// Eight spans of a read and thirteen of a write are enough for as many files as are merged to one.
+/// Number of requests. A read has eight spans and a write thirteen, which makes enough files to be
+/// merged into one.
 const REQUESTS: u64 = 480_000;
 const REQUESTS_QUICK: u64 = 120_000;
 
-/// DuckDB's file of the same rows, and pyarrow's.
+/// Script that writes the same rows with DuckDB and with pyarrow.
 const SCRIPT: &str = r#"
 import glob, json, os, sys
 import duckdb, pyarrow.parquet as parquet
@@ -39,41 +41,41 @@ print(json.dumps({"rows": rows, "DuckDB": os.path.getsize(room + "/spans.duckdb"
                   "pyarrow": os.path.getsize(room + "/spans.parquet")}))
 "#;
 
-/// What it came to.
+/// Results of the measurement.
 #[derive(Debug)]
 pub(super) struct Bytes {
     pub(super) recorded: Recorded,
     pub(super) trace_bytes: u64,
-    /// What was kept, in files or not yet.
+    /// Stored spans, including those that are not in files yet.
     pub(super) spans: f64,
     pub(super) disk: OnDisk,
-    /// Whether nothing changed any more when it was looked at.
+    /// Whether merging had come to rest.
     pub(super) is_at_rest: bool,
-    /// Of the same spans, who needs how many bytes.
+    /// Bytes that other programs need for the same spans.
     pub(super) others: Vec<(&'static str, u64)>,
-    /// What was not measured, and why.
+    /// Skipped measurement, with the reason.
     pub(super) skipped: Option<String>,
 }
 
 impl Bytes {
-    /// Of a span: of the files with rows, and with their index.
+    /// Bytes of a span: without and with the index.
     pub(super) fn a_span(&self) -> Option<(f64, f64)> {
         self.disk.bytes_a_span()
     }
 
-    /// What it is to be.
+    /// Goal for the bytes of a span.
     pub(super) fn goal(&self) -> Goal {
         let with_index = self.a_span().map(|(_, with_index)| with_index);
         let what = "a span of real traces on disk, its index included";
         Goal::at_most(BYTES_WANTED, " B", what).limit(BYTES_MAX).measured(with_index)
     }
 
-    /// Of a span: of those who have those that are in files.
+    /// Bytes of a span for another program, which has only the spans in files.
     fn of_others(&self, bytes: u64) -> f64 {
         bytes as f64 / self.disk.spans as f64
     }
 
-    /// Who needs how many bytes for a span.
+    /// Bytes of a span for each program.
     pub(super) fn all(&self) -> Vec<(String, f64)> {
         let mut all = vec![("the trace".to_owned(), self.trace_bytes as f64 / self.spans)];
         if let Some((rows, with_index)) = self.a_span() {
@@ -129,7 +131,7 @@ pub(super) fn measure(stage: &Stage, program: &Program, is_quick: bool) -> Resul
     Ok(Bytes { recorded, trace_bytes, spans, disk, is_at_rest, others, skipped })
 }
 
-/// Has all requests of the chain recorded.
+/// Records all requests of the chain.
 fn record(stage: &Stage, trace: &Path, requests: u64) -> Result<(), String> {
     let place = Output::below(&stage.memory.0, "bytes")?;
     let server = Server::chain(&stage.blockstack, &stage.agent, &place.0.join("chain"))?;
@@ -144,7 +146,7 @@ fn record(stage: &Stage, trace: &Path, requests: u64) -> Result<(), String> {
     done
 }
 
-/// Brings a trace's requests to a server.
+/// Sends a trace's requests to a server.
 fn send(blkkin: &str, trace: &Path, url: &str) -> Result<(), String> {
     let start = Instant::now();
     let output = Command::new(blkkin)
@@ -172,7 +174,7 @@ fn others(data: &Path, room: &Path, spans: u64) -> Result<Vec<(&'static str, u64
         .map_err(|error| format!("{}: {error}", python.display()))?;
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     let status = output.status;
-    // Before it there may be a bar of progress.
+    // A progress bar may precede the result.
     let text = String::from_utf8_lossy(&output.stdout);
     let value: Value = serde_json::from_str(text.lines().last().unwrap_or_default())
         .map_err(|_| errors.lines().last().map_or_else(|| status.to_string(), str::to_owned))?;
@@ -184,7 +186,7 @@ fn others(data: &Path, room: &Path, spans: u64) -> Result<Vec<(&'static str, u64
     Ok(names.filter_map(|name| Some((name, number(name)?))).collect())
 }
 
-/// Bytes of all files below a folder.
+/// Total size of all files below a folder.
 fn size_of(folder: &Path) -> Result<u64, String> {
     let mut sum = 0;
     for entry in fs::read_dir(folder).map_err(at(folder))? {

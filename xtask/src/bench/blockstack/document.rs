@@ -1,5 +1,5 @@
-//! `docs/evaluation.md`: its text is `evaluation.md` beside this, in which `{{name}}` stands for what was measured. Start
-//! at [`write()`].
+//! `docs/evaluation.md`: the template is `evaluation.md` in this folder, in which `{{name}}` stands
+//! for a figure. Start at [`write()`].
 
 use super::beside::{Beside, Who};
 use super::figures::{Quartiles, grouped};
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::bench::{LOAD_AVERAGE_MAX, goal};
 use crate::measure::show_bytes;
-use crate::{at, workspace_root};
+use crate::tools::{at, workspace_root};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -38,7 +38,8 @@ pub(super) fn write(found: &Found, setup: &Setup, machine: &Value) -> Result<(),
     fs::write(&path, text).map_err(at(&path))
 }
 
-/// The text with all names replaced; an error names one that nobody knows, or one that is not asked for.
+/// Replaces all names in the template; fails for a name without a figure, and for a figure that the
+/// template does not use.
 fn filled(template: &str, facts: &[(&str, String)]) -> Result<String, String> {
     let mut text = template.to_owned();
     for (name, value) in facts {
@@ -154,13 +155,13 @@ fn facts(
     ])
 }
 
-/// Of `24684092 kB`.
+/// Formats a size such as `24684092 kB`.
 fn memory(told: &str) -> String {
     let kib = told.split(' ').next().and_then(|word| word.parse::<u64>().ok());
     kib.map_or_else(|| told.to_owned(), |kib| show_bytes(kib << 10))
 }
 
-/// From the least to the most, as `1.2 to 3.4`.
+/// Formats the least and the greatest figure as `1.2 to 3.4`.
 fn range(figures: impl Iterator<Item = f64>, digits: usize) -> String {
     let figures: Vec<f64> = figures.collect();
     let (least, most) = (

@@ -1,20 +1,19 @@
-//! What several runs of one thing come to: a middle figure, and how far half of them are from it.
+//! Statistics of repeated measurements: quartiles and a confidence interval of the median.
 
 use serde_json::{Value, json};
 
-/// A quarter of the figures is below the first, half below the second, a quarter above the third.
+/// Quartiles of figures.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Quartiles {
     pub(super) low: f64,
     pub(super) median: f64,
     pub(super) high: f64,
-    /// Between which of the figures the median of as many as one likes would be, in 19 of 20 cases. There are none
-    /// among a few.
+    /// 95 % confidence interval of the median, from order statistics; `None` for too few figures.
     pub(super) sure: Option<(f64, f64)>,
 }
 
 impl Quartiles {
-    /// Nothing of no figures.
+    /// Quartiles; `None` without figures.
     pub(super) fn of(figures: &[f64]) -> Option<Quartiles> {
         let mut sorted = figures.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -36,19 +35,19 @@ impl Quartiles {
         json!({"p25": self.low, "median": self.median, "p75": self.high, "sure": sure})
     }
 
-    /// How far the figures between which the median is sure to be are apart.
+    /// Width of the confidence interval.
     pub(super) fn doubt(&self) -> f64 {
         self.sure.map_or(f64::INFINITY, |(from, to)| to - from)
     }
 
-    /// Those figures, as `1.20 to 3.40`.
+    /// Confidence interval as `1.20 to 3.40`.
     pub(super) fn bounds(&self) -> String {
         self.sure.map_or_else(|| "unknown".to_owned(), |(from, to)| format!("{from:.2} to {to:.2}"))
     }
 }
 
-/// How many of so many figures are left out on either side, so that the median is between the others in 19 of 20 cases.
-/// How many are below it is as with coins.
+/// Rank of the figure at the lower end of the median's 95 % confidence interval, counted from 0.
+/// The number of figures below the median has a binomial distribution.
 fn rank_below(count: usize) -> Option<usize> {
     let mut exactly = 0.5_f64.powi(i32::try_from(count).ok()?);
     let (mut at_most, mut rank) = (exactly, None);
@@ -63,18 +62,18 @@ fn rank_below(count: usize) -> Option<usize> {
     rank
 }
 
-/// How much less a rate is than another, in per cent of that.
+/// Slowdown of a rate in per cent of another.
 pub(super) fn less(rate: f64, than: f64) -> f64 {
     (1.0 - rate / than) * 100.0
 }
 
-/// 12345 as 12 345.
+/// Formats 12345 as 12 345.
 pub(super) fn grouped(number: f64) -> String {
     let digits = format!("{:.0}", number.abs());
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {
         if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            // One that does not end a line.
+            // Narrow space that does not break the line.
             text.push('\u{202f}');
         }
         text.push(digit);

@@ -1,24 +1,25 @@
-//! The load: fio, with its engine for NBD, and how many requests a second it had answered in each tenth of a second. It
-//! runs while modes change, so that all of them have the same process and connection. Start at [`Fio::start`].
+//! The load: fio with its NBD engine, and its rate of requests in each tenth of a second. It runs
+//! while modes change, so that all modes have the same process and connection. Start at
+//! [`Fio::start`].
 
-use super::servers::{KEEPER, LOAD_CPU, Server, pinned};
+use super::servers::{KEEPER, LOAD_CPU, START_MAX, Server, pinned};
 use super::{BLOCK, VOLUME_BYTES};
-use crate::at;
+use crate::tools::at;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// What it asks for.
+/// Kind of load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Load {
-    /// What people call it.
+    /// Name in tables.
     pub(super) name: &'static str,
-    /// What fio calls it.
+    /// Value of fio's option `--rw`.
     kind: &'static str,
-    /// How many requests are under way.
+    /// Number of requests under way.
     pub(super) depth: u32,
 }
 
@@ -38,39 +39,42 @@ impl Load {
     }
 }
 
-/// It counts what was answered in pieces of time of this length.
+/// Length of an interval in fio's log.
 const PIECE: Duration = Duration::from_millis(100);
 
-/// As much as somebody may be behind with looking at the clock.
+/// Tolerance for the end of an interval, as fio may be late.
 const SLACK_MS: u64 = 4;
 
-/// How long it may take to say what it has counted.
+/// Maximum time for fio to end and write its log.
 const END_MAX: Duration = Duration::from_secs(20);
 
-/// One that runs.
+/// Processor time of the server, in seconds, after which a started load counts as running.
+const BUSY_SECONDS: f64 = 0.02;
+
+/// Running fio.
 pub(super) struct Fio {
     child: Child,
     folder: PathBuf,
 }
 
-/// How many requests were answered when.
+/// Rates of requests by interval.
 #[derive(Debug, PartialEq)]
 pub(super) struct Rates(Vec<Piece>);
 
-/// A piece of time that ends then, in milliseconds since 1970, with so many requests a second.
+/// Interval of the log: its end in milliseconds since 1970, and requests a second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Piece {
     end_ms: u64,
     rate: f64,
 }
 
-/// Now, as fio's log has it.
+/// Current time in the unit of fio's log.
 pub(super) fn now_ms() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_millis()).unwrap_or_default()
 }
 
-/// Its version; an error says why there is none to be had.
+/// Version of fio; an error if fio or its NBD engine is missing.
 pub(super) fn version() -> Result<String, String> {
     let missing = "fio with its engine `nbd` is needed; `cargo xtask peers` installs it";
     let ask = |argument: &str| {
@@ -97,16 +101,16 @@ fn command(server: &Server, load: &Load, folder: &Path) -> Command {
     command
 }
 
-/// Has all of a volume written, in large pieces.
+/// Writes a whole volume in large requests.
 pub(super) fn fill(server: &Server, folder: &Path) -> Result<(), String> {
     let load = Load { name: "", kind: "write", depth: 4 };
     let mut command = command(server, &load, folder);
-    // Of an option that is given twice the last one counts.
+    // The last value of a repeated option counts.
     command.arg("--bs=1m");
     run(&mut command, folder)
 }
 
-/// Has so many bytes read or written, and waits until that is done.
+/// Reads or writes a number of bytes, and waits for the end.
 pub(super) fn bytes(server: &Server, load: &Load, folder: &Path, bytes: u64) -> Result<(), String> {
     run(command(server, load, folder).arg(format!("--io_size={bytes}")), folder)
 }
@@ -120,14 +124,14 @@ fn run(command: &mut Command, folder: &Path) -> Result<(), String> {
     }
 }
 
-/// What it says when it fails.
+/// Error message with fio's own output.
 fn told(folder: &Path, errors: &[u8]) -> String {
     let text = fs::read_to_string(folder.join("fio.txt")).unwrap_or_default();
     format!("fio failed: {} {}", String::from_utf8_lossy(errors).trim(), text.trim())
 }
 
 impl Fio {
-    /// Starts one that goes on until it is ended. Its files come to `folder`.
+    /// Starts a load without end. Its files go to `folder`.
     pub(super) fn start(server: &Server, load: &Load, folder: &Path) -> Result<Fio, String> {
         let log = folder.join(LOG);
         match fs::remove_file(&log) {
@@ -144,7 +148,7 @@ impl Fio {
         Ok(Fio { child, folder: folder.to_owned() })
     }
 
-    /// An error if it has ended by itself.
+    /// Fails if fio has ended.
     pub(super) fn check(&mut self) -> Result<(), String> {
         match self.child.try_wait() {
             Ok(None) => Ok(()),
@@ -152,12 +156,25 @@ impl Fio {
         }
     }
 
-    /// Ends it, and reads what it has counted.
+    /// Waits until the server processes requests of this load.
+    pub(super) fn wait_for_requests(&mut self, server: &Server) -> Result<(), String> {
+        let (start, before) = (Instant::now(), server.run_seconds()?);
+        while server.run_seconds()? - before < BUSY_SECONDS {
+            self.check()?;
+            if start.elapsed() > START_MAX {
+                return Err("fio asks nothing".to_owned());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
+    /// Ends the load, and reads its log.
     pub(super) fn end(mut self) -> Result<Rates, String> {
         self.check()?;
         let id = i32::try_from(self.child.id()).map_err(|error| error.to_string())?;
         kill(Pid::from_raw(id), Signal::SIGINT).map_err(|error| format!("fio: {error}"))?;
-        let start = std::time::Instant::now();
+        let start = Instant::now();
         while let Ok(None) = self.child.try_wait() {
             if start.elapsed() > END_MAX {
                 return Err("fio does not end".to_owned());
@@ -170,7 +187,7 @@ impl Fio {
     }
 }
 
-/// Of its first and only job.
+/// Name of the log of the first and only job.
 const LOG: &str = "load_iops.1.log";
 
 impl Drop for Fio {
@@ -183,7 +200,7 @@ impl Drop for Fio {
 }
 
 impl Rates {
-    /// Lines of `milliseconds, requests a second, direction, …`.
+    /// Parses lines of `milliseconds, requests a second, direction, …`.
     fn read(text: &str) -> Option<Rates> {
         let piece = |line: &str| {
             let mut words = line.split(',').map(str::trim);
@@ -201,7 +218,8 @@ impl Rates {
         )
     }
 
-    /// Requests a second between two times, of the pieces that lie there as a whole.
+    /// Mean rate of requests between two times, over the intervals that lie completely between
+    /// them.
     pub(super) fn between(&self, begin_ms: u64, end_ms: u64) -> Result<f64, String> {
         let piece_ms = PIECE.as_millis() as u64;
         let is_within = |piece: &&Piece| {

@@ -1,5 +1,6 @@
-//! Pictures of what was measured, as SVG: every round as a point, rates and bytes as bars. They follow whether a page is
-//! light or dark, tell modes by shape as well as by colours that most people tell apart, and say in words what they show.
+//! Charts of the results, as SVG: each round as a point, rates and sizes as bars. They adapt to
+//! light and dark pages, distinguish modes by shape and by colours that most people can tell apart,
+//! and describe their content in words.
 
 use super::beside::Beside;
 use super::figures::{Quartiles, grouped};
@@ -24,7 +25,7 @@ struct Picture {
     height: f64,
 }
 
-/// Where figures lie from left to right.
+/// Horizontal scale.
 #[derive(Clone, Copy)]
 struct Axis {
     from: f64,
@@ -37,7 +38,7 @@ impl Axis {
         LEFT + part * (WIDTH - LEFT - RIGHT)
     }
 
-    /// Round figures, about eight of them.
+    /// Round figures for ticks, about eight.
     fn ticks(self) -> Vec<f64> {
         let rough = (self.to - self.from) / 8.0;
         let power = 10f64.powf(rough.log10().floor());
@@ -77,7 +78,7 @@ impl Picture {
         );
     }
 
-    /// A point of a mode, in its shape and colour.
+    /// Point in the shape and colour of a mode.
     fn point(&mut self, mode: usize, x: f64, y: f64) {
         let shape = match mode {
             0 => format!(r#"<circle class="c0" cx="{x:.1}" cy="{y:.1}" r="2.7"/>"#),
@@ -95,7 +96,7 @@ impl Picture {
         let _ = writeln!(self.body, "{shape}");
     }
 
-    /// Ticks below what was drawn, with lines up to `top`.
+    /// Draws ticks below the chart, with grid lines up to `top`.
     fn axis(&mut self, axis: Axis, top: f64, title: &str, show: impl Fn(f64) -> String) {
         let bottom = self.height;
         let mut grid = Picture::new();
@@ -105,7 +106,7 @@ impl Picture {
             grid.line(class, (x, top), (x, bottom));
             grid.text("faint", "middle", x, bottom + 16.0, &show(tick));
         }
-        // Behind all else.
+        // The grid is drawn first, behind everything else.
         self.body = grid.body + &self.body;
         self.line("axis", (LEFT, bottom), (WIDTH - RIGHT, bottom));
         self.text("", "middle", (LEFT + WIDTH - RIGHT) / 2.0, bottom + 36.0, title);
@@ -128,7 +129,7 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// Every round of every mode, by how much less it had than what was beside it.
+/// Chart of the slowdown in each round, by mode.
 pub(super) fn cost(cells: &[Cell], wanted: f64, limit: f64) -> String {
     const ROW: f64 = 13.0;
     let mut picture = Picture::new();
@@ -184,7 +185,7 @@ pub(super) fn cost(cells: &[Cell], wanted: f64, limit: f64) -> String {
     )
 }
 
-/// So wide that nearly all figures lie within.
+/// Scale that contains nearly all figures.
 fn range(figures: &[f64], wanted: f64, limit: f64) -> Axis {
     let mut sorted = figures.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -194,7 +195,7 @@ fn range(figures: &[f64], wanted: f64, limit: f64) -> Axis {
     Axis { from: from.floor(), to: to.ceil() }
 }
 
-/// Requests a second of servers beside each other, and of the first one when requests are followed.
+/// Chart of the servers' rates, and of the first server's rates with requests followed.
 pub(super) fn rates(beside: &[Beside], cells: &[Cell]) -> String {
     let mut picture = Picture::new();
     let mut bars: Vec<(&str, Vec<Bar<'_>>)> = Vec::new();
@@ -236,10 +237,10 @@ pub(super) fn rates(beside: &[Beside], cells: &[Cell]) -> String {
     )
 }
 
-/// What stands beside it, its colour, how long it is.
+/// Label, colour class and length of a bar.
 type Bar<'a> = (&'a str, &'a str, Quartiles);
 
-/// Gives where the next one begins.
+/// Draws a bar; returns the position of the next one.
 fn draw_bar(picture: &mut Picture, axis: Axis, y: f64, bar: &Bar<'_>, said: String) -> f64 {
     let (name, class, Quartiles { low, median, high, .. }) = bar;
     picture.text("", "end", LEFT - 14.0, y + 14.0, name);
@@ -250,7 +251,7 @@ fn draw_bar(picture: &mut Picture, axis: Axis, y: f64, bar: &Bar<'_>, said: Stri
     y + 21.0
 }
 
-/// Bytes of a span, by who keeps it.
+/// Chart of the bytes of a span, by program.
 pub(super) fn bytes(all: &[(String, f64)], limit: f64) -> String {
     let mut picture = Picture::new();
     let most = all.iter().map(|(_, bytes)| *bytes).fold(limit, f64::max);

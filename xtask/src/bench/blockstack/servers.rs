@@ -1,11 +1,10 @@
-//! Servers of network block devices that are measured: blockstack's alone, with a volume in memory; all of its chain;
-//! and nbdkit, which has nothing to do with BlkKin. Each ends when it is dropped.
+//! Servers of network block devices to measure: blockstack's NBD server alone, with a volume in
+//! memory; the whole chain; and nbdkit, which is independent of BlkKin. Each ends on drop.
 
 use super::VOLUME_BYTES;
-use super::fio::Fio;
-use crate::at;
 use crate::bench::agent::Agent;
 use crate::bench::process::{Process, end};
+use crate::tools::at;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::os::unix::net::UnixStream;
@@ -14,34 +13,34 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-const START_MAX: Duration = Duration::from_secs(30);
+pub(super) const START_MAX: Duration = Duration::from_secs(30);
 
-/// One that runs.
+/// Running server.
 pub(super) struct Server {
     child: Child,
     pub(super) uri: String,
-    /// Whether it stays on a processor, so that its load is to stay on another.
+    /// Whether it is pinned to a CPU, so that the load must be pinned to another.
     pub(super) is_pinned: bool,
-    /// Those that work for a request.
+    /// Processes that handle requests.
     processes: Vec<Process>,
 }
 
-/// Where a server alone is, and where its load. Left to themselves they now share a processor and now do not, which
-/// makes a difference of several times to requests that come one at a time.
+/// CPUs of a single server and of its load. Without pinning they sometimes share a CPU, which
+/// changes the rate of sequential requests several times.
 const SERVER_CPU: &str = "0";
 pub(super) const LOAD_CPU: &str = "1";
 
-/// A program that stays on a processor.
+/// Command that runs a program pinned to a CPU.
 pub(super) fn pinned(mut command: Command, program: &Path, processor: &str) -> Command {
-    // It becomes the program, so that this is the same process.
+    // `taskset` executes the program in the same process.
     command.args(["--cpu-list", processor]).arg(program);
     command
 }
 
-/// What keeps programs there.
+/// Program that pins others to CPUs.
 pub(super) const KEEPER: &str = "taskset";
 
-/// A command that an agent's sessions reach, or that has no agent.
+/// Command that is traced by an agent, or has tracing disabled.
 fn command(program: &Path, agent: Option<&Agent>) -> Command {
     match agent {
         Some(agent) => agent.traced(program),
@@ -58,7 +57,7 @@ fn uri(volume: &str, socket: &Path) -> String {
 }
 
 impl Server {
-    /// Blockstack's NBD server alone.
+    /// Starts blockstack's NBD server alone.
     pub(super) fn alone(
         program: &Path,
         agent: Option<&Agent>,
@@ -68,14 +67,14 @@ impl Server {
         let mut command = pinned(command(Path::new(KEEPER), agent), program, SERVER_CPU);
         command.args(["nbd", "--memory", &format!("disk={VOLUME_BYTES}"), "--listen"]);
         command.arg(&socket).env("BLKKIN_PROGRAM", "nbd");
-        // It ends with whoever has started it.
+        // The server ends with this process.
         command.arg("--until-eof").stdin(Stdio::piped());
         let (child, _) = start(&mut command, |line| line.starts_with("listening "))?;
         let processes = vec![Process(child.id())];
         Ok(Server { child, uri: uri("disk", &socket), is_pinned: true, processes })
     }
 
-    /// All of the chain, with its stores below `folder`.
+    /// Starts the whole chain, with its stores below `folder`.
     pub(super) fn chain(program: &Path, agent: &Agent, folder: &Path) -> Result<Server, String> {
         let mut command = command(program, Some(agent));
         command.args(["all", "--volume", &format!("disk={VOLUME_BYTES}"), "--dir"]).arg(folder);
@@ -88,7 +87,7 @@ impl Server {
         Ok(Server { child, uri: uri.to_owned(), is_pinned: false, processes })
     }
 
-    /// nbdkit with its plugin that has a disk in memory; with `log`, each request becomes lines of that file.
+    /// Starts nbdkit with its memory plugin; with `log`, requests are logged to that file.
     pub(super) fn nbdkit(folder: &Path, log: Option<&Path>) -> Result<Server, String> {
         let socket = folder.join("nbdkit.sock");
         remove(&socket)?;
@@ -116,27 +115,9 @@ impl Server {
         Ok(server)
     }
 
-    /// How long its processes had a processor.
+    /// Processor time of the server's processes, in seconds.
     pub(super) fn run_seconds(&self) -> Result<f64, String> {
         self.processes.iter().map(|process| process.run_seconds()).sum()
-    }
-}
-
-/// How much it has to do until requests are known to come.
-const BUSY_SECONDS: f64 = 0.02;
-
-impl Server {
-    /// Waits until a load that was started is there.
-    pub(super) fn wait_for(&self, load: &mut Fio) -> Result<(), String> {
-        let (start, before) = (Instant::now(), self.run_seconds()?);
-        while self.run_seconds()? - before < BUSY_SECONDS {
-            load.check()?;
-            if start.elapsed() > START_MAX {
-                return Err("fio asks nothing".to_owned());
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        Ok(())
     }
 }
 
@@ -153,7 +134,8 @@ fn remove(path: &Path) -> Result<(), String> {
     }
 }
 
-/// Starts a program, and waits until it prints a line that says that it is ready; gives all lines until then.
+/// Starts a program, and waits for the line that says that it is ready; returns all lines up to
+/// that.
 fn start(
     command: &mut Command,
     is_ready: impl Fn(&str) -> bool + Send + 'static,
@@ -186,7 +168,7 @@ fn start(
     }
 }
 
-/// The number in `nbd       process 123     at …`.
+/// Parses the process id in `nbd       process 123     at …`.
 fn process_of(line: &str) -> Option<u32> {
     let (_, rest) = line.split_once(" process ")?;
     rest.split_whitespace().next()?.parse().ok()

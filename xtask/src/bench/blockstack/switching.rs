@@ -1,37 +1,37 @@
-//! What following requests costs: one server and one load, and meanwhile the agent's sessions are started and stopped.
-//! Between any two slices of time with a session is one without, and a slice is compared with the mean of the two
-//! beside it. Start at [`measure`].
+//! Cost of following requests: one server under one load, while sessions of the agent are started
+//! and stopped. Every slice with a session is between two slices without one, and is compared with
+//! their mean. Start at [`measure`].
 
 use super::figures::{Quartiles, less};
 use super::fio::{self, Fio, Load};
 use super::servers::Server;
 use super::{Setup, count};
-use crate::at;
 use crate::bench::agent::Agent;
 use crate::bench::process::Process;
+use crate::tools::at;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// What is followed, and where that goes.
+/// Mode of tracing: which requests are followed, and where their events go.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Mode {
-    /// Nothing: no session has been started.
+    /// No session is started.
     Off,
-    /// One request of a hundred, to files.
+    /// One request of 100, to files.
     Sampled,
-    /// All requests, in memory, where the newest take the place of the oldest.
+    /// All requests, in memory, where new events overwrite the oldest.
     Flight,
     /// All requests, to files.
     Written,
 }
 
-/// What is compared with being off; being off itself shows how much chance there is in it.
+/// Modes to compare with [`Mode::Off`]; comparing it with itself measures the noise.
 pub(super) const MODES: [Mode; 4] = [Mode::Off, Mode::Sampled, Mode::Flight, Mode::Written];
 
-/// After a session was started or stopped, so long is not counted.
+/// Time after a session starts or stops that does not count.
 const SETTLE: Duration = Duration::from_millis(150);
 
 impl Mode {
@@ -44,7 +44,7 @@ impl Mode {
         }
     }
 
-    /// The session that does it.
+    /// Name of the mode's session.
     fn session(self) -> Option<&'static str> {
         match self {
             Mode::Off => None,
@@ -55,12 +55,12 @@ impl Mode {
     }
 }
 
-/// What is served.
+/// Traced server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Target {
-    /// The NBD server, with a volume in memory.
+    /// NBD server with a volume in memory.
     Alone,
-    /// All of the chain.
+    /// Whole chain.
     Chain,
 }
 
@@ -74,7 +74,7 @@ impl Target {
         }
     }
 
-    /// The server alone is what is judged, and its differences are smaller.
+    /// Number of rounds. Goals are about the server alone, and its differences are smaller.
     pub(super) fn rounds(self, setup: &Setup) -> usize {
         match self {
             Target::Alone => 3 * setup.rounds,
@@ -82,7 +82,7 @@ impl Target {
         }
     }
 
-    /// The phase in which it is measured.
+    /// Name of the phase.
     pub(super) fn phase(self) -> &'static str {
         match self {
             Target::Alone => "alone",
@@ -91,32 +91,32 @@ impl Target {
     }
 }
 
-/// A slice of time.
+/// Figures of one slice.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slice {
     rate: f64,
-    /// Of the server's processes, for a request.
+    /// Processor time of the server for a request, in microseconds.
     cpu_us: f64,
-    /// How much of a processor the agent had.
+    /// Processor time of the agent, as a share of one CPU.
     agent_share: f64,
 }
 
-/// What came of a mode.
+/// Results of a mode.
 #[derive(Debug)]
 pub(super) struct Measured {
     pub(super) mode: Mode,
     /// Requests a second.
     pub(super) rate: Quartiles,
-    /// By how many per cent these were less than without a session, round by round.
+    /// Slowdown against the slices around in per cent, for each round.
     pub(super) cost: Vec<f64>,
-    /// By how many microseconds of the server's processors a request was dearer, round by round.
+    /// Additional processor time of the server for a request in microseconds, for each round.
     pub(super) cpu_us: Vec<f64>,
     pub(super) agent_share: f64,
-    /// What its trace has, if it is written.
+    /// Counts of its trace, if it is written.
     pub(super) recorded: Option<Recorded>,
 }
 
-/// What a trace has.
+/// Counts of a trace.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Recorded {
     pub(super) events: u64,
@@ -124,14 +124,14 @@ pub(super) struct Recorded {
     pub(super) lost: u64,
 }
 
-/// All modes, with one load and one server.
+/// Results of all modes, for one load and one server.
 #[derive(Debug)]
 pub(super) struct Cell {
     pub(super) target: Target,
     pub(super) load: Load,
-    /// Without a session.
+    /// Rate without a session.
     pub(super) off: Quartiles,
-    /// What a request takes of the server's processors then.
+    /// Processor time of the server for a request without a session, in microseconds.
     pub(super) off_cpu_us: f64,
     pub(super) measured: Vec<Measured>,
 }
@@ -196,7 +196,7 @@ pub(super) fn measure(setup: &Setup, target: Target, load: Load) -> Result<Cell,
     };
     fio::fill(&server, &setup.stage.memory.0)?;
     let mut fio = Fio::start(&server, &load, &setup.stage.memory.0)?;
-    server.wait_for(&mut fio)?;
+    fio.wait_for_requests(&server)?;
     std::thread::sleep(Duration::from_secs(1));
 
     // Each slice with a session is between two without one.
@@ -221,7 +221,8 @@ pub(super) fn measure(setup: &Setup, target: Target, load: Load) -> Result<Cell,
     Ok(cell)
 }
 
-/// Modes of all slices; those of even places are off, and of the others each round has all, in another order.
+/// Modes of all slices: every second one is off; the others have each mode once in a round, in
+/// rotating order.
 fn order(rounds: usize) -> Vec<Mode> {
     let mut order = vec![Mode::Off];
     for round in 0..rounds {
@@ -263,13 +264,13 @@ fn summed_up(target: Target, load: Load, slices: &[(Mode, Slice)]) -> Option<Cel
     })
 }
 
-/// The agent's sessions, one for each mode but the first, none of which records when it is made.
+/// Sessions of the agent, one for each mode except off; created without starting them.
 struct Sessions<'a> {
     agent: &'a Agent,
     folder: PathBuf,
 }
 
-/// What is known of a slice before fio has told what it has counted.
+/// Measurements of a slice, before fio's log is known.
 struct Timed {
     begin_ms: u64,
     end_ms: u64,
@@ -305,7 +306,7 @@ impl<'a> Sessions<'a> {
         Ok(Sessions { agent, folder: folder.to_owned() })
     }
 
-    /// Has a mode be for a while.
+    /// Runs one slice in a mode.
     fn slice(&self, server: &Server, mode: Mode, length: Duration) -> Result<Timed, String> {
         let tell = |words: &[&str]| self.agent.command(words);
         if mode == Mode::Sampled {
@@ -335,17 +336,17 @@ impl<'a> Sessions<'a> {
             tell(&["sampling", "--default"])?;
         }
         if mode == Mode::Written {
-            // What is still on its way to the disk would be on the next slice's account.
+            // Otherwise writing back would slow down the next slice.
             sync(&self.folder)?;
         }
         Ok(timed)
     }
 
-    /// What was recorded in a mode.
+    /// Counts of the events recorded in a mode.
     fn recorded(&self, setup: &Setup, mode: Mode) -> Result<Option<Recorded>, String> {
         let Some(name) = mode.session() else { return Ok(None) };
         if mode == Mode::Flight {
-            // Only the newest are there; that there are some shows that it has recorded.
+            // The snapshot has the newest requests only, but proves that the session has recorded.
             self.agent.command(&["session", "snapshot", name])?;
         }
         let recorded = count(&setup.stage.blkkin, &self.folder.join(name))?;
@@ -363,7 +364,7 @@ impl<'a> Sessions<'a> {
     }
 }
 
-/// Has what was written be on its disk.
+/// Waits until all files on that file system are on disk.
 fn sync(folder: &Path) -> Result<(), String> {
     let status = Command::new("sync").arg("--file-system").arg(folder).status();
     match status {

@@ -1,9 +1,9 @@
-//! How long the product takes to build from nothing, and how large it is. Start at [`run`].
+//! Time of a clean build, and size of the program. Start at [`run`].
 
 use super::{Bench, clear};
 use crate::bench::goal::Goal;
 use crate::measure::{show_bytes, show_duration};
-use crate::{at, cargo, workspace_root};
+use crate::tools::{at, cargo, workspace_root};
 use serde_json::json;
 use std::fs;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! Whether a server takes as much after a minute as at first, also if it has to remove as much as it takes.
-//! Start at [`run`].
+//! Whether the rate of a server stays the same over a minute, even while it removes as many spans
+//! as it stores. Start at [`run`].
 
 use super::{Bench, clear, ingest, median};
 use crate::bench::goal::Goal;
@@ -8,17 +8,18 @@ use crate::bench::serving::running::metric;
 use crate::measure::{Table, show_bytes};
 use serde_json::json;
 
-/// A day's spans, had they come slowly: so many bytes are soon full.
+/// Maximum size of the store, in bytes, which the stream of spans fills soon.
 const BYTES_MAX: u64 = 96 << 20;
 
-/// Of the rate without a limit, at the same time: what merging costs is not for removing to answer for.
+/// Minimum rate, as a share of the rate without a limit at the same time, so that the cost of
+/// merging does not count.
 const SHARE_MIN: f64 = 0.9;
 
 const FORMAT: &str = "proto3";
 const WANTED: f64 = 1_000_000.0;
 const LIMIT: f64 = 500_000.0;
 
-/// A run of a minute.
+/// Results of a run of a minute.
 struct Minute {
     sent: Sent,
     first: f64,
@@ -68,7 +69,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Nothing if it was too short.
+/// Runs a server for a minute; `None` if the run was too short.
 fn minute(
     bench: &mut Bench<'_>,
     limit: Option<u64>,
@@ -93,9 +94,9 @@ fn minute(
     Ok(ends.map(|(first, last)| Minute { sent, first, last, expired, bytes }))
 }
 
-/// The rates of the first and the last third of the time.
+/// Median rates of the first and the last third of the time.
 fn first_and_last(rates: &[f64]) -> Option<(f64, f64)> {
-    // The last part is seldom a whole one.
+    // The last interval is seldom complete.
     let rates = rates.split_last()?.1;
     let third = rates.len() / 3;
     let of = |part: &[f64]| median(part.to_vec());

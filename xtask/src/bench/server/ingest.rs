@@ -1,4 +1,4 @@
-//! How many spans a second are acknowledged, in each format, and what that takes of both sides. Start at [`run`].
+//! Rate of acknowledged spans in each format, and the cost on both sides. Start at [`run`].
 
 use super::{Bench, clear, median};
 use crate::bench::goal::{Goal, Rival};
@@ -8,7 +8,7 @@ use crate::measure::{Table, show_bytes, show_duration};
 use serde_json::json;
 use std::time::Duration;
 
-/// Formats, and the spans a second below which they are not done.
+/// Formats, each with the minimum rate in spans a second.
 pub(super) const FORMATS: [(&str, f64); 5] = [
     ("json", 300_000.0),
     ("proto3", 500_000.0),
@@ -18,38 +18,39 @@ pub(super) const FORMATS: [(&str, f64); 5] = [
 ];
 const WANTED: f64 = 1_000_000.0;
 
-/// What Zipkin's server takes over HTTP.
+/// Formats that Zipkin's server accepts over HTTP.
 const OF_ZIPKIN: [&str; 2] = ["json", "proto3"];
 
-/// More than it is sent, so that it need not evict, which makes it 20 times as slow.
+/// Capacity of Zipkin's store. It is more than the spans sent, as evicting makes the server 20
+/// times as slow.
 const ZIPKIN_SPANS_MAX: u64 = 3_000_000;
 
-/// Requests of a batch, which are some 2500 spans, and batches that are prepared.
+/// Number of requests in a batch, which have some 2500 spans; and number of prepared batches.
 pub(super) const REQUESTS_A_BATCH: u64 = 300;
 const BATCHES: u64 = 96;
 
-/// Connections, and batches on each that wait for their acknowledgement.
+/// Number of connections, and of unacknowledged batches on each.
 const CONNECTIONS: u64 = 4;
 const IN_FLIGHT: u64 = 2;
 
-/// What one run has come to.
+/// Results of one run.
 #[derive(Clone, Debug)]
 pub(super) struct Run {
     pub(super) sent: Sent,
     cpu_seconds: f64,
     rss_bytes_max: u64,
-    /// How long the server was busy after it had acknowledged everything.
+    /// Time for which the server was busy after the last acknowledgement.
     after: Duration,
 }
 
 impl Run {
-    /// Spans a second until the server had nothing left to do.
+    /// Spans a second until the server was idle.
     fn settled_rate(&self) -> f64 {
         self.sent.spans / (self.sent.seconds + self.after.as_secs_f64()).max(1e-9)
     }
 }
 
-/// Who takes spans in what format.
+/// Server and format, with the results of its runs.
 struct Case {
     who: &'static str,
     format: &'static str,
@@ -102,7 +103,7 @@ fn measure(bench: &mut Bench<'_>, who: &str, format: &str, seconds: f64) -> Resu
         ("Zipkin", Some(jar)) => Running::zipkin(&bench.folder, jar, ZIPKIN_SPANS_MAX)?,
         _ => bench.start(&room)?,
     };
-    // A JVM is slow until it has compiled what it does.
+    // A JVM is slow until it has compiled the code.
     if who == "Zipkin" {
         send(bench, &server, format, seconds / 2.0)?;
         server.settle()?;
@@ -116,7 +117,7 @@ fn measure(bench: &mut Bench<'_>, who: &str, format: &str, seconds: f64) -> Resu
     Ok(run)
 }
 
-/// What the program is told to send for so long.
+/// Arguments of the sending program, for a run of `seconds`.
 pub(super) fn arguments(server: &Running, format: &str, seconds: f64) -> serde_json::Value {
     let mut arguments = json!({
         "format": format,
@@ -146,7 +147,8 @@ impl Case {
         median(self.runs.iter().map(figure).collect())
     }
 
-    /// Spans a second that may be called taken, of each run.
+    /// Rate of each run. Spans of Zipkin count when the server is idle, as it acknowledges them
+    /// before decoding.
     fn rates(&self) -> Vec<f64> {
         let rate = |run: &Run| match self.who {
             "Zipkin" => run.settled_rate(),

@@ -1,4 +1,5 @@
-//! Fills a store with requests that can be asked for, and waits until it has come to rest. Start at [`load`].
+//! Fills a store with requests for queries, and waits until merging has come to rest. Start at
+//! [`load`].
 
 use super::ingest::REQUESTS_A_BATCH;
 use super::{Bench, median};
@@ -9,20 +10,20 @@ use serde_json::json;
 use std::path::Path;
 use std::time::Duration;
 
-/// As requests have them on average.
+/// Average number of spans in a request.
 const SPANS_A_REQUEST: u64 = 8;
 
-/// Requests of the past, as far apart as if all of them were of this time.
+/// Period over which the requests are spread, in the past.
 const PERIOD: Duration = Duration::from_secs(86_400);
 
-/// What a store was filled with.
+/// Contents of a filled store.
 #[derive(Clone, Debug)]
 pub(super) struct Loaded {
     pub(super) numbers: Numbers,
     pub(super) sent: Sent,
 }
 
-/// Sends so many spans, each of a request unlike all others.
+/// Sends a number of spans, in requests that all differ.
 pub(super) fn load(
     bench: &Bench<'_>,
     server: &Running,
@@ -50,7 +51,7 @@ pub(super) fn load(
     Ok(Loaded { numbers, sent })
 }
 
-/// Waits until no file changes any more and none is being made, and says what there is then.
+/// Waits until the server's files have come to rest; returns their sizes.
 pub(super) fn rest(bench: &Bench<'_>, server: &Running, folder: &Path) -> Result<OnDisk, String> {
     let (disk, is_at_rest) = wait_for_rest(&bench.program, server, folder, bench.options.quick)?;
     if !is_at_rest {
@@ -59,7 +60,7 @@ pub(super) fn rest(bench: &Bench<'_>, server: &Running, folder: &Path) -> Result
     Ok(disk)
 }
 
-/// The middle and the 99th of a hundred.
+/// Median and 99th percentile.
 pub(super) fn p50_and_p99(figures: &[f64]) -> (f64, f64) {
     let mut sorted = figures.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,7 +1,7 @@
-//! Who else does the same: Zipkin's server, which Maven brings, and DuckDB and ClickHouse's engine, which pip brings.
-//! Start at [`Peers::find`].
+//! Rivals of the server: Zipkin's server, installed by Maven, and DuckDB and ClickHouse's engine,
+//! installed by pip. Start at [`Peers::find`].
 
-use crate::workspace_root;
+use crate::tools::workspace_root;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -9,22 +9,22 @@ const ZIPKIN: &str = "io.zipkin:zipkin-server:3.6.1:jar:exec";
 const ZIPKIN_FILE: &str = "zipkin-server-3.6.1-exec.jar";
 const MAVEN_COPY: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy";
 
-/// DuckDB gives times with their zone to Python by way of pytz.
+/// Packages from PyPI. DuckDB needs pytz to return times with a zone to Python.
 const PACKAGES: [&str; 3] = ["duckdb==2.0.0", "chdb==4.4.0", "pytz"];
 
-/// Who is there.
+/// Installed rivals.
 #[derive(Debug, Default)]
 pub(super) struct Peers {
-    /// Zipkin's server.
+    /// Path of Zipkin's server.
     pub(super) zipkin: Option<PathBuf>,
-    /// A Python that has the databases.
+    /// Python interpreter with the databases.
     pub(super) python: Option<PathBuf>,
-    /// A line for each that is not there, with the reason.
+    /// A line for each missing rival, with the reason.
     pub(super) skipped: Vec<String>,
 }
 
 impl Peers {
-    /// To see that the bench works.
+    /// No rivals, for a quick run.
     pub(super) fn none() -> Peers {
         let skipped = vec!["skipped: all peers, as this is quick".to_owned()];
         Peers { skipped, ..Peers::default() }
@@ -78,7 +78,7 @@ fn python(folder: &Path) -> Result<PathBuf, String> {
     Ok(python)
 }
 
-/// Runs a command whose output nobody wants, unless it fails.
+/// Runs a command and discards its output; an error has its last line.
 fn quiet(command: &mut Command) -> Result<(), String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output();
@@ -90,7 +90,7 @@ fn quiet(command: &mut Command) -> Result<(), String> {
     }
 }
 
-/// The script that asks a database, and loads it before if its room is empty.
+/// Command of the script that queries a database, and fills it first if its folder is empty.
 pub(super) fn database(
     python: &Path,
     who: &str,

@@ -1,13 +1,13 @@
-//! How long questions take, by the number of spans that there are; beside databases that have the same files, or loaded
-//! them. All are asked the same, in turn, part by part. Start at [`run`].
+//! Latency of queries by the number of spans; compared with databases that read the same files, or
+//! have loaded them. All are asked the same queries, in turn, part by part. Start at [`run`].
 
 use super::load::{load, p50_and_p99, rest};
 use super::peers::database;
 use super::{Bench, clear};
-use crate::at;
 use crate::bench::goal::{Goal, Rival};
 use crate::bench::serving::program::{Answer, Asked, OnDisk};
 use crate::measure::{Table, show_duration};
+use crate::tools::at;
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,21 +17,21 @@ use std::time::{Duration, Instant};
 const MILLIONS: [u64; 2] = [1, 10];
 const MILLIONS_FULL: u64 = 50;
 
-/// Goals are for so many million spans.
+/// Number of spans, in millions, for which the goals are.
 const JUDGED: u64 = 10;
 
-/// What is asked of databases, which are slower, is the first part of it.
+/// Number of queries. Databases are slower, and get only the first ones.
 const COUNT: u64 = 240;
 const COUNT_OF_PEERS: u64 = 30;
 
-/// All candidates are asked so many questions, then the next ones.
+/// Number of queries that one candidate answers before the next one's turn.
 const PART: usize = 60;
 
 const PEERS: [&str; 3] = ["duckdb", "duckdb-parquet", "chdb"];
 
 pub(super) const OURS: &str = "blkkin";
 
-/// A figure to reach: for the middle answer, or for the 99th of a hundred.
+/// Goal for a percentile of the latency of a kind of query.
 struct Wanted {
     kind: &'static str,
     percent: u32,
@@ -52,7 +52,7 @@ const WANTED: [Wanted; 8] = [
 const BYTES_WANTED: f64 = 25.0;
 const BYTES_MAX: f64 = 35.0;
 
-/// Somebody who is asked.
+/// Server or database to query.
 pub(super) struct Candidate {
     pub(super) name: &'static str,
     pub(super) asked: Asked,
@@ -94,7 +94,8 @@ fn ask_about(bench: &mut Bench<'_>, millions: u64) -> Result<(), String> {
     fs::write(&questions, &text).map_err(at(&questions))?;
     let lines = text.lines().count();
 
-    // All that is loaded first, so that what comes then has a cold cache, if the machine lets us empty it.
+    // All databases are filled first, so that the next accesses find a cold cache, if it can be
+    // emptied.
     let rooms = bench.room("databases")?;
     let peers = load_peers(bench, &questions, &data, &rooms)?;
     let is_cold = drop_caches();
@@ -131,7 +132,7 @@ fn ask_about(bench: &mut Bench<'_>, millions: u64) -> Result<(), String> {
     clear(&rooms)
 }
 
-/// Has databases load the files, and gives the names of those that did.
+/// Lets the databases load the files; returns the names of those that did.
 fn load_peers(
     bench: &mut Bench<'_>,
     questions: &Path,
@@ -159,7 +160,7 @@ fn load_peers(
     Ok(PEERS.to_vec())
 }
 
-/// True if what files hold has to come from the disk from now on.
+/// Empties the page cache; true if that succeeded, so that files must be read from the disk.
 fn drop_caches() -> bool {
     let synced = Command::new("sync").status().is_ok_and(|status| status.success());
     synced && fs::write(PathBuf::from("/proc/sys/vm/drop_caches"), "3").is_ok()
@@ -171,12 +172,12 @@ impl Candidate {
     }
 }
 
-/// How long the answers to questions of a kind took.
+/// Latencies of the answers to a kind of query.
 fn times(answers: &[Answer], kind: &str) -> Vec<f64> {
     answers.iter().filter(|answer| answer.kind == kind).map(|answer| answer.ns).collect()
 }
 
-/// Everything once, and then again.
+/// Runs all queries twice: cold, then warm.
 pub(super) fn ask_in_turn(candidates: &mut [Candidate], lines: usize) -> Result<(), String> {
     for is_warm in [false, true] {
         for from in (0..lines).step_by(PART) {
@@ -226,7 +227,7 @@ fn tell_disk(bench: &mut Bench<'_>, millions: u64, spans: f64, disk: &OnDisk) {
     }
 }
 
-/// The kinds of questions that somebody was asked, in order.
+/// Kinds of queries, in order.
 fn kinds(candidates: &[Candidate]) -> Vec<String> {
     let mut kinds: Vec<String> = Vec::new();
     for answer in candidates.iter().flat_map(|candidate| &candidate.warm) {
@@ -237,7 +238,8 @@ fn kinds(candidates: &[Candidate]) -> Vec<String> {
     kinds
 }
 
-/// Of how many questions of a kind two found as much. Who was asked fewer was asked the first ones.
+/// Number of queries of a kind for which both found the same number of results. A candidate with
+/// fewer queries got the first ones.
 fn agreed(one: &[Answer], other: &[Answer], kind: &str) -> usize {
     let same = |(one, other): &(&Answer, &Answer)| {
         one.kind == kind && one == &&Answer { ns: one.ns, ..(*other).clone() }

@@ -1,5 +1,6 @@
-//! `cargo xtask bench ui`: how soon the pages show what is asked for, from the real server and in a real Chromium; beside
-//! Zipkin's server with its own pages. `ui/tests/measure.mjs` measures, one task a run. Start at [`run`].
+//! `cargo xtask bench ui`: time until the web page shows results, with the real server and a real
+//! Chromium; compared with Zipkin's server and its page. `ui/tests/measure.mjs` measures one task
+//! in each run. Start at [`run`].
 
 use super::load::{load, rest};
 use super::peers::Peers;
@@ -12,14 +13,14 @@ use crate::ui;
 use serde_json::{Value, json};
 use std::process::{Command, Stdio};
 
-/// Spans of the requests that are looked at, and how many of one are shown.
+/// Numbers of spans of the requests to show; of the wide one only a part is shown.
 const SMALL: u64 = 100_000;
 const WIDE: u64 = 1_000_000;
 
-/// What is searched, unless it is said.
+/// Default number of spans to search, in millions.
 const MILLIONS: u64 = 10;
 
-/// Requests that Zipkin's page shows too.
+/// Numbers of spans of requests that Zipkin's page can show, too.
 const BESIDE: [u64; 2] = [3_000, 10_000];
 const ZIPKIN_SPANS_MAX: u64 = 500_000;
 
@@ -27,13 +28,13 @@ type Phase = fn(&mut Bench<'_>) -> Result<(), String>;
 
 const PHASES: [(&str, Phase); 3] = [("trace", trace), ("search", search), ("beside", beside)];
 
-/// What was measured, several times: so long, or so many.
+/// Repeated measurement of a time or a count.
 #[derive(Clone, Debug, PartialEq)]
 struct Row {
     what: String,
     unit: String,
     figures: Vec<f64>,
-    /// Of times: those in which an answer was waited for.
+    /// For times: the part that was spent waiting for the server.
     server: Vec<f64>,
 }
 
@@ -54,7 +55,7 @@ pub(in crate::bench) fn run(options: &Options, report: &mut Report) -> Result<()
     Ok(())
 }
 
-/// One request of very many spans.
+/// Measures showing one request with very many spans.
 fn trace(bench: &mut Bench<'_>) -> Result<(), String> {
     let data = bench.room("data")?;
     let server = bench.start(&data)?;
@@ -89,7 +90,7 @@ fn trace(bench: &mut Bench<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// The search page over very many spans.
+/// Measures the search page over very many spans.
 fn search(bench: &mut Bench<'_>) -> Result<(), String> {
     let usual = if bench.options.quick { 1 } else { MILLIONS };
     let millions = bench.options.spans.first().copied().unwrap_or(usual);
@@ -114,7 +115,7 @@ fn search(bench: &mut Bench<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Requests that Zipkin's page shows too.
+/// Measures requests that Zipkin's page can show, too.
 fn beside(bench: &mut Bench<'_>) -> Result<(), String> {
     let Some(jar) = bench.peers.zipkin.clone() else {
         bench.skip("there is no server of Zipkin's");
@@ -149,7 +150,7 @@ fn task(name: &str, server: &Running, rounds: u64) -> Value {
     json!({"task": name, "url": format!("http://{}", server.web()), "rounds": rounds})
 }
 
-/// Has the program measure.
+/// Runs a task of the measuring program.
 fn measure(task: &Value) -> Result<Vec<Row>, String> {
     let mut command = Command::new("node");
     command.arg("tests/measure.mjs").arg(task.to_string()).current_dir(ui::folder());

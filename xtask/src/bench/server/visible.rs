@@ -1,4 +1,5 @@
-//! How long it takes until a search finds what was sent, while others send as much as the server takes. Start at [`run`].
+//! Delay until a search finds sent spans, while other clients load the server to its limit. Start
+//! at [`run`].
 
 use super::{Bench, clear, ingest};
 use crate::bench::goal::Goal;
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 const MS_MAX: f64 = 1000.0;
 
-/// Looking begins when the server is under load, and ends before that does.
+/// Time of load before the searches begin.
 const LEAD: Duration = Duration::from_millis(1500);
 
 const FORMATS: [&str; 2] = ["proto3", "json"];
@@ -47,7 +48,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), String> {
             "visible": seen["visible"],
             "lost": lost,
         }));
-        // What is never found is not found in time.
+        // A span that is never found misses the goal.
         let p99 = if lost > 0 { Some(f64::INFINITY) } else { number("p99_ns").map(|ns| ns / 1e6) };
         let goal =
             Goal::at_most(MS_MAX, " ms", format!("from sent to found, p99, beside {format}"));
@@ -69,7 +70,7 @@ fn measure(
         "address": server.web(),
         "seconds": seconds - 1.5 * LEAD.as_secs_f64(),
     });
-    // Batches are prepared first.
+    // The sender first prepares its batches.
     std::thread::sleep(LEAD);
     let seen = bench.program.run("visible", &looking);
     let sent = read(&finish(sender)?)?;

@@ -1,10 +1,10 @@
-//! The questions of Zipkin's API, asked of both servers, which have the same spans. Start at [`run`].
+//! Latency of Zipkin's query API on both servers, with the same spans. Start at [`run`].
 
 use super::load::load;
 use super::questions::{Candidate, OURS, ask_in_turn, tell};
 use super::{Bench, clear};
-use crate::at;
 use crate::bench::serving::running::Running;
+use crate::tools::at;
 use serde_json::json;
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! The program of `benches/server`: what it is told, and what it says. Start at [`Program`].
+//! Interface of the program in `benches/server`. Start at [`Program`].
 
 use crate::bench::blkkin;
 use serde_json::{Value, json};
@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Who builds it, by this name.
+/// Package and file name of the program.
 pub(in crate::bench) const PACKAGE: &str = "blkkin-bench-server";
 
-/// The program.
+/// Path of the program.
 pub(in crate::bench) struct Program(PathBuf);
 
-/// How requests are numbered, and so when they begin.
+/// Numbering of synthetic requests, which decides about their ids and start times.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::bench) struct Numbers {
     pub(in crate::bench) seed: u64,
@@ -21,7 +21,7 @@ pub(in crate::bench) struct Numbers {
     pub(in crate::bench) step_ns: u64,
 }
 
-/// What sending has come to.
+/// Results of sending spans.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::bench) struct Sent {
     pub(in crate::bench) spans: f64,
@@ -32,18 +32,18 @@ pub(in crate::bench) struct Sent {
     pub(in crate::bench) own_cpu_seconds: f64,
     pub(in crate::bench) p50_ns: f64,
     pub(in crate::bench) p99_ns: f64,
-    /// Spans a second, in one part of the time after the other.
+    /// Spans a second in successive intervals.
     pub(in crate::bench) rates: Vec<f64>,
 }
 
-/// Somebody who is asked questions, in lines.
+/// Process that answers queries, one line each.
 pub(in crate::bench) struct Asked {
     child: Child,
     questions: ChildStdin,
     answers: BufReader<ChildStdout>,
 }
 
-/// One answer.
+/// Answer to a query.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::bench) struct Answer {
     pub(in crate::bench) kind: String,
@@ -52,7 +52,7 @@ pub(in crate::bench) struct Answer {
 }
 
 impl Numbers {
-    /// Requests that begin one after the other from now on, as far apart as if they came at a rate of a million spans a
+    /// Requests that begin at the current time, with intervals as at a rate of a million spans a
     /// second.
     pub(in crate::bench) fn now() -> Numbers {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -60,7 +60,7 @@ impl Numbers {
         Numbers { seed: origin_ns, origin_ns, step_ns: 8000 }
     }
 
-    /// Adds itself to the program's arguments.
+    /// Adds the numbers to the program's arguments.
     pub(in crate::bench) fn tell(&self, arguments: &mut Value) {
         arguments["seed"] = json!(self.seed);
         arguments["origin_ns"] = json!(self.origin_ns);
@@ -69,7 +69,7 @@ impl Numbers {
 }
 
 impl Program {
-    /// Where it is when it has been built.
+    /// The program in the folder of built programs.
     pub(in crate::bench) fn built() -> Program {
         Program(blkkin::folder().join(PACKAGE))
     }
@@ -86,12 +86,12 @@ impl Program {
         command.spawn().map_err(|error| format!("cannot start {}: {error}", self.0.display()))
     }
 
-    /// What it prints.
+    /// Runs the program; returns its output.
     pub(in crate::bench) fn text(&self, what: &str, arguments: &Value) -> Result<String, String> {
         finish(self.start(what, arguments)?)
     }
 
-    /// The JSON that it prints.
+    /// Runs the program; returns its output, parsed as JSON.
     pub(in crate::bench) fn run(&self, what: &str, arguments: &Value) -> Result<Value, String> {
         read(&self.text(what, arguments)?)
     }
@@ -101,7 +101,7 @@ impl Program {
     }
 }
 
-/// Waits for its end, and gives what it has printed.
+/// Waits for the end of a program; returns its output.
 pub(in crate::bench) fn finish(child: Child) -> Result<String, String> {
     let output = child.wait_with_output().map_err(|error| error.to_string())?;
     match output.status.success() {
@@ -147,7 +147,7 @@ impl Asked {
         Ok(Asked { child, questions, answers: BufReader::new(answers) })
     }
 
-    /// The next line that it says.
+    /// Reads the next line of output.
     pub(in crate::bench) fn line(&mut self) -> Result<Value, String> {
         let mut line = String::new();
         let read_bytes = self.answers.read_line(&mut line).map_err(|error| error.to_string())?;
@@ -157,7 +157,7 @@ impl Asked {
         }
     }
 
-    /// Asks some of the questions.
+    /// Runs the queries of a range.
     pub(in crate::bench) fn ask(&mut self, from: usize, to: usize) -> Result<Vec<Answer>, String> {
         writeln!(self.questions, "{from} {to}").map_err(|error| error.to_string())?;
         let value = self.line()?;
@@ -179,7 +179,7 @@ fn answers(value: &Value) -> Option<Vec<Answer>> {
     value.as_array()?.iter().map(one).collect()
 }
 
-/// What a store has on disk.
+/// Contents of a store on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(in crate::bench) struct OnDisk {
     pub(in crate::bench) files: u64,
@@ -207,7 +207,7 @@ impl OnDisk {
         })
     }
 
-    /// Of a span that is in a file: of the file, and of all that goes with it.
+    /// Bytes of a span in files: without and with the index.
     pub(in crate::bench) fn bytes_a_span(&self) -> Option<(f64, f64)> {
         let spans = self.spans as f64;
         let of = |bytes: u64| bytes as f64 / spans;

@@ -1,7 +1,7 @@
-//! Servers that are measured: starting them, what they take of the machine, and their end. Start at [`Running`].
+//! Servers to measure: start, resource usage, and end. Start at [`Running`].
 
-use crate::at;
 use crate::bench::process::{Process, end};
+use crate::tools::at;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -10,21 +10,21 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// So long may a server take until it answers: a store is read anew, a JVM starts.
+/// Maximum time until a server answers. It may read a store first, or start a JVM.
 const START_MAX: Duration = Duration::from_secs(180);
 
-/// A server has nothing left to do when it needs less of a processor than this for a while.
+/// Share of a CPU below which a server counts as idle, and for how long.
 const QUIET_SHARE: f64 = 0.1;
 const QUIET_FOR: Duration = Duration::from_millis(500);
 const QUIET_AFTER_MAX: Duration = Duration::from_secs(120);
 
-/// A server.
+/// Running server.
 pub(in crate::bench) struct Running {
     child: Child,
     places: Places,
 }
 
-/// Where it listens.
+/// Addresses of a server.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Places {
     web: String,
@@ -34,7 +34,7 @@ struct Places {
 }
 
 impl Running {
-    /// Starts `blkkin server` on ports that are free, with a log in `folder`.
+    /// Starts `blkkin server` on free ports, with a log in `folder`.
     pub(in crate::bench) fn start(
         blkkin: &Path,
         folder: &Path,
@@ -69,7 +69,7 @@ impl Running {
         let port = port.map_err(|error| error.to_string())?.port();
         let web = format!("127.0.0.1:{port}");
         let mut command = Command::new("java");
-        // A heap that is there from the start, and the collector that is made for throughput.
+        // A heap of its final size from the start, and the garbage collector for throughput.
         command.args(["-Xms6g", "-Xmx6g", "-XX:+UseParallelGC", "-jar"]).arg(jar);
         command.env("QUERY_PORT", port.to_string()).env("MEM_MAX_SPANS", spans_max.to_string());
         command.env("STORAGE_TYPE", "mem").env("LOGGING_LEVEL_ROOT", "WARN");
@@ -83,7 +83,7 @@ impl Running {
         Ok(running)
     }
 
-    /// Waits a little for a server that starts, unless that is in vain.
+    /// Sleeps a little while a server starts; fails if it has ended or takes too long.
     fn check(&mut self, start: Instant, log: &str) -> Result<(), String> {
         if let Ok(Some(status)) = self.child.try_wait() {
             return Err(format!("the server ended with {status}: {}", log.trim()));
@@ -99,7 +99,7 @@ impl Running {
         &self.places.web
     }
 
-    /// Where spans in a format go.
+    /// Address for spans in a format.
     pub(in crate::bench) fn address(&self, format: &str) -> &str {
         match format {
             "otlp-http" => &self.places.otlp_http,
@@ -121,12 +121,12 @@ impl Running {
         self.process().rss_bytes_max()
     }
 
-    /// The answer to a question, with its head.
+    /// Response to a GET request, with its head.
     pub(in crate::bench) fn get(&self, path: &str) -> Result<String, String> {
         get(self.web(), path).map_err(|error| format!("{}{path}: {error}", self.web()))
     }
 
-    /// Waits until it has nothing left to do, and says how long that was.
+    /// Waits until the server is idle; returns how long that took.
     pub(in crate::bench) fn settle(&self) -> Result<Duration, String> {
         let start = Instant::now();
         while start.elapsed() < QUIET_AFTER_MAX {
@@ -139,7 +139,7 @@ impl Running {
         Ok(start.elapsed())
     }
 
-    /// Has it end in good order.
+    /// Ends the server in good order.
     pub(in crate::bench) fn stop(mut self) {
         end(&mut self.child);
     }
@@ -147,7 +147,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Who stopped it has waited for it.
+        // After `stop` the child has been waited for.
         if let Ok(None) = self.child.try_wait() {
             let _ = self.child.kill();
             let _ = self.child.wait();
@@ -195,7 +195,7 @@ fn get(address: &str, path: &str) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
-/// A number that a page of metrics says, in the way of Prometheus.
+/// Value of a metric in Prometheus's text format.
 pub(in crate::bench) fn metric(page: &str, name: &str) -> Option<f64> {
     page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }

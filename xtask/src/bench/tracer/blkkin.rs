@@ -1,49 +1,49 @@
-//! BlkKin as a candidate of the tracer bench, through its API for C, for Rust, or for the tracing crate: a
-//! session of the real agent for each run. Start at [`Blkkin`].
+//! BlkKin as a candidate of the tracer bench, by its API for C, for Rust, or for the tracing crate;
+//! each run has a session of the real agent. Start at [`Blkkin`].
 
 use super::recorded::{
     Event, KEYVAL_STRING, SUB_BUFFERS, delivery, large_sub_buffer_size, warm_ups,
 };
 use super::{Case, Delivery, Kind, Mode, Run, Tracer, program};
-use crate::at;
 use crate::bench::agent::Agent;
 use crate::bench::blkkin;
 use crate::bench::c::{Source, compile};
 use crate::bench::recipe::{Output, Recipe, find_metadata};
-use crate::workspace_root;
+use crate::tools::at;
+use crate::tools::workspace_root;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Our default: 4 sub-buffers of 512 KiB for each processor.
+/// Default buffers: 4 sub-buffers of 512 KiB for each CPU.
 const BUFFER_SIZE: u64 = 2 << 20;
 
 /// Bytes of an event's header.
 const HEADER_SIZE: u64 = 10;
 
-/// What our programs are built from, beside the command itself.
+/// Packages to build for the programs, in addition to the command.
 pub(super) const PACKAGES: [&str; 2] = ["blkkin-capi", "blkkin-bench-tracer"];
 
-/// What a program is written for.
+/// API that a program uses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Language {
     C,
     Rust,
-    /// Rust, and the tracing crate.
+    /// The tracing crate with our layer.
     Tracing,
 }
 
-/// The tracer.
+/// BlkKin as a tracer.
 pub(super) struct Blkkin<'a> {
     language: Language,
     agent: &'a Agent,
     program: PathBuf,
-    /// To count events with.
+    /// Path of `blkkin`, which counts events.
     blkkin: String,
     output: Output,
 }
 
 impl<'a> Blkkin<'a> {
-    /// Builds the program into `folder`, if it is in C; that in Rust is there.
+    /// Builds the program into `folder` if it is in C; the Rust program is built already.
     pub(super) fn new(
         language: Language,
         agent: &'a Agent,
@@ -60,7 +60,7 @@ impl<'a> Blkkin<'a> {
         Blkkin::with_program(language, agent, &program, blkkin)
     }
 
-    /// With the program that makes spans of the tracing crate.
+    /// Candidate with the program that makes spans of the tracing crate.
     pub(super) fn layer(
         agent: &'a Agent,
         program: &Path,
@@ -108,7 +108,7 @@ impl<'a> Blkkin<'a> {
         session.destroy()?;
         let delivery = match find_metadata(&output) {
             Ok(trace) => delivery(&self.blkkin, case, &event, cost.events_tried, &trace)?,
-            // Programs that record nothing leave nothing.
+            // Without events there is no trace.
             Err(_) if cost.events_tried == 0 => Delivery::default(),
             Err(error) => return Err(format!("{case:?}: {error}")),
         };
@@ -119,11 +119,11 @@ impl<'a> Blkkin<'a> {
     }
 }
 
-/// Builds a program in C that uses the library.
+/// Compiles a C program with the library.
 pub(super) fn compile_c(program: &Path, files: &[&str]) -> Result<(), String> {
     let include = workspace_root().join("crates/capture/capi/include");
     let folder = blkkin::folder().display().to_string();
-    // By its name, as it is not installed: programs look for the name that it has in itself.
+    // The library is not installed, so a link with its soname is needed, which programs look for.
     let library = format!("{folder}/libblkkin.so");
     let path = soname(&library)?;
     let named = Path::new(&folder).join(&path);
@@ -138,7 +138,7 @@ pub(super) fn compile_c(program: &Path, files: &[&str]) -> Result<(), String> {
     compile(program, &source)
 }
 
-/// The name that a library has in itself.
+/// Soname of a library.
 fn soname(library: &str) -> Result<String, String> {
     let output = std::process::Command::new("objdump")
         .args(["-p", library])
@@ -171,15 +171,16 @@ impl Tracer for Blkkin<'_> {
     }
 }
 
-/// What people call them.
+/// Names of the candidates.
 pub(super) const C: &str = "BlkKin, C";
 pub(super) const RUST: &str = "BlkKin, Rust";
 pub(super) const LAYER: &str = "BlkKin's layer";
 
-/// What is recorded of a kind by a language's program.
+/// Event that a language's program records for a kind.
 fn event_of(kind: &Kind, language: Language) -> Result<Event, String> {
     let annotation = Event { name: KEYVAL_STRING, size: HEADER_SIZE + 65, number: None };
-    // Six words, a kind, flags, a port, and names of 21 bytes or 22 with their three ends.
+    // Six words, a kind, flags and a port, and names of 21 or 22 bytes with their three
+    // terminators.
     let span = Event { name: "blkkin:span", size: HEADER_SIZE + 48 + 6 + 24, number: None };
     match (kind.name, language) {
         ("one", Language::Rust) => {
@@ -188,7 +189,7 @@ fn event_of(kind: &Kind, language: Language) -> Result<Event, String> {
         ("annotation" | "blkin-span", Language::C | Language::Rust)
         | ("blkin-annotation", Language::C) => Ok(annotation),
         ("span" | "unsampled-span", Language::Rust) => Ok(span),
-        // Six words, one more, and strings of 4 and 6 bytes with their ends.
+        // Seven words, and strings of 4 and 6 bytes with their terminators.
         ("tracing-span", Language::Tracing) => {
             Ok(Event { name: "bench:write", size: HEADER_SIZE + 56 + 12, number: None })
         }

@@ -1,6 +1,6 @@
-//! What the figures of the loops are to be. [`of_loops`] finds them among the candidates. They are times of
-//! processors, on which neighbours have the least influence; and where nothing else is said, those of one
-//! thread that overwrites, so that nobody reads beside it.
+//! Goals for the loops. [`of_loops`] finds the figures among the candidates. They are processor
+//! times, which other processes influence the least; unless noted otherwise, they are those of one
+//! thread that overwrites, so that no reader runs at the same time.
 
 use super::blkkin::{C, LAYER, RUST};
 use super::open_telemetry::OPEN_TELEMETRY;
@@ -10,7 +10,7 @@ use crate::bench::goal::{Goal, Rival};
 
 const LTTNG_UST: &str = "LTTng-UST";
 
-/// Figures of one case.
+/// Key of a figure: kind, mode and number of threads.
 #[derive(Clone, Copy)]
 struct Figure {
     kind: &'static str,
@@ -23,7 +23,7 @@ impl Figure {
         Figure { kind, mode: Mode::Overwrite, threads: 1 }
     }
 
-    /// The median, if a tracer was measured so.
+    /// Median of a tracer, if this was measured.
     fn find(&self, candidates: &[Candidate<'_>], tracer: &str) -> Option<f64> {
         let candidate = candidates.iter().find(|one| {
             (one.tracer.name(), one.case.kind.name) == (tracer, self.kind)
@@ -33,7 +33,7 @@ impl Figure {
     }
 }
 
-/// Reports all goals that the loops can tell of.
+/// Reports all goals for the loops.
 pub(super) fn of_loops(report: &mut Report, candidates: &[Candidate<'_>]) {
     let mut add = |goal: Goal, tracer: &str, of: Figure, times_min: Option<f64>| {
         let measured = of.find(candidates, LTTNG_UST);

@@ -1,5 +1,5 @@
-//! What BlkKin costs while nothing happens: memory of a program that is known to an agent, and how often the
-//! agent wakes up.
+//! Cost of BlkKin while nothing happens: memory of a program that is registered with an agent, and
+//! wake-ups of the agent.
 
 use super::blkkin::compile_c;
 use super::paced::Place;
@@ -16,7 +16,7 @@ use std::process::{Child, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// What was begun at the start of programs and sessions is over by then.
+/// Time for programs and sessions to finish their start.
 const SETTLING: Duration = Duration::from_millis(1500);
 
 pub(super) fn measure(
@@ -31,7 +31,7 @@ pub(super) fn measure(
     wake_ups(report, place, &program, duration)
 }
 
-/// A program that does nothing. It ends when this is dropped.
+/// Program that does nothing, ended on drop.
 struct Idle(Child);
 
 impl Idle {
@@ -61,8 +61,8 @@ impl Drop for Idle {
     }
 }
 
-/// Of a program that no session wants anything of, beyond that of one where the library is told to do
-/// nothing. Both are there at once, so that they share the library's pages.
+/// Measures the memory of a program that no session wants anything of, compared with one in which
+/// the library is disabled. Both run at the same time, so that they share the library's pages.
 fn memory(report: &mut Report, agent: &Agent, program: &Path) -> Result<(), String> {
     let (known, inert) = (Idle::start(agent, program, false)?, Idle::start(agent, program, true)?);
     sleep(SETTLING);
@@ -83,7 +83,7 @@ fn memory(report: &mut Report, agent: &Agent, program: &Path) -> Result<(), Stri
     Ok(())
 }
 
-/// Of an agent with a session and a program that could be recorded.
+/// Counts the wake-ups of an agent with a session and an idle program.
 fn wake_ups(
     report: &mut Report,
     place: &Place<'_>,

@@ -1,14 +1,15 @@
-//! How long after it was about to be recorded an event can be read from the trace's file. Events have that
-//! time in them; a [`Watcher`] is told by the kernel whenever a file has grown, and reads what is new. What
-//! was there before it could watch, such as the event with which the trace began, is not counted.
+//! Latency from just before an event is recorded until it can be read from the trace's file. Events
+//! contain the time; a [`Watcher`] is notified by the kernel whenever a file has grown, and reads
+//! the new part. Events from before it could watch, such as the one with which the trace began, do
+//! not count.
 
 use super::paced::{Pace, Place, done};
-use crate::at;
 use crate::bench::Report;
 use crate::bench::goal::Goal;
 use crate::bench::recipe::{Output, Recipe, find_metadata};
 use crate::bench::recording::{HEADER_SIZE, packet_sizes};
 use crate::measure::{Table, percentile};
+use crate::tools::at;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use nix::time::{ClockId, clock_gettime};
@@ -23,15 +24,15 @@ use std::process::Child;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Events a second, and for how long.
+/// Events a second, and duration in seconds.
 const RATES: [(u64, u64); 4] = [(1, 12), (10, 10), (100, 6), (1000, 4)];
 const RATES_QUICK: [(u64, u64); 4] = [(1, 4), (10, 2), (100, 2), (1000, 1)];
 
-/// Of an event: its header, and a number of 8 bytes.
+/// Size of an event: its header and an integer of 8 bytes; and the offset of that.
 const EVENT_SIZE: usize = 18;
 const NUMBER_AT: usize = 10;
 
-/// How long a program may take to be known to the agent, or its last event to be written.
+/// Maximum time until a program is known to the agent, and until its last event is written.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) fn measure(
@@ -101,13 +102,13 @@ fn wait_for_trace(output: &Path) -> Result<PathBuf, String> {
     }
 }
 
-/// Reads a trace's files as they grow.
+/// Reader of a trace's growing files.
 struct Watcher {
     folder: PathBuf,
     inotify: Inotify,
-    /// By name, with what has been read of them.
+    /// Files by name, with the number of bytes that were read.
     files: BTreeMap<OsString, (File, u64)>,
-    /// Events.
+    /// Number of events.
     seen: u64,
     latencies: Vec<f64>,
 }
@@ -124,7 +125,7 @@ impl Watcher {
         Ok(watcher)
     }
 
-    /// Reads until a program has ended, and all its events are there; their number.
+    /// Reads until the program has ended and all its events have been read; returns their number.
     fn until_end(&mut self, mut program: Child) -> Result<u64, String> {
         while program.try_wait().map_err(|error| format!("paced program: {error}"))?.is_none() {
             self.read_what_comes(Duration::from_millis(100))?;
@@ -141,7 +142,7 @@ impl Watcher {
         let timeout = PollTimeout::try_from(patience).unwrap_or(PollTimeout::ZERO);
         let mut descriptors = [PollFd::new(self.inotify.as_fd(), PollFlags::POLLIN)];
         poll(&mut descriptors, timeout).map_err(|error| format!("poll: {error}"))?;
-        // What has changed is seen by reading it.
+        // The notifications themselves do not matter: all files are checked.
         let _ = self.inotify.read_events();
         self.read_files()
     }
@@ -176,7 +177,7 @@ impl Watcher {
     }
 }
 
-/// The bytes of all whole packets, and the times in them.
+/// Length of all complete packets, and the times in their events.
 fn times_of(bytes: &[u8]) -> (usize, Vec<u64>) {
     let (mut position, mut times) = (0, Vec::new());
     while let Some((content_size, packet_size)) = bytes.get(position..).and_then(packet_sizes) {

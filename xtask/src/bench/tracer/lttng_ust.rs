@@ -1,27 +1,27 @@
-//! LTTng-UST as a candidate of the tracer bench: a session for each run. Start at [`LttngUst`].
+//! LTTng-UST as a candidate of the tracer bench; each run has a session. Start at [`LttngUst`].
 
 use super::recorded::{
     Event, KEYVAL_STRING, SUB_BUFFERS, delivery, large_sub_buffer_size, warm_ups,
 };
 use super::{Case, Delivery, Kind, Mode, Run, Tracer, What, program};
-use crate::at;
 use crate::bench::c::{Source, compile};
 use crate::bench::lttng::{self, Daemon};
 use crate::bench::recipe::{Output, Recipe, find_metadata};
+use crate::tools::at;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// LTTng's default for programs: 4 sub-buffers of 512 KiB for each processor.
+/// LTTng's default for programs: 4 sub-buffers of 512 KiB for each CPU.
 const BUFFER_SIZE: u64 = 2 << 20;
 
 /// Bytes of an event's header.
 const HEADER_SIZE: u64 = 6;
 
-/// The tracer. Its daemon stops when this is dropped.
+/// LTTng-UST as a tracer. Its daemon stops on drop.
 pub(super) struct LttngUst {
     daemon: Daemon,
     program: PathBuf,
-    /// To count events with.
+    /// Path of `blkkin`, which counts events.
     blkkin: String,
     output: Output,
 }
@@ -91,7 +91,7 @@ impl Tracer for LttngUst {
     }
 }
 
-/// What is recorded of a kind.
+/// Event that is recorded for a kind.
 fn event_of(kind: &Kind) -> Result<Event, String> {
     let annotation = Event { name: KEYVAL_STRING, size: HEADER_SIZE + 65, number: None };
     match kind.name {

@@ -1,14 +1,14 @@
-//! What programs that use the tracing crate can have instead of our layer: tracing-opentelemetry. It is
-//! measured without what exports spans; nothing comes of them.
+//! Alternative of our layer for programs that use the tracing crate: tracing-opentelemetry, without
+//! an exporter of spans, so that these are discarded.
 
 use super::{Case, Delivery, Kind, Run, Tracer, program};
-use crate::{cargo, target_dir, workspace_root};
+use crate::tools::{cargo, target_dir, workspace_root};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// As it comes.
+/// Default configuration.
 pub(super) const OPEN_TELEMETRY: &str = "OpenTelemetry";
-/// Told to add nothing of its own.
+/// Without additional attributes.
 const BARE: &str = "OpenTelemetry, bare";
 
 /// The rival, with the program that makes spans for it or for our layer.
@@ -17,11 +17,11 @@ pub(super) struct OpenTelemetry {
     pub(super) is_bare: bool,
 }
 
-/// Builds the program, which is no part of this workspace, and returns its path.
+/// Builds the program, which is not part of this workspace; returns its path.
 pub(super) fn build() -> Result<PathBuf, String> {
     let target = target_dir().join("bench/layer");
-    // No --locked: the lock file there also holds the dependencies of our own crates, and is brought up to
-    // date here.
+    // No --locked: that lock file also contains the dependencies of our own crates, and is updated
+    // here.
     let status = cargo()
         .args(["build", "--release", "--quiet", "--manifest-path"])
         .arg(workspace_root().join("benches/tracer/layer/Cargo.toml"))

@@ -1,4 +1,5 @@
-//! Programs that record at a given rate, through the agent, into files. Start at [`Place::paced`].
+//! Programs that record at a given rate, by way of the agent, into files. Start at
+//! [`Place::paced`].
 
 use crate::bench::agent::Agent;
 use crate::bench::blkkin;
@@ -6,25 +7,25 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// What measurements beside the loops are made with.
+/// Environment of the measurements without a loop.
 pub(super) struct Place<'a> {
     pub(super) agent: &'a Agent,
-    /// The command.
+    /// Path of `blkkin`.
     pub(super) blkkin: &'a str,
-    /// On a disk.
+    /// Folder on a disk.
     pub(super) folder: &'a Path,
 }
 
-/// What a program records.
+/// Load of a program.
 pub(super) struct Pace {
     pub(super) kind: &'static str,
-    /// Events a second of all threads.
+    /// Total events a second of all threads.
     pub(super) rate: u64,
     pub(super) seconds: u64,
     pub(super) threads: u64,
 }
 
-/// What it did.
+/// Results that the program prints.
 #[derive(Debug, PartialEq)]
 pub(super) struct Done {
     pub(super) events_tried: u64,
@@ -46,7 +47,7 @@ impl Place<'_> {
     }
 }
 
-/// Waits for a program, and reads what it says.
+/// Waits for a program, and parses its output.
 pub(super) fn done(program: Child) -> Result<Done, String> {
     let output = program.wait_with_output().map_err(|error| format!("paced program: {error}"))?;
     let text = String::from_utf8_lossy(&output.stdout);

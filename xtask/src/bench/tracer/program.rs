@@ -1,32 +1,33 @@
-//! Programs that do one thing in a loop, and print what it cost as a line of JSON: how they are
-//! called, and what they print. `benches/tracer/harness.c` is the other side.
+//! Programs that repeat an operation and print its cost as a line of JSON: their arguments and
+//! output. `benches/tracer/harness.c` is the other side.
 
 use super::Case;
 use serde_json::Value;
 use std::process::{Command, Stdio};
 
-/// A warm-up is made in so many portions.
+/// Number of portions of a warm-up.
 const PORTIONS: u64 = 8;
 
-/// What an operation cost, in nanoseconds.
+/// Cost of an operation, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Cost {
-    /// Of a thread's time, asleep or not.
+    /// Wall time of a thread.
     pub(super) wall_ns: f64,
-    /// Of all processors' time.
+    /// Processor time of all threads.
     pub(super) cpu_ns: f64,
-    /// For the same loop with the same arguments, and no tracer. Not subtracted from the others.
+    /// The same loop with the same arguments, without a tracer. It is not subtracted from the
+    /// others.
     pub(super) loop_ns: f64,
-    /// With those of the warm-up.
+    /// Number of events, with those of the warm-up.
     pub(super) events_tried: u64,
 }
 
-/// Runs a program, which first makes at least `warm_ups` operations on each processor.
+/// Runs a program after a warm-up of at least `warm_ups` operations on each CPU.
 pub(super) fn run(program: &mut Command, case: &Case, warm_ups: u64) -> Result<Cost, String> {
     run_as(program, case.kind.name, case, warm_ups)
 }
 
-/// The same with a program that has another name for the kind.
+/// Runs a program that has another name for the kind.
 pub(super) fn run_as(
     program: &mut Command,
     kind: &str,

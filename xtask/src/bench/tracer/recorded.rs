@@ -1,32 +1,32 @@
-//! What a run records, and what became of it as the trace tells: every event that was tried is in the trace,
-//! overwritten, or counted as lost. Start at [`delivery`].
+//! Accounting for the events of a run, by the trace: every event is in the trace, overwritten, or
+//! counted as lost. Start at [`delivery`].
 
 use super::{Case, Delivery, Kind, Mode};
 use crate::bench::{blkkin, lttng, recording};
 use std::path::Path;
 
-/// Of large buffers.
+/// Number of large sub-buffers.
 pub(super) const SUB_BUFFERS: u64 = 16;
 
-/// The annotation.
+/// Name of the event for an annotation.
 pub(super) const KEYVAL_STRING: &str = lttng::KEYVAL_STRING;
 
-/// What is recorded of a kind.
+/// Event that is recorded for a kind.
 pub(super) struct Event {
     pub(super) name: &'static str,
-    /// In bytes, with its header; of some, the smallest.
+    /// Size in bytes, with the header; the minimum if sizes differ.
     pub(super) size: u64,
-    /// The field that has the operation's number, which is below 0 for warm-ups.
+    /// Field with the operation's number, which is negative for the warm-up.
     pub(super) number: Option<&'static str>,
 }
 
-/// A power of two, as tracers want it; so many of them hold all that a run records.
+/// Size of sub-buffers that hold all events of a run; a power of two, as tracers require.
 pub(super) fn large_sub_buffer_size(case: &Case, event: &Event) -> u64 {
     let size = case.operations * case.kind.events * event.size;
     size.div_ceil(SUB_BUFFERS).next_power_of_two()
 }
 
-/// So many operations that each page of a buffer is written to.
+/// Number of operations that write to each page of a buffer.
 pub(super) fn warm_ups(kind: &Kind, event: &Event, buffer_size: u64) -> u64 {
     match event.size * kind.events {
         0 => 0,
@@ -34,7 +34,7 @@ pub(super) fn warm_ups(kind: &Kind, event: &Event, buffer_size: u64) -> u64 {
     }
 }
 
-/// Counts events, and sees to it that none has vanished.
+/// Counts events, and checks that none has vanished.
 pub(super) fn delivery(
     blkkin: &str,
     case: &Case,
@@ -47,7 +47,7 @@ pub(super) fn delivery(
     let delivery = account(case.mode, tried, recorded, lost).ok_or_else(|| {
         format!("{case:?}: of {tried} events {recorded} are recorded, {lost} lost")
     })?;
-    // With one thread and no loss those in memory must be the last ones that it recorded.
+    // One thread without losses: the events in memory must be the last that it recorded.
     if let (Mode::Overwrite, 1, 0, Some(number)) = (case.mode, case.threads, lost, event.number) {
         let count = |filter: String| blkkin::count(blkkin, trace, Some(&filter));
         let in_memory = count(format!("{number} >= 0"))?;
@@ -60,7 +60,7 @@ pub(super) fn delivery(
     Ok(delivery)
 }
 
-/// What became of all events that were tried, or `None` if there are some of which that is not known.
+/// Numbers of events by their fate; `None` if they do not add up.
 pub(super) fn account(mode: Mode, tried: u64, recorded: u64, lost: u64) -> Option<Delivery> {
     let overwritten = tried.checked_sub(recorded.checked_add(lost)?)?;
     let is_known = overwritten == 0 || mode == Mode::Overwrite;
@@ -72,7 +72,8 @@ pub(super) mod tests {
     use super::*;
     use crate::bench::tracer::{EVENTS, EVENTS_QUICK, What, cases};
 
-    /// With room for the headers of packets, and for the event that did not fit into the one before.
+    /// Checks that large buffers also have room for packet headers, and for the event that did not
+    /// fit into the previous sub-buffer.
     pub(crate) fn check_large_buffers(
         event_of: impl Fn(&Kind) -> Option<Event>,
         packet_header_size: u64,
@@ -80,7 +81,7 @@ pub(super) mod tests {
         let large = [EVENTS, EVENTS_QUICK].into_iter().flat_map(cases);
         for case in large.filter(|case| case.mode == Mode::Large) {
             let Some(event) = event_of(case.kind) else { continue };
-            // Some events have a byte more than the smallest.
+            // Some events have one byte more than the minimum.
             let size = event.size + 1;
             let room = large_sub_buffer_size(&case, &event) - packet_header_size - size;
             assert!(SUB_BUFFERS * room >= case.operations * case.kind.events * size, "{case:?}");

@@ -1,26 +1,26 @@
-//! How many annotations a second reach a disk without loss: two threads record at a steady rate, and the
-//! agent writes. If the rate that is wanted is too much, lower ones are tried. What the agent did meanwhile
-//! tells what is too slow: its own work, or that it had to wait for a processor until rings were full.
+//! Maximum rate of annotations to a disk without loss: two threads record at a steady rate, and the
+//! agent writes. If the wanted rate is too high, lower ones are tried. The agent's times show what
+//! was too slow: its own work, or waiting for a processor until rings were full.
 
 use super::paced::{Pace, Place, done};
-use crate::at;
 use crate::bench::goal::Goal;
 use crate::bench::process::Process;
 use crate::bench::recipe::{Output, Recipe, find_metadata};
 use crate::bench::{Report, blkkin, lttng::KEYVAL_STRING, recording};
 use crate::measure::Table;
+use crate::tools::at;
 use serde_json::json;
 use std::fs;
 
 const WANTED: u64 = 5_000_000;
 
-/// What is tried, from the first one that is wanted.
+/// Rates to try, in descending order.
 const RATES: [u64; 6] = [WANTED, 4_000_000, 3_000_000, 2_000_000, 1_000_000, 500_000];
 
-/// Two for two processors.
+/// One thread for each of two processors.
 const THREADS: u64 = 2;
 
-/// A program that needs so much longer than it should did not keep its pace.
+/// Factor of the duration beyond which a program did not keep its rate.
 const LATE_MAX: f64 = 1.1;
 
 pub(super) fn measure(

@@ -1,5 +1,5 @@
-//! A program of blkin's time, recorded by LTTng as it was then and by us: whoever has scripts for the one
-//! finds the same in the other.
+//! Compares recordings of a program for blkin by LTTng and by BlkKin: scripts for the one must work
+//! with the other.
 
 use super::support::{compile, have, installed, pkg_config, record, sources, succeed, text};
 use crate::bench::lttng::{Daemon, traced};
@@ -10,16 +10,16 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::process::Command;
 
-/// Ids, which are made up; in the order in which they come they are to be the same.
+/// Random ids; they are compared by the order in which they occur.
 const IDS: [&str; 3] = ["trace_id = ", "span_id = ", "parent_span_id = "];
-/// What a recording has of its own.
+/// Numbers that differ between recordings.
 const NUMBERS: [&str; 5] = ["program:(", "trace:vpid = (", "cpu_id = ", "vpid = ", "vtid = "];
 
-/// A line of babeltrace2's without times, and with ids by their order.
+/// Line of babeltrace2 without times, with ids replaced by their order.
 fn blank(line: &str, ids: &mut HashMap<String, usize>) -> String {
     let mut rest = line;
     let mut out = String::new();
-    // Where times stand, they stand first.
+    // Times are at the start of the line.
     let with_names = [("timestamp = ", ", "), ("delta = +", ", ")];
     for (begin, end) in [("[", "] "), ("(+", ") ")].into_iter().chain(with_names) {
         if let Some((_, after)) = rest.strip_prefix(begin).and_then(|within| within.split_once(end))
@@ -49,7 +49,7 @@ fn blank(line: &str, ids: &mut HashMap<String, usize>) -> String {
     out + rest
 }
 
-/// What babeltrace2 prints of a trace, blanked.
+/// Lines that babeltrace2 prints of a trace, after [`blank`].
 fn printed(trace: &Path, options: &[&str]) -> Vec<String> {
     let mut command = Command::new("babeltrace2");
     let output = succeed(command.env("TZ", "UTC").args(options).arg(trace));
@@ -57,7 +57,7 @@ fn printed(trace: &Path, options: &[&str]) -> Vec<String> {
     text(&output.stdout).lines().map(|line| blank(line, &mut ids)).collect()
 }
 
-/// The requests of a trace as `blkkin spans` has them, without times, and with ids by their order.
+/// Requests of a trace from `blkkin spans`, without times, with ids replaced by their order.
 fn requests(trace: &Path) -> Vec<String> {
     let mut command = Command::new(installed().join("bin/blkkin"));
     let output = succeed(command.args(["spans", "--json"]).arg(trace));
@@ -88,13 +88,13 @@ fn requests(trace: &Path) -> Vec<String> {
         .collect()
 }
 
-/// All that babeltrace2 knows of a trace.
+/// Details that babeltrace2 prints of a trace.
 fn details(trace: &Path) -> String {
     let component = "--component=sink.text.details";
     text(&succeed(Command::new("babeltrace2").arg(trace).arg(component)).stdout)
 }
 
-/// The event types by their names, with the contexts as one: lines with what fields are.
+/// Lines with the fields of event types, by name; the contexts count as one type.
 fn types(details: &str) -> BTreeMap<String, Vec<String>> {
     let stream = details.lines().skip_while(|line| !line.contains("Stream class"));
     let classes = stream.skip(1).take_while(|line| line.starts_with("    "));
@@ -102,9 +102,9 @@ fn types(details: &str) -> BTreeMap<String, Vec<String>> {
     let mut name = String::new();
     let mut is_clock = false;
     for line in classes {
-        // What events are timed by is each one's own.
+        // The clocks differ.
         is_clock = line.ends_with("Default clock class:") || is_clock && line.starts_with("      ");
-        // The number is different.
+        // The numbers differ.
         if let Some((head, _)) = line.split_once(" (ID ") {
             name = head.trim().to_owned();
         }
@@ -115,14 +115,14 @@ fn types(details: &str) -> BTreeMap<String, Vec<String>> {
     types
 }
 
-/// What is in the trace's environment, which scripts may read.
+/// Entries of the trace's environment, which scripts may read.
 fn environment(details: &str) -> Vec<String> {
     let words = details.lines().skip_while(|line| !line.contains("Environment ("));
     let entries = words.skip(1).take_while(|line| line.starts_with("      "));
     let mut names: Vec<String> = entries
         .map(|line| {
             let (name, value) = line.trim().split_once(": ").unwrap_or((line, ""));
-            // What differs by its nature is compared by its form.
+            // Values that always differ are compared by their form.
             match name {
                 "architecture_bit_width" => format!("{name}: {value}"),
                 "tracer_name" | "trace_name" => name.to_owned(),
@@ -149,7 +149,7 @@ fn lttng_and_we_record_the_same() {
     }
     let scratch = Scratch::new(TEST);
     let folder = sources("blkin");
-    // One name for both, which stands in traces.
+    // The same file name for both, as traces contain it.
     let (theirs, ours) = (scratch.0.join("lttng/program"), scratch.0.join("blkkin/program"));
     for program in [&theirs, &ours] {
         std::fs::create_dir_all(program.parent().expect("a folder")).expect("to make it");
@@ -202,13 +202,13 @@ fn lttng_and_we_record_the_same() {
     for (line, (expected, got)) in expected.iter().zip(&got).enumerate() {
         assert_eq!(got, expected, "line {line}");
     }
-    // A hundred requests of three spans, of which one says something in the other's name; the totals.
+    // 100 requests with 4 lines each, and the line of totals.
     assert_eq!((expected.len(), got.len()), (401, 401));
     let (theirs, ours) = (details(&theirs), details(&ours));
     assert_eq!(environment(&ours), environment(&theirs));
     assert_eq!(environment(&ours).len(), 14);
     assert_eq!(types(&ours), types(&theirs));
-    // All contexts, and three events.
+    // The contexts and three events.
     assert_eq!(types(&ours).len(), 4);
 }
 

@@ -1,5 +1,5 @@
-//! Those who know nothing of this repository find what was installed, by all the ways in which they look:
-//! compilers, pkg-config, CMake, shells, man, and programs that were built for it.
+//! Uses the installed files without the repository: by compilers, pkg-config, CMake, shells, man and
+//! linked programs.
 
 use super::support::{
     PREFIX, compile, have, installed, pkg_config, record, sources, succeed, text,
@@ -13,7 +13,7 @@ use std::process::Command;
 
 const NEEDED: [&str; 4] = ["cc", "c++", "pkg-config", "babeltrace2"];
 
-/// Compiles a program with what pkg-config says, and records it.
+/// Compiles a program with the options of pkg-config, and records it.
 #[track_caller]
 fn check(test: &str, compiler: &str, source: PathBuf, options: &[&str], packages: &[&str]) {
     if !have(test, &NEEDED) {
@@ -27,7 +27,7 @@ fn check(test: &str, compiler: &str, source: PathBuf, options: &[&str], packages
     }
     compile(compiler, &[source], &all, &program);
     record(&program, &[]);
-    // Below its release it is found under no other name.
+    // The program must need the library by its versioned name.
     let needed = succeed(Command::new("ldd").arg(&program));
     let needed = text(&needed.stdout);
     assert!(needed.contains(&plan::names().loaded), "{needed}");
@@ -39,7 +39,7 @@ fn c_with_pkg_config() {
     check("install-c", "cc", sources("installed").join("request.c"), &["-std=c99"], &packages);
 }
 
-/// Someone without root's rights copies what is printed into a shell, and what the README has after it.
+/// Runs the printed hints and the README's next command in the shell of a user who is not root.
 #[test]
 fn what_is_printed_works_in_a_users_shell() {
     if !have("install-hints", &NEEDED) {
@@ -51,7 +51,8 @@ fn what_is_printed_works_in_a_users_shell() {
     let exports: Vec<&str> = printed.lines().filter(|line| line.contains("export ")).collect();
     assert_eq!(exports.len(), 3, "{printed}");
     let source = sources("installed").join("request.c");
-    let readme = fs::read_to_string(crate::workspace_root().join("README.md")).expect("README");
+    let readme =
+        fs::read_to_string(crate::tools::workspace_root().join("README.md")).expect("README");
     let record = readme.lines().find(|line| line.starts_with("blkkin record -o trace -- ./a.out"));
     let record = record.expect("how to record").split("  ").next().expect("a command");
     let script = format!(
@@ -80,7 +81,7 @@ fn blkin_with_pkg_config() {
     }
 }
 
-/// As programs for blkin have always been linked.
+/// Links with the names of blkin's libraries, as existing programs do.
 #[test]
 fn blkin_by_its_libraries_names() {
     let root = installed();
@@ -97,7 +98,7 @@ fn blkin_by_its_libraries_names() {
     }
 }
 
-/// The static library, within a program that loads others and within one that loads none.
+/// Links the static library into a dynamic program and into a static one.
 #[test]
 fn linked_statically() {
     if !have("install-static", &NEEDED) {
@@ -156,7 +157,7 @@ fn cmake_finds_the_package() {
     {
         record(&folder.join(program), &[]);
     }
-    // Neither what is newer, nor what is too old to go with it.
+    // A newer version and an incompatible old one are refused.
     for other in ["99.0", "0.0.1"] {
         let output = configure(other).output().expect("cmake");
         let errors = text(&output.stderr);
@@ -164,7 +165,7 @@ fn cmake_finds_the_package() {
     }
 }
 
-/// Whoever unpacks a package elsewhere is not led back to where it was built.
+/// A package can be unpacked elsewhere: no other file contains the prefix or the build's path.
 #[test]
 fn only_the_unit_knows_the_prefix() {
     let root = installed();
@@ -187,7 +188,7 @@ fn only_the_unit_knows_the_prefix() {
             if !is_program && (has(PREFIX) || has(&root.to_string_lossy())) {
                 knowing.push(path.strip_prefix(root).expect("below").to_owned());
             }
-            // A word that stands for something has been filled in.
+            // All placeholders must have been replaced.
             assert!(is_program || !has("@PREFIX@") && !has("@VERSION@"), "{}", path.display());
         }
     }
@@ -195,7 +196,7 @@ fn only_the_unit_knows_the_prefix() {
     assert_eq!(knowing, UNITS.map(|(unit, _)| Path::new("lib/systemd/system").join(unit)));
 }
 
-/// The units, and the commands that they start.
+/// Units and the commands that they start.
 const UNITS: [(&str, &str); 2] =
     [("blkkin-agent.service", "agent"), ("blkkin-server.service", "server")];
 
@@ -209,7 +210,7 @@ fn the_units_are_units() {
         let unit = installed().join("lib/systemd/system").join(name);
         let unit = fs::read_to_string(unit).expect("the unit");
         assert!(unit.contains(&format!("\nExecStart={PREFIX}/bin/blkkin {command}\n")), "{unit}");
-        // Where the program is, and without its manual, which is not where man looks for it.
+        // With the program's actual path, and without its manual page, which man cannot find.
         let unit = unit
             .replace(PREFIX, &installed().to_string_lossy())
             .replace(&format!("Documentation=man:blkkin-{command}(1)\n"), "");
@@ -239,7 +240,7 @@ fn the_manual_reads_without_warnings() {
     assert!(pages > 10, "{pages} pages");
 }
 
-/// Zsh runs the file as a function when words are wanted for the first time, and gets them.
+/// Zsh runs the file as a function at the first completion, which must return words already.
 #[test]
 fn zsh_completes_at_once() {
     if !have("install-zsh", &["zsh"]) {

@@ -1,7 +1,7 @@
-//! What the tests of installations share: an installation, programs, and what they record.
+//! Shared helpers of the tests: the installation, compiling programs, recording them.
 
-use crate::install::{Options, Place, run};
-use crate::target_dir;
+use crate::install::{Location, Options, run};
+use crate::tools::target_dir;
 use blkkin_sys::testing::skip;
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Whether all these programs are there; if not, the test is skipped.
+/// Whether all these programs are installed; otherwise the test is skipped.
 pub(super) fn have(test: &str, programs: &[&str]) -> bool {
     let missing = programs.iter().find(|program| !crate::peers::in_path(program));
     missing.inspect(|missing| skip(test, &format!("{missing} is not installed"))).is_none()
 }
 
-/// Where programs are told that they are; nothing is there.
+/// Prefix of the installation; the directory does not exist.
 pub(super) const PREFIX: &str = "/opt/blkkin";
 
-/// An installation that all tests share, somewhere else than it was told: whoever uses it must find what
-/// they need all the same.
+/// Installation that all tests share. It is not at its prefix, so that tests find out what depends
+/// on it.
 pub(super) fn installed() -> &'static Path {
     static INSTALLED: OnceLock<(PathBuf, File)> = OnceLock::new();
     let (root, _alone) = INSTALLED.get_or_init(|| {
@@ -29,10 +29,11 @@ pub(super) fn installed() -> &'static Path {
         alone.lock().expect("the lock");
         let destdir = folder.join("root");
         let _ = fs::remove_dir_all(&destdir);
-        let place = Place { prefix: PREFIX.into(), destdir: Some(destdir.clone()) };
-        // Nobody here asks in SQL, and cargo would build all of that anew for these two packages.
+        let location = Location { prefix: PREFIX.into(), destdir: Some(destdir.clone()) };
+        // No test uses SQL, and cargo would build its dependencies again for these two packages.
         let profile = "dev".to_owned();
-        run(&Options { place, no_build: false, profile, without_sql: true }).expect("to install");
+        run(&Options { location, no_build: false, profile, without_sql: true })
+            .expect("to install");
         (destdir.join(&PREFIX[1..]), alone)
     });
     root
@@ -42,10 +43,10 @@ pub(super) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Runs a command that is to succeed.
+/// Runs a command, which must succeed.
 #[track_caller]
 pub(super) fn succeed(command: &mut Command) -> Output {
-    // What cargo sets for its own libraries is not there for strangers.
+    // Replaces cargo's value, which users do not have.
     command.env("LD_LIBRARY_PATH", installed().join("lib"));
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(
@@ -58,7 +59,7 @@ pub(super) fn succeed(command: &mut Command) -> Output {
     output
 }
 
-/// What `pkg-config` says.
+/// Output of `pkg-config`, by words.
 #[track_caller]
 pub(super) fn pkg_config(arguments: &[&str]) -> Vec<String> {
     let mut command = Command::new("pkg-config");
@@ -66,12 +67,12 @@ pub(super) fn pkg_config(arguments: &[&str]) -> Vec<String> {
     text(&succeed(&mut command).stdout).split_whitespace().map(str::to_owned).collect()
 }
 
-/// A folder of the repository's `tests`.
+/// Directory below `tests` of the repository.
 pub(super) fn sources(folder: &str) -> PathBuf {
-    crate::workspace_root().join("tests").join(folder)
+    crate::tools::workspace_root().join("tests").join(folder)
 }
 
-/// Compiles a program, which has to be done without warning.
+/// Compiles a program, which must cause no warnings.
 #[track_caller]
 pub(super) fn compile<S: AsRef<OsStr>>(
     compiler: &str,
@@ -84,12 +85,12 @@ pub(super) fn compile<S: AsRef<OsStr>>(
     succeed(command.args(options).arg("-o").arg(program));
 }
 
-/// Records a program that prints how many events it has; both readers must find them all. Gives where
-/// they are.
+/// Records a program that prints its number of events; `blkkin view` and babeltrace2 must find them
+/// all. Returns the trace's path.
 #[track_caller]
 pub(super) fn record(program: &Path, options: &[&str]) -> PathBuf {
     static TURN: Mutex<()> = Mutex::new(());
-    // Rings take memory, and machines have several processors.
+    // One recording at a time, as each takes memory for the rings of every processor.
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let blkkin = installed().join("bin/blkkin");
     let trace = program.with_extension("trace");

@@ -1,4 +1,4 @@
-//! `difference`: which words spans in a box say that others do not, or the other way round.
+//! `difference`: values that are more or less frequent in the spans of a box than in all others.
 
 use super::{condition, limit_of, window};
 use crate::answer::{Answer, Result};
@@ -7,7 +7,7 @@ use blkkin_store::{Area, Difference, Spoken, Topic, Window};
 use serde::Serialize;
 use std::cmp::Reverse;
 
-/// Words that are told, if nothing is said, and at most.
+/// Number of values: default and maximum.
 const LIMIT: usize = 30;
 const LIMIT_MAX: usize = 1000;
 
@@ -53,14 +53,13 @@ impl Api {
     }
 }
 
-/// Those that are said by shares of the spans inside and outside which differ most. Without any span inside, nothing
-/// can be told.
+/// Values whose shares inside and outside the box differ most; none if no span is inside.
 fn most_telling(words: Difference, limit: usize) -> Vec<ValueJson> {
     let Difference { inside, outside, mut values, .. } = words;
     if inside == 0 {
         return Vec::new();
     }
-    // Shares, as what they are of the product of both numbers.
+    // Shares are compared as fractions with the common denominator `inside * outside`.
     let share = |count: u64, of_others: u64| u128::from(count) * u128::from(of_others.max(1));
     let difference =
         |word: &Spoken| share(word.inside, outside).abs_diff(share(word.outside, inside));
@@ -73,7 +72,7 @@ fn most_telling(words: Difference, limit: usize) -> Vec<ValueJson> {
             Topic::Name => "name".to_owned(),
             Topic::Kind => "kind".to_owned(),
             Topic::Status => "status".to_owned(),
-            // As filters tell it from what the span itself has.
+            // Filters distinguish such a tag from the span's own field by this prefix.
             Topic::Tag(key) if ["service", "name", "kind", "status"].contains(&&*key) => {
                 format!("tag.{key}")
             }

@@ -1,10 +1,10 @@
-//! `fields`: words to choose from.
+//! `fields`: lists of services, names, tag keys and tag values, for completion.
 
 use crate::answer::{Answer, Result};
 use crate::api::{Api, Question};
 use serde::Serialize;
 
-/// Words that are told, if nothing is said, and values of a tag at most.
+/// Default number of values, and maximum number of values of a tag.
 const LIMIT: usize = 1000;
 
 #[derive(Serialize)]

@@ -1,4 +1,4 @@
-//! `heatmap`: how long spans like that took over time.
+//! `heatmap`: latencies of matching spans over time.
 
 use super::{condition, number_between};
 use crate::answer::{Answer, Result};
@@ -6,7 +6,7 @@ use crate::api::{Api, Question};
 use blkkin_store::Heat;
 use serde::Serialize;
 
-/// Columns, if nothing is said, and at most.
+/// Number of columns: default and maximum.
 const COLUMNS: usize = 120;
 const COLUMNS_MAX: usize = 1000;
 
@@ -38,7 +38,7 @@ impl Api {
         self.store.heat(&condition, &mut heat)?;
         let rows = || heat.cells().map(|(_, row, _)| row);
         let (lowest, behind) = (rows().min().unwrap_or(0), rows().max().map_or(0, |row| row + 1));
-        // Not everything that has a number as a row can be.
+        // Some row numbers have no bounds, and are left out.
         let mut told = Vec::new();
         let mut places = Vec::with_capacity(behind - lowest);
         for row in lowest..behind {

@@ -1,4 +1,4 @@
-//! `latencies`: how long spans like that take, of each service and name.
+//! `latencies`: latency of matching spans by service and name.
 
 use super::{Percentiles, condition, limit_of, percentiles, window};
 use crate::answer::{Answer, Result};
@@ -7,14 +7,14 @@ use blkkin_store::{Condition, TextField, TextTest};
 use serde::Serialize;
 use std::collections::HashSet;
 
-/// Services and names that are told at most, if nothing is said and in any case.
+/// Number of services and names: default and maximum.
 const LIMIT: usize = 1000;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct LatenciesJson {
     latencies: Vec<LatencyJson>,
-    /// Services and names that were not asked about.
+    /// Number of services and names beyond the limit.
     left_out: usize,
 }
 
@@ -35,11 +35,11 @@ impl Api {
         let (mut latencies, mut seen, mut left_out) = (Vec::new(), HashSet::new(), 0);
         for service in self.store.services()? {
             for name in self.store.span_names(&service)? {
-                // Conditions do not tell cases apart.
+                // Conditions ignore case.
                 if !seen.insert([&service, &name].map(|text| text.to_ascii_lowercase())) {
                     continue;
                 }
-                // Those of which nothing is found take as long.
+                // Pairs without a matching span count too, as they take as long.
                 if seen.len() > limit {
                     left_out += 1;
                     continue;

@@ -1,4 +1,4 @@
-//! `latency`: how long spans like that take.
+//! `latency`: latency distribution of matching spans.
 
 use super::{Percentiles, condition, percentiles, window};
 use crate::answer::{Answer, Result};

@@ -1,4 +1,4 @@
-//! `links`: who calls whom.
+//! `links`: calls between services.
 
 use super::{Percentiles, percentiles, window};
 use crate::answer::{Answer, Result};
@@ -10,7 +10,7 @@ use serde::Serialize;
 struct LinksJson<'a> {
     start_ns: String,
     end_ns: String,
-    /// When the first and the last of all spans started, whatever was asked for.
+    /// Start of the first and of the last stored span, whatever the query's window.
     #[serde(skip_serializing_if = "Option::is_none")]
     first_ns: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

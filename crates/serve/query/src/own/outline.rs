@@ -1,4 +1,4 @@
-//! `outline/ID`: a request's spans in columns, small enough for a million of them.
+//! `outline/ID`: the spans of a request in columns, compact enough for a million of them.
 
 mod rows;
 mod tree;
@@ -10,13 +10,13 @@ use crate::span::display;
 use blkkin_model::TraceId;
 use rows::Rows;
 use serde::{Serialize, Serializer};
-use tree::{Above, Tree};
+use tree::{Parent, Tree};
 
-/// Rows, if nothing is said, and at most.
+/// Number of rows: default and maximum.
 const LIMIT: usize = 100_000;
 const LIMIT_MAX: usize = 250_000;
 
-/// Annotations that are told.
+/// Maximum number of annotations in an answer.
 const ANNOTATIONS_MAX: usize = 200_000;
 
 #[derive(Serialize)]
@@ -29,8 +29,8 @@ struct OutlineJson<'a> {
     spans: u64,
     shown: usize,
     strings: Vec<&'a str>,
-    ids: Vec<Digits>,
-    /// Rows; -1 for none, and -2 for one that is not there.
+    ids: Vec<HexId>,
+    /// Index of the parent's row; -1 for no parent, -2 for a parent that is missing or not shown.
     parents: Vec<i32>,
     starts: Vec<Option<u64>>,
     durations: Vec<Option<u64>>,
@@ -49,10 +49,10 @@ struct AnnotationsJson {
     more: u64,
 }
 
-/// An id of a span.
-struct Digits(u64);
+/// Span id as 16 hexadecimal digits.
+struct HexId(u64);
 
-impl Serialize for Digits {
+impl Serialize for HexId {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         serializer.collect_str(&format_args!("{:016x}", self.0))
     }
@@ -80,10 +80,10 @@ fn outline(trace_id: TraceId, rows: &Rows, limit: usize) -> OutlineJson<'_> {
     }
     let shown = || walk.iter().map(|&row| &rows.rows[row as usize]);
     let (start_ns, end_ns) = rows.times.unwrap_or((0, 0));
-    let above = |&row: &u32| match tree.above(row) {
-        Above::None => -1,
-        Above::Lost => -2,
-        Above::Row(parent) => place[parent as usize].map_or(-2, |at| at as i32),
+    let parent = |&row: &u32| match tree.parent(row) {
+        Parent::None => -1,
+        Parent::Lost => -2,
+        Parent::Row(parent) => place[parent as usize].map_or(-2, |at| at as i32),
     };
     let mut strings = Strings::of(rows);
     let mut annotations = AnnotationsJson::default();
@@ -101,8 +101,8 @@ fn outline(trace_id: TraceId, rows: &Rows, limit: usize) -> OutlineJson<'_> {
         duration_ns: end_ns - start_ns,
         spans: rows.spans,
         shown: walk.len(),
-        ids: shown().map(|row| Digits(row.id)).collect(),
-        parents: walk.iter().map(above).collect(),
+        ids: shown().map(|row| HexId(row.id)).collect(),
+        parents: walk.iter().map(parent).collect(),
         starts: shown().map(|row| Some(row.start_ns? - start_ns)).collect(),
         durations: shown().map(|row| row.duration_ns).collect(),
         services: shown().map(|row| strings.number(row.service)).collect(),
@@ -121,7 +121,7 @@ fn outline(trace_id: TraceId, rows: &Rows, limit: usize) -> OutlineJson<'_> {
     }
 }
 
-/// The texts that are told, in the order in which they are used.
+/// Table of strings in the answer, in the order of their first use.
 struct Strings<'r> {
     rows: &'r Rows,
     numbers: Vec<Option<i32>>,
@@ -133,7 +133,7 @@ impl<'r> Strings<'r> {
         Strings { rows, numbers: vec![None; rows.texts.len()], used: Vec::new() }
     }
 
-    /// The number of a text; -1 if it is not known.
+    /// Index of a string; -1 for [`NO_TEXT`](rows::NO_TEXT).
     fn number(&mut self, text: u32) -> i32 {
         let Some(number) = self.numbers.get_mut(text as usize) else { return -1 };
         *number.get_or_insert_with(|| {

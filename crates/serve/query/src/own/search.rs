@@ -1,6 +1,6 @@
-//! `search`: requests that have a span like that.
+//! `search`: requests with a matching span, page by page.
 
-use super::{limit_of, refused, window};
+use super::{filter_error, limit_of, window};
 use crate::answer::{Answer, Result};
 use crate::api::{Api, Question};
 use crate::span::display;
@@ -8,7 +8,7 @@ use blkkin_model::TraceId;
 use blkkin_store::{Condition, Order, Place, Query, ServiceSpans, Summary, doubts};
 use serde::Serialize;
 
-/// Requests of a page, if nothing is said, and at most.
+/// Number of requests in a page: default and maximum.
 const LIMIT: usize = 20;
 const LIMIT_MAX: usize = 1000;
 
@@ -17,7 +17,7 @@ struct PageJson<'a> {
     requests: Vec<SummaryJson<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
-    /// Why there may be none.
+    /// Possible mistakes in the filter of an empty result.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     hints: Vec<String>,
 }
@@ -63,7 +63,9 @@ impl Api {
         };
         let (condition, durations) = match params.get("filter") {
             None | Some("") => (Condition::All(Vec::new()), 0..=u64::MAX),
-            Some(text) => Condition::parse_with_durations(text).map_err(|error| refused(&error))?,
+            Some(text) => {
+                Condition::parse_with_durations(text).map_err(|error| filter_error(&error))?
+            }
         };
         let (window, conditions) = (window(params)?, vec![condition]);
         let query = Query { window, conditions, durations, order, limit, after };
@@ -98,7 +100,7 @@ fn summary(summary: &Summary) -> SummaryJson<'_> {
     }
 }
 
-/// Behind which request the next page starts, as text.
+/// Token for the next page: the position of the last request.
 fn token(order: Order, place: Place) -> String {
     let order = letter(order);
     format!("{order}{:x}.{:x}", place.rank_ns, place.trace_id.number())

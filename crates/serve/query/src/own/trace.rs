@@ -1,5 +1,5 @@
-//! `trace/ID`: all that is known of a request, or of its spans with an id; and `find/ID`: the ids of its spans that meet a
-//! filter.
+//! `trace/ID`: all spans of a request, or those with one span id; and `find/ID`: ids of its spans
+//! that match a filter.
 
 use super::{condition, request_id};
 use crate::answer::{Answer, Result};
@@ -10,7 +10,7 @@ use blkkin_store::compare;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// Of more spans with one id not all are told.
+/// Maximum number of spans with one id in an answer.
 const ALIKE_MAX: usize = 1000;
 
 #[derive(Serialize)]
@@ -70,7 +70,7 @@ impl Api {
         Ok(Answer::bytes(body))
     }
 
-    /// The spans of a request that have an id, in order of start.
+    /// Spans of a request with this span id, without duplicates, in order of start.
     fn spans_of_id(&self, id: TraceId, span: SpanId) -> Result<Vec<Span>> {
         let mut spans: Vec<Span> = Vec::new();
         let mut bytes = 0;
@@ -80,7 +80,7 @@ impl Api {
                 spans.push(span.to_owned());
             }
         })?;
-        // The JSON of spans is larger than their text.
+        // The JSON of spans is larger than their strings.
         self.check_size(if spans.len() < ALIKE_MAX { bytes } else { 0 })?;
         let order =
             |one: &Span, other: &Span| compare(&one.hold().as_ref(), &other.hold().as_ref());
@@ -89,7 +89,8 @@ impl Api {
         Ok(spans)
     }
 
-    /// Hands over the spans of a request, or those of an id, in whatever order; some may come twice.
+    /// Visits the spans of a request, or those with one span id, in no particular order; duplicates
+    /// are possible.
     pub(super) fn visit(
         &self,
         id: TraceId,
@@ -106,7 +107,7 @@ impl Api {
     }
 }
 
-/// Reads the id of a span: 1 to 16 digits.
+/// Parses a span id: 1 to 16 hexadecimal digits.
 fn span_id(text: &str) -> Result<SpanId> {
     let is_hex = text.len() <= 16 && text.bytes().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'));
     let number = if is_hex { u64::from_str_radix(text, 16).ok() } else { None };

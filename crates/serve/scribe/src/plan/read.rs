@@ -1,4 +1,4 @@
-//! From blocks of text to a plan.
+//! Builds a plan from a parsed configuration.
 
 use super::{
     BucketPlan, BucketRule, BufferPlan, FilePlan, Kind, NetworkPlan, Pattern, Plan, Rotation,
@@ -8,7 +8,7 @@ use crate::config::{Block, Config, Problem, Value};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Keys that Scribe has and that mean nothing here, each with the reason.
+/// Scribe's keys without effect here, each with the reason.
 const WITHOUT_EFFECT: [(&str, &str); 15] = [
     ("target_write_size", "what comes is written at once"),
     ("max_write_interval", "what comes is written at once"),
@@ -28,7 +28,7 @@ const WITHOUT_EFFECT: [(&str, &str); 15] = [
 ];
 
 impl Plan {
-    /// What a configuration means.
+    /// Plan for a configuration.
     pub fn of(config: &Config) -> Plan {
         let mut reader = Reader { problems: config.problems.clone(), notes: Vec::new() };
         let root = &config.root;
@@ -66,10 +66,10 @@ impl Plan {
     }
 }
 
-/// Two segments.
+/// Minimum quota: two segments of a journal.
 const QUOTA_BYTES_MIN: u64 = 16 << 20;
 
-/// How many buckets there may be.
+/// Maximum number of buckets.
 const BUCKETS_MAX: u64 = 1000;
 
 fn reader_notes(block: &Block, notes: &mut Vec<Problem>) {
@@ -82,7 +82,7 @@ fn reader_notes(block: &Block, notes: &mut Vec<Problem>) {
     block.blocks.iter().for_each(|block| reader_notes(block, notes));
 }
 
-/// A block and those around it, the innermost first; the last one is what is outside of all.
+/// Block with its enclosing blocks, innermost first; the last one is the top level.
 #[derive(Clone, Copy)]
 struct Scope<'c> {
     blocks: &'c [&'c Block],
@@ -193,7 +193,7 @@ impl Reader {
         }
     }
 
-    /// The store in a block within.
+    /// Store in a nested block.
     fn within(&mut self, scope: Scope<'_>, name: &str) -> Option<Kind> {
         let Some(block) = scope.blocks.first().and_then(|block| block.block(name)) else {
             self.problem(scope.line(), format!("the store has no `<{name}>`"));
@@ -401,7 +401,7 @@ impl Reader {
     }
 }
 
-/// `host:port`, where a host may have come with its own.
+/// Appends the default port to a host without one.
 fn with_port(host: &str, port: u64) -> String {
     let has_port = match host.strip_prefix('[') {
         Some(rest) => rest.contains("]:"),
@@ -414,7 +414,7 @@ fn with_port(host: &str, port: u64) -> String {
     }
 }
 
-/// A number and s, m, h, d or w.
+/// Parses a period: a number with a unit s, m, h, d or w.
 fn period(text: &str) -> Option<Duration> {
     let units = [('s', 1), ('m', 60), ('h', 3600), ('d', 86_400), ('w', 604_800)];
     let (unit, seconds) = units.into_iter().find(|(unit, _)| text.ends_with(*unit))?;

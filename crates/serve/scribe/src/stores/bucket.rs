@@ -1,7 +1,7 @@
-//! Stores of which each takes a part of the messages, by the key that they begin with. The first one takes those
-//! without.
+//! Bucket store: distributes messages to stores by the key at their begin. The first store gets
+//! messages without a key.
 
-use super::{Failure, Parts, Place, Store, Wrote, build, sync_all};
+use super::{BatchProgress, Failure, Store, StoreContext, WriteCounts, build, sync_all};
 use crate::messages::Batch;
 use crate::plan::{BucketPlan, BucketRule};
 use blkkin_scribe::Entry;
@@ -13,17 +13,17 @@ pub(super) struct Bucket {
     count: usize,
     stores: Vec<Box<dyn Store>>,
     batches: Vec<Batch>,
-    parts: Parts,
+    parts: BatchProgress,
 }
 
 impl Bucket {
-    pub(super) fn new(plan: &BucketPlan, place: &Place) -> Bucket {
+    pub(super) fn new(plan: &BucketPlan, context: &StoreContext) -> Bucket {
         let stores = (0..=plan.count).filter_map(|number| {
             let kind = plan.model.as_ref().or_else(|| plan.each.get(number))?;
-            // Stores that were configured one by one have directories of their own.
+            // Stores that are configured one by one have their own directories.
             let directory = || format!("{}{:03}", plan.directory, number + plan.offset);
             let bucket = plan.model.is_some().then(directory);
-            Some(build(kind, &Place { bucket, ..place.clone() }))
+            Some(build(kind, &StoreContext { bucket, ..context.clone() }))
         });
         let stores: Vec<_> = stores.collect();
         Bucket {
@@ -32,12 +32,13 @@ impl Bucket {
             removes_key: plan.removes_key,
             count: plan.count,
             batches: vec![Batch::default(); stores.len()],
-            parts: Parts::new(stores.len()),
+            parts: BatchProgress::new(stores.len()),
             stores,
         }
     }
 
-    /// Parts the messages. A batch that comes again is parted as before, also at random.
+    /// Distributes the messages. Called once for each batch, so a retry uses the same distribution,
+    /// even a random one.
     fn part(&mut self, batch: &Batch) {
         for part in &mut self.batches {
             part.reuse(batch.id);
@@ -63,7 +64,7 @@ impl Bucket {
 }
 
 impl Store for Bucket {
-    fn write(&mut self, batch: &Batch) -> Result<Wrote, Failure> {
+    fn write(&mut self, batch: &Batch) -> Result<WriteCounts, Failure> {
         if self.parts.batch != Some(batch.id) {
             self.parts.begin(batch);
             self.part(batch);
@@ -100,19 +101,19 @@ fn of_key(rule: BucketRule, key: &[u8], count: usize) -> usize {
         BucketRule::Hash => u64::from(hash(key)) % count,
         BucketRule::Modulo => leading_number(key) % count,
         BucketRule::Range(range) => {
-            let place = u128::from(leading_number(key) % range);
-            (place * u128::from(count) / u128::from(range)) as u64
+            let context = u128::from(leading_number(key) % range);
+            (context * u128::from(count) / u128::from(range)) as u64
         }
     };
     number as usize + 1
 }
 
-/// The hash that Scribe has, so that keys stay in the buckets that they were in: djb2.
+/// Scribe's hash (djb2), so that keys stay in the same buckets.
 fn hash(key: &[u8]) -> u32 {
     key.iter().fold(5381, |hash: u32, byte| hash.wrapping_mul(33).wrapping_add((*byte).into()))
 }
 
-/// The digits that a key begins with.
+/// Number formed by the leading digits of a key.
 fn leading_number(key: &[u8]) -> u64 {
     let digits = key.trim_ascii_start().iter().take_while(|byte| byte.is_ascii_digit());
     digits.fold(0, |number: u64, digit| {

@@ -1,11 +1,11 @@
-//! Files of messages: `<path>/<base>[-YYYY-MM-DD]_NNNNN`, of which the last one grows. Times are UTC, so that names
-//! never come twice.
+//! File store: `<path>/<base>[-YYYY-MM-DD]_NNNNN`, of which the last file grows. Times are UTC, so
+//! that no name repeats.
 //!
-//! A batch of which a part was written when something failed goes on where it ended: what was not written whole is cut
-//! off. After a sudden end, and when the disk could not make a file durable, a new file is begun, as nothing can be said
-//! about the end of the old one; what was not noted as written comes again.
+//! A retry of a batch continues after the last message that was written; an incomplete message is
+//! cut off first. After a crash, or after a failed sync, a new file begins, as the end of the old
+//! one is uncertain; messages that were not noted as written come again.
 
-use super::{Failure, Place, Store, Wrote};
+use super::{Failure, Store, StoreContext, WriteCounts};
 use crate::messages::Batch;
 use crate::plan::{FilePlan, Rotation};
 use blkkin_scribe::Entry;
@@ -17,13 +17,13 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What is written at a time.
+/// Size of a write.
 const CHUNK: usize = 256 << 10;
 
-/// Names of categories may have as many bytes, so that files can have names with a date and a number.
+/// Maximum length of a category that is used as a file name, leaving room for date and number.
 pub(crate) const NAME_BYTES_MAX: usize = 200;
 
-/// Whether a category can be the name of a file.
+/// Whether a category is a valid file name.
 pub(crate) fn is_name(category: &[u8]) -> bool {
     let is_special = matches!(category, b"." | b"..");
     !is_special
@@ -36,9 +36,9 @@ pub(crate) struct File {
     directory: PathBuf,
     base: OsString,
     open: Option<Open>,
-    /// Whether the next file is a new one.
+    /// Whether the next file is a new one, instead of the last one found.
     begins_anew: bool,
-    /// Of which batch how many messages have been written.
+    /// Id of the last batch, and number of its messages that are written.
     done: (u64, u64),
     buffer: Vec<u8>,
 }
@@ -51,24 +51,24 @@ struct Open {
 }
 
 impl File {
-    pub(crate) fn new(plan: &FilePlan, place: &Place) -> File {
-        let category = OsStr::from_bytes(&place.category);
+    pub(crate) fn new(plan: &FilePlan, context: &StoreContext) -> File {
+        let category = OsStr::from_bytes(&context.category);
         let mut directory = plan.path.clone();
         directory.extend(&plan.sub_directory);
         if plan.has_hostname {
             directory.push(rustix::system::uname().nodename().to_string_lossy().into_owned());
         }
-        if !place.is_exact {
+        if !context.is_exact {
             directory.push(category);
         }
-        directory.extend(&place.bucket);
-        let base = plan.base.as_ref().filter(|_| place.is_exact);
+        directory.extend(&context.bucket);
+        let base = plan.base.as_ref().filter(|_| context.is_exact);
         File {
             plan: plan.clone(),
             directory,
             base: base.map_or_else(|| category.to_owned(), OsString::from),
             open: None,
-            begins_anew: place.may_be_torn || plan.rotates_on_reopen,
+            begins_anew: context.may_be_torn || plan.rotates_on_reopen,
             done: (u64::MAX, 0),
             buffer: Vec::new(),
         }
@@ -81,7 +81,7 @@ impl File {
         move |error| Failure(format!("{}: cannot {during}: {error}", path.display()))
     }
 
-    /// The file that is open, or another one if that is due.
+    /// Open file, after a rotation if one is due.
     fn at(&mut self, now: Moment) -> Result<&mut Open, Failure> {
         let is_due = self.open.as_ref().is_some_and(|open| self.is_due(open, now));
         if is_due {
@@ -110,7 +110,7 @@ impl File {
             }
     }
 
-    /// Ends the file, durably, and begins the next.
+    /// Ends the file durably, and begins the next.
     fn rotate(&mut self, now: Moment) -> Result<(), Failure> {
         self.begins_anew = true;
         let (name, path) = self.next_name(now)?;
@@ -133,7 +133,7 @@ impl File {
         stem
     }
 
-    /// The name of the file to open.
+    /// Name of the file to open.
     fn next_name(&self, now: Moment) -> Result<(OsString, PathBuf), Failure> {
         let directory = &self.directory;
         fs::create_dir_all(directory).map_err(File::failed("make the directory", directory))?;
@@ -164,7 +164,7 @@ impl File {
         let file = fs::OpenOptions::new().append(true).create(true).open(&path);
         let file = file.map_err(File::failed("open", &path))?;
         let bytes = file.metadata().map_err(File::failed("look at", &path))?.len();
-        // So that the file has its name after the power was lost.
+        // Makes the name of the file survive a power failure.
         let directory = fs::File::open(&self.directory).and_then(|directory| directory.sync_all());
         directory.map_err(File::failed("make durable", &self.directory))?;
         if self.plan.makes_symlink {
@@ -173,7 +173,7 @@ impl File {
         Ok(Open { file, name, bytes, since: now })
     }
 
-    /// Has `<base>_current` lead to the file.
+    /// Makes the link `<base>_current` point to the file.
     fn link(&self, name: &OsStr) -> Result<(), Failure> {
         let mut link = match &self.plan.symlink {
             Some(link) => OsString::from(link),
@@ -188,7 +188,7 @@ impl File {
         made.map_err(File::failed("link", &path))
     }
 
-    /// Adds what a message is in the file.
+    /// Encodes a message for the file.
     fn put(&mut self, entry: Entry<'_>, at: u64) {
         let start = self.buffer.len();
         let plan = &self.plan;
@@ -215,7 +215,7 @@ impl File {
     fn flush(&mut self) -> Result<(), Failure> {
         let Some(open) = &mut self.open else { return Ok(()) };
         if let Err(error) = open.file.write_all(&self.buffer) {
-            // What is cut off is written again.
+            // The next attempt writes the part again that is cut off here.
             let cut = open.file.set_len(open.bytes);
             let path = self.directory.join(&open.name);
             if cut.is_err() {
@@ -231,12 +231,12 @@ impl File {
 }
 
 impl Store for File {
-    fn write(&mut self, batch: &Batch) -> Result<Wrote, Failure> {
+    fn write(&mut self, batch: &Batch) -> Result<WriteCounts, Failure> {
         let now = Moment::now();
         let mut done = if self.done.0 == batch.id { self.done.1 } else { 0 };
         self.done = (batch.id, done);
         self.buffer.clear();
-        // The file may have been taken away, and with it the directory.
+        // The file or its directory may have been removed by somebody else.
         if self.open.as_ref().is_some_and(|open| !self.directory.join(&open.name).exists()) {
             self.sync()?;
             self.open = None;
@@ -257,9 +257,9 @@ impl Store for File {
             }
         }
         self.flush()?;
-        // It may come again from the start, after a failed sync.
+        // The batch may come again from its start, after a failed sync.
         self.done = (u64::MAX, 0);
-        Ok(Wrote::sent(batch))
+        Ok(WriteCounts::sent(batch))
     }
 
     fn sync(&mut self) -> Result<(), Failure> {
@@ -275,7 +275,7 @@ impl Store for File {
     }
 }
 
-/// The number at the end of a name.
+/// Number at the end of a file name with this stem.
 fn suffix(name: &OsStr, stem: &OsStr) -> Option<u64> {
     let digits = name.as_bytes().strip_prefix(stem.as_bytes())?;
     let is_number = digits.len() >= 5 && digits.iter().all(u8::is_ascii_digit);
@@ -308,9 +308,9 @@ impl Moment {
         self.0 / 86_400
     }
 
-    /// The date, in UTC.
+    /// Date in UTC, as `YYYY-MM-DD`.
     fn date(self) -> impl Display {
-        // Years that begin in March have their odd day at the end; 400 of them have 146,097 days.
+        // Years that begin in March have their leap day at the end; 400 of them have 146,097 days.
         let days = self.days().min(2_900_000) + 719_468;
         let (era, day) = (days / 146_097, days % 146_097);
         let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;

@@ -1,29 +1,30 @@
-//! Another server of Scribe's. It gets one call after the other, in the journal's order.
+//! Network store: forwards messages to another Scribe server, one call after the other, in the
+//! journal's order.
 //!
-//! What it cannot take in its time comes in smaller calls, down to one message, so that a slow line is no reason for
-//! nothing to arrive; when that goes well, calls grow again.
+//! After a call timed out, calls get smaller, down to one message, so that some messages arrive
+//! even over a slow line. After successful calls they grow again.
 
-use super::{Failure, Store, Wrote};
+use super::{Failure, Store, WriteCounts};
 use crate::messages::Batch;
 use crate::plan::NetworkPlan;
 use blkkin_scribe::{Client, ClientError, ClientOptions, ResultCode};
 
-/// From this size on, a server that has failed is asked first whether it would take some, as Scribe does.
+/// Minimum size of a batch that is preceded by a probe after a failure, as in Scribe.
 const PROBE_BYTES: usize = 4096;
 
-/// What a call brings at most, and what it brings however slow the line is, if messages are that small.
+/// Maximum size of a call, and the minimum to which a slow line reduces it, in bytes.
 const CALL_BYTES_MAX: usize = 1 << 20;
 const CALL_BYTES_MIN: usize = 2 << 10;
 
 pub(super) struct Network {
     plan: NetworkPlan,
-    /// Of those that there are, the one that is next.
+    /// Index of the server in use.
     turn: usize,
     client: Option<Client>,
     has_failed: bool,
     batch: blkkin_scribe::Batch,
     call_bytes: usize,
-    /// Of which batch how many messages the server has.
+    /// Id of the last batch, and number of its messages that the server has.
     done: (u64, u64),
 }
 
@@ -64,7 +65,7 @@ impl Network {
         client.log(&mut self.batch)
     }
 
-    fn try_it(&mut self, is_large: bool) -> Result<(), Failure> {
+    fn try_server(&mut self, is_large: bool) -> Result<(), Failure> {
         let why = match self.send(is_large) {
             Ok(ResultCode::Ok) => {
                 self.has_failed = false;
@@ -88,25 +89,25 @@ impl Network {
         Err(failure)
     }
 
-    /// Sends what is put together, to the next server if one does not take it.
+    /// Sends the batch; tries each server once.
     fn call(&mut self) -> Result<(), Failure> {
         let is_large = self.batch.payload_bytes() > PROBE_BYTES;
-        let mut done = self.try_it(is_large);
+        let mut done = self.try_server(is_large);
         for _ in 1..self.plan.servers.len() {
             if done.is_ok() {
                 break;
             }
-            done = self.try_it(is_large);
+            done = self.try_server(is_large);
         }
         done
     }
 }
 
 impl Store for Network {
-    fn write(&mut self, batch: &Batch) -> Result<Wrote, Failure> {
+    fn write(&mut self, batch: &Batch) -> Result<WriteCounts, Failure> {
         let mut done = if self.done.0 == batch.id { self.done.1 } else { 0 };
         let mut rest = batch.iter().skip(done as usize);
-        let mut lost = Wrote::default();
+        let mut lost = WriteCounts::default();
         while done < batch.count {
             self.batch.clear();
             while self.batch.frame_bytes() < self.call_bytes
@@ -123,19 +124,20 @@ impl Store for Network {
                     lost.bytes_lost += self.batch.payload_bytes() as u64;
                 }
                 Err(failure) => {
-                    // Where the server only said no, the connection is still there.
+                    // If the server only answered `TRY_LATER`, the connection is still open, and
+                    // the size did not matter.
                     if self.client.is_none() {
                         self.call_bytes = (self.batch.frame_bytes() / 4).max(CALL_BYTES_MIN);
                     }
                     return Err(failure);
                 }
             }
-            // What a batch promised to hold, and does not, would never come.
+            // An encoding with fewer messages than its count must not cause an endless loop.
             done += (self.batch.len() as u64).max(1);
             self.done = (batch.id, done);
         }
         self.done = (u64::MAX, 0);
-        Ok(Wrote { sent: batch.count - lost.lost.min(batch.count), ..lost })
+        Ok(WriteCounts { sent: batch.count - lost.lost.min(batch.count), ..lost })
     }
 
     fn progress(&self) -> u64 {

@@ -12,25 +12,27 @@ use std::path::PathBuf;
 
 /// Record what programs on this machine trace
 ///
-/// Programs that have BlkKin's library find the agent, and record what sessions ask for. Root's agent is
-/// there for all users of the machine, and members of the group `blkkin` control all of its sessions; the
-/// others control their own, of their own programs. Any other user's agent is there for that user's
-/// programs only. It runs until it is told to end, by SIGTERM or Ctrl-C, and then writes what there is.
+/// Programs with BlkKin's library find the agent and record what sessions ask for. Root's agent
+/// serves all users of the machine: members of the group `blkkin` control all of its sessions;
+/// other users control their own sessions, which record their own programs. The agent of any other
+/// user serves that user's programs only. The agent runs until SIGTERM or Ctrl-C, and then writes
+/// everything recorded so far.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
         blkkin agent &                                     for your own programs\n  \
         sudo blkkin agent --traces /srv/traces             for the whole machine\n  \
         blkkin session create s && blkkin event enable 'osd:*' && blkkin session start s",
-    after_help = crate::EXIT_HELP
+    after_help = crate::help::EXIT_HELP
 )]
 pub(crate) struct Args {
-    /// Listen on this socket [default: /run/blkkin/agent.sock for root, else
-    /// $XDG_RUNTIME_DIR/blkkin/agent.sock; BLKKIN_SOCKET goes before both]
+    /// Listen on this socket [default: $BLKKIN_SOCKET, or else /run/blkkin/agent.sock for root,
+    /// $XDG_RUNTIME_DIR/blkkin/agent.sock for other users]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
 
-    /// Directory for traces of sessions that name none [default: blkkin-traces in each user's home]
+    /// Directory for traces of sessions without an output directory [default: blkkin-traces in each
+    /// user's home]
     #[arg(long, value_name = "DIR")]
     traces: Option<PathBuf>,
 
@@ -53,7 +55,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         manager: env::var_os("NOTIFY_SOCKET").filter(|socket| !socket.is_empty()),
         log,
     };
-    // Sockets and files of many programs.
+    // The agent has a socket and several files for each traced program.
     crate::limits::raise_descriptors();
     let path = options.socket.display().to_string();
     let mut agent = Agent::bind(options).map_err(|error| {
@@ -82,7 +84,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     Ok(Exit::Ok)
 }
 
-/// For whoever reads standard error: a person, or the system's journal.
+/// Logs a line to standard error, for a person or the system's journal.
 pub(crate) fn log(line: &str) {
     let _ = writeln!(crate::output::styled_stderr(), "blkkin agent: {line}");
 }

@@ -1,7 +1,7 @@
-//! `blkkin channel`: how the events of a session are kept.
+//! `blkkin channel`: the rings of a session.
 
-use super::bounds::Bounds;
 use super::completions;
+use super::event_limits::EventLimits;
 use super::session::{SessionArg, list::channel_lines};
 use crate::conversation::{AgentArgs, check, json, print};
 use crate::exit::{Error, Exit};
@@ -9,14 +9,14 @@ use crate::values;
 use blkkin_control::{Channel, Context, Mode, NewChannel, Request};
 use clap_complete::engine::ArgValueCandidates;
 
-/// Make and list channels: how events of a session are kept
+/// Make and list channels: the rings for events of a session
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
         blkkin channel create main -s web --subbuf-size 1M --num-subbuf 8\n  \
         blkkin channel create flight --overwrite --context pid,tid,procname\n  \
         blkkin channel list -s web",
-    after_help = crate::AGENT_HELP,
+    after_help = crate::help::AGENT_HELP,
     subcommand_required = true,
     arg_required_else_help = true
 )]
@@ -33,8 +33,8 @@ enum Command {
 
 /// Make a channel in a session
 ///
-/// What is left out, the agent chooses. Each traced program has a ring for each processor, of
-/// --num-subbuf times --subbuf-size bytes.
+/// The agent chooses values for options that are not given. Each traced program has one ring per
+/// CPU, of --num-subbuf times --subbuf-size bytes.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
@@ -43,21 +43,21 @@ enum Command {
         blkkin channel create main --blocking=20ms            wait for room, then drop\n  \
         blkkin channel create flight -s web --overwrite       the newest events are kept\n  \
         blkkin channel create main --context pid,tid,procname,'$app.db:query'",
-    after_help = crate::AGENT_HELP
+    after_help = crate::help::AGENT_HELP
 )]
 struct Create {
-    /// Its name
+    /// Name of the channel
     #[arg(value_name = "NAME")]
     name: String,
 
     #[command(flatten)]
     session: SessionArg,
 
-    /// When it is full, new events take the place of the oldest
+    /// When the ring is full, overwrite the oldest events
     #[arg(long, conflicts_with_all = ["discard", "blocking"], help_heading = "Ring")]
     overwrite: bool,
 
-    /// When it is full, new events are dropped and counted (the default)
+    /// When the ring is full, drop and count new events (the default)
     #[arg(long, help_heading = "Ring")]
     discard: bool,
 
@@ -70,10 +70,10 @@ struct Create {
     num_subbuf: Option<u32>,
 
     #[command(flatten)]
-    bounds: Bounds,
+    limits: EventLimits,
 
-    /// What to add to each event: pid, tid, procname, cpu, the namespaces pid_ns, mnt_ns, …,
-    /// cgroup_id, or what programs supply as PROVIDER:NAME
+    /// Context to add to each event: pid, tid, procname, cpu, the namespaces pid_ns, mnt_ns, …,
+    /// cgroup_id, or PROVIDER:NAME for one that programs supply
     #[arg(
         long,
         value_name = "CONTEXT,…",
@@ -93,7 +93,7 @@ struct Create {
     before_help = "Examples:\n  \
         blkkin channel list                                   of the only session there is\n  \
         blkkin channel list -s web --json | jq -r '.channels[].name'",
-    after_help = crate::AGENT_HELP
+    after_help = crate::help::AGENT_HELP
 )]
 struct List {
     #[command(flatten)]
@@ -117,8 +117,8 @@ fn create(args: Create) -> Result<Exit, Error> {
         subbuffer_size: args.subbuf_size,
         subbuffer_count: args.num_subbuf,
         contexts: args.context,
-        wait_us: args.bounds.blocking.unwrap_or(0),
-        event_size: args.bounds.string_max,
+        wait_us: args.limits.blocking.unwrap_or(0),
+        event_size: args.limits.string_max,
     };
     let name = &channel.name;
     let request =

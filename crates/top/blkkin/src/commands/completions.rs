@@ -1,5 +1,5 @@
-//! `blkkin completions`: what shells need to complete words, also names that only the agent knows.
-//! Completing neither takes long nor says anything but words.
+//! `blkkin completions`: completion scripts for shells, and completion of words with names that
+//! only the agent knows. Completion is fast and prints nothing but words.
 
 use crate::conversation::print;
 use crate::exit::{Error, Exit};
@@ -17,24 +17,24 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// Environment variable in which the shell says that it wants words.
+/// Environment variable with which the shell asks for completions.
 const VARIABLE: &str = "BLKKIN_COMPLETE";
-/// How long a user may wait for names.
+/// Maximum time to wait for names of the agent.
 const PATIENCE: Duration = Duration::from_millis(300);
-/// Names that are offered, at most.
+/// Maximum number of offered names.
 const NAMES_MAX: usize = 1000;
 
-/// Print what a shell needs to complete commands, options and live names
+/// Print the script with which a shell completes commands, options and live names
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
         echo 'source <(blkkin completions bash)' >> ~/.bashrc\n  \
         echo 'source <(blkkin completions zsh)' >> ~/.zshrc       behind compinit\n  \
         blkkin completions fish > ~/.config/fish/completions/blkkin.fish",
-    after_help = crate::EXIT_HELP
+    after_help = crate::help::EXIT_HELP
 )]
 pub(crate) struct Args {
-    /// The shell
+    /// Shell to print the script for
     #[arg(value_enum, value_name = "SHELL")]
     shell: Shell,
 }
@@ -47,8 +47,8 @@ enum Shell {
     Fish,
 }
 
-/// Bash ends words at `:` and `=`, which names of events and options have within: what stands
-/// together is put together, and what stands already is not offered again.
+/// Bash splits words at `:` and `=`, which names of events and options contain. This function joins
+/// the parts, and removes the prefix that is on the line already from each candidate.
 const BASH_WORDS: &str = r#"
 _blkkin() {
     local line=${COMP_LINE:0:COMP_POINT} rest word i words=()
@@ -73,8 +73,8 @@ _blkkin() {
 complete -o nospace -o bashdefault -F _blkkin blkkin
 "#;
 
-/// Where zsh finds the script as `_blkkin` in its path for functions, it runs it when words are wanted for
-/// the first time, and expects some.
+/// If zsh autoloads the script as `_blkkin`, it runs the script at the first completion and expects
+/// candidates from it.
 const ZSH_FIRST: &str = r#"
 [[ ${funcstack[1]} == _blkkin ]] && _clap_dynamic_completer_blkkin "$@"
 true
@@ -98,7 +98,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     Ok(Exit::Ok)
 }
 
-/// Offers words to a shell, if that is what this program was started for.
+/// Completes a word, if a shell started this program for that.
 pub(crate) fn offer(command: fn() -> clap::Command) -> Option<ExitCode> {
     std::env::var_os(VARIABLE)?;
     let shells: [&dyn EnvCompleter; 3] = [&Bash, &Zsh, &Fish];
@@ -107,7 +107,7 @@ pub(crate) fn offer(command: fn() -> clap::Command) -> Option<ExitCode> {
     match words.try_complete(std::env::args_os(), directory.as_deref()) {
         Ok(true) => Some(ExitCode::SUCCESS),
         Ok(false) => None,
-        // It would be printed into the line that the user is writing.
+        // A message would appear in the line that the user is editing.
         Err(_) => Some(ExitCode::FAILURE),
     }
 }
@@ -120,7 +120,7 @@ pub(super) fn sessions() -> Vec<CompletionCandidate> {
     })
 }
 
-/// Names of channels, of the session that the line names or of all.
+/// Names of channels: of the session named on the line, or of all.
 pub(super) fn channels() -> Vec<CompletionCandidate> {
     let session = option_before(std::env::args_os(), "-s", "--session");
     names(Request::ListSessions(session), |reply| match reply {
@@ -129,7 +129,7 @@ pub(super) fn channels() -> Vec<CompletionCandidate> {
     })
 }
 
-/// Names of events that running programs have.
+/// Names of event types of running programs.
 pub(super) fn events() -> Vec<CompletionCandidate> {
     let applications = Applications { processes: Processes::default(), event_types: true };
     names(Request::ListApplications(applications), |reply| match reply {
@@ -146,10 +146,10 @@ pub(super) fn contexts() -> Vec<CompletionCandidate> {
     values::contexts().map(CompletionCandidate::new).collect()
 }
 
-/// Names that an agent tells within the time; none without an agent.
+/// Names from the agent's reply, within [`PATIENCE`]; empty without an agent.
 fn names(request: Request, name: fn(Reply) -> Option<String>) -> Vec<CompletionCandidate> {
     let (sender, names) = mpsc::channel();
-    // What is slow is left behind.
+    // A slow agent's answer is not awaited: the thread ends with the process.
     let asking = thread::Builder::new().spawn(move || {
         let patience = Patience { opening: PATIENCE, item: PATIENCE };
         let release = env!("CARGO_PKG_VERSION");
@@ -164,7 +164,7 @@ fn names(request: Request, name: fn(Reply) -> Option<String>) -> Vec<CompletionC
                 break;
             }
         }
-        // Nobody may be waiting any more.
+        // The receiver may have timed out.
         let _ = sender.send(names);
     });
     if asking.is_err() {
@@ -174,14 +174,14 @@ fn names(request: Request, name: fn(Reply) -> Option<String>) -> Vec<CompletionC
     names.into_iter().map(CompletionCandidate::new).collect()
 }
 
-/// Whether a shell takes it as it is. Names are other people's, and what is offered ends up on the
-/// user's command line: a name such as `$(reboot)` is not.
+/// Whether a shell takes the name literally. Names come from other programs, and a candidate ends
+/// up on the user's command line, so a name such as `$(reboot)` must not be offered.
 fn is_plain(name: &str) -> bool {
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ':' | '+' | '@');
     name.chars().all(plain) && !name.starts_with('-')
 }
 
-/// What an option has been given on the line so far.
+/// Value of an option on the line so far; the last one counts.
 fn option_before(
     words: impl IntoIterator<Item = OsString>,
     short: &str,

@@ -1,17 +1,17 @@
-//! `blkkin cut`: a part of traces as traces.
+//! `blkkin cut`: writes a part of traces as new traces.
 
 use super::write::{self, OutputArgs};
 use crate::exit::{Error, Exit};
 use crate::input::{InputArgs, SelectArgs};
 use blkkin_rewrite::Form;
 
-/// Write a part of traces: a span of time, or the events that a filter selects
+/// Write a part of traces: a time range, or the events that a filter selects
 ///
-/// The result is a trace (or a directory of some, as many as there are at the paths) with the same
-/// metadata, which every reader of CTF takes. It has a UUID of its own, so that it may be read
-/// beside its source. Losses that the span touches are told by the new trace as by the source, also
-/// where they go beyond the span, since nobody knows how many events were lost within it. Events
-/// that were not selected do not count as lost.
+/// The result is a trace (or a directory of traces, if there are several at the paths) with the
+/// same metadata, which every reader of CTF accepts. It has a UUID of its own, so it can be read
+/// together with its source. Losses that overlap the time range appear in the new trace as in the
+/// source, even if they extend beyond the range, since nobody knows how many events were lost
+/// within it. Events that were not selected do not count as lost.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
@@ -19,7 +19,7 @@ use blkkin_rewrite::Form;
         blkkin cut --begin +1s --end +1.5s TRACE -o part      from the trace's start\n  \
         blkkin cut --filter 'name == \"zipkin:*\"' TRACE -o spans\n  \
         blkkin cut --filter 'pid == 4711 && ret < 0' --json TRACE -o failed",
-    after_help = crate::EXIT_HELP
+    after_help = crate::help::EXIT_HELP
 )]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -1,10 +1,9 @@
-//! `blkkin demo`: all of BlkKin at work on a real chain of block storage, in one command: what it starts, what it says
-//! of it, and that nothing is left when it ends.
+//! `blkkin demo`: all of BlkKin at work on a real chain of block storage, in one command.
 
 mod chain;
 mod cost;
 mod feed;
-mod questions;
+mod query_client;
 
 use crate::exit::{Error, Exit};
 use crate::interrupt::Interrupt;
@@ -12,7 +11,7 @@ use crate::output::{self, ColorChoice, plural};
 use crate::values;
 use blkkin_blockstack::Load;
 use chain::Chain;
-use questions::Questions;
+use query_client::QueryClient;
 use serde_json::json;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
@@ -23,37 +22,39 @@ use std::time::{Duration, Instant};
 
 /// See all of it at work on a real storage chain, with nothing to set up
 ///
-/// Starts a server with its store, a node agent, and a chain of block storage in processes of its own: an NBD server, a
-/// volume composer, a mapper in C and two object stores, all of which are traced, under a load. Says where to look at
-/// its requests, shows one here, and what tracing costs. Any NBD client can use the disk, too.
+/// Starts a server with its store, a node agent, and a chain of block storage in separate
+/// processes: an NBD server, a volume composer, a mapper in C and two object stores, all of them
+/// traced and under load. Prints the address of the page with the requests, one request as a tree,
+/// and what tracing costs. Any NBD client can use the disk, too.
 ///
-/// Ctrl-C ends all of it. What was stored stays in the directory, until you remove it.
+/// Ctrl-C ends everything. The directory with the stored requests stays until you remove it.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
         blkkin demo                                           and open the page that it names\n  \
         blkkin demo --rate 1000                               more requests\n  \
         blkkin demo --for 30s --json                          for scripts",
-    after_help = crate::EXIT_HELP,
+    after_help = crate::help::EXIT_HELP,
     args_conflicts_with_subcommands = true
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
     role: Option<Role>,
 
-    /// Directory to make for all that is kept [default: blkkin-demo-PID among temporary files]
+    /// Directory to make for all files [default: blkkin-demo-PID in the directory for temporary
+    /// files]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 
-    /// Where the server listens; another port if that one is taken
+    /// Address of the server; if the port is taken, another one is chosen
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9411")]
     listen: SocketAddr,
 
-    /// Requests a second of the load; 0 is none, and the disk is all yours
+    /// Requests a second of the load; 0 makes none, and the whole disk is yours
     #[arg(long, value_name = "COUNT", default_value_t = 100)]
     rate: u32,
 
-    /// Begin the trace anew when it is larger than this; the server has its requests by then
+    /// Start a new trace when the trace is larger than this; the server has its requests by then
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = values::bytes)]
     trace_size: u64,
 
@@ -61,11 +62,11 @@ pub(crate) struct Args {
     #[arg(long = "for", value_name = "TIME", value_parser = values::age)]
     time: Option<Duration>,
 
-    /// Do not measure what tracing costs, which takes some seconds
+    /// Skip the measurement of what tracing costs, which takes some seconds
     #[arg(long)]
     no_cost: bool,
 
-    /// One JSON object a line: what was started, the cost, a request, the totals
+    /// Print one JSON object a line: what was started, the cost, a request, the totals
     #[arg(long)]
     json: bool,
 
@@ -74,7 +75,7 @@ pub(crate) struct Args {
     color: ColorChoice,
 }
 
-/// What this program is started as by itself.
+/// Hidden subcommand with which the demo starts processes of the chain.
 #[derive(clap::Subcommand, Debug)]
 enum Role {
     /// A process of the chain
@@ -85,13 +86,13 @@ enum Role {
     },
 }
 
-/// How long the first requests may take to be found.
+/// Maximum time until the first requests are found.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Requests are made for so long before it is looked whether to go on.
+/// Duration of load between two checks for the end.
 const SLICE: Duration = Duration::from_secs(1);
 
-/// The load's part of the disk.
+/// Bytes of the disk that the load uses.
 const REGION: u64 = 32 << 20;
 
 pub(crate) fn run(args: Args) -> Result<Exit, Error> {
@@ -101,52 +102,53 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     let interrupt = Interrupt::listen()?;
     let begun = Instant::now();
     let directory = directory(args.dir.as_deref())?;
-    let say = Saying { json: args.json };
-    say.note(&format!("Everything is kept in {}", directory.display()));
+    let reporter = Reporter { json: args.json };
+    reporter.note(&format!("Everything is kept in {}", directory.display()));
     let mut chain = Chain::start(&directory, args.listen)?;
-    say.started(&chain, args.listen);
+    reporter.started(&chain, args.listen);
     if !args.no_cost && !interrupt.is_asked() {
-        say.note(
+        reporter.note(
             "\nWhat tracing costs: the same load with and without, in turn, as fast as it goes",
         );
         let cost = cost::measure(&mut chain, &interrupt)?;
-        say.cost(&cost);
+        reporter.cost(&cost);
     }
     if !interrupt.is_asked() {
         chain.record()?;
     }
-    let mut load = Loading::new(&chain, args.rate);
-    let mut questions = Questions::to(&chain.url())?;
+    let mut load = LoadRunner::new(&chain, args.rate);
+    let mut client = QueryClient::to(&chain.url())?;
     let mut is_shown = false;
     let mut told = Instant::now();
-    let line = Line { is_live: !args.json && io::stderr().is_terminal() };
+    let line = StatusLine { is_live: !args.json && io::stderr().is_terminal() };
     let is_over = || interrupt.is_asked() || args.time.is_some_and(|time| begun.elapsed() >= time);
     while !is_over() {
         chain.keep_below(args.trace_size)?;
-        load.go_on()?;
+        load.run_slice()?;
         chain.check()?;
         if !is_shown && args.rate > 0 {
-            is_shown = show(&mut questions, &chain, &args, &say)?;
+            is_shown = show(&mut client, &chain, &args, &reporter)?;
             if !is_shown && told.elapsed() > PATIENCE {
                 return Err(Error::failed("no request of the chain has come to the server")
                     .hint("`--dir` names a directory whose `log` says more"));
             }
             told = Instant::now();
         }
-        line.tell(begun, load.requests, &chain);
+        line.update(begun, load.requests, &chain);
     }
     line.end();
     let totals = chain.end()?;
-    say.totals(&directory, load.requests, &totals);
+    reporter.totals(&directory, load.requests, &totals);
     Ok(if totals.lost > 0 { Exit::Failed } else { Exit::Ok })
 }
 
-/// The status that a role ends with.
+/// Exit status of a role's process.
 fn ended(code: ExitCode) -> Exit {
     if code == ExitCode::SUCCESS { Exit::Ok } else { Exit::Failed }
 }
 
-/// Makes the directory. One that has something in it is somebody's.
+/// Makes the demo's directory. A directory with any file in it is refused, as its files may be the
+/// user's.
 fn directory(wanted: Option<&Path>) -> Result<PathBuf, Error> {
     let unnamed = || std::env::temp_dir().join(format!("blkkin-demo-{}", std::process::id()));
     let directory = wanted.map_or_else(unnamed, Path::to_owned);
@@ -160,14 +162,14 @@ fn directory(wanted: Option<&Path>) -> Result<PathBuf, Error> {
     std::path::absolute(&directory).map_err(cannot)
 }
 
-/// The load, a slice of time after the other.
-struct Loading {
+/// Load on the disk, generated in slices of [`SLICE`].
+struct LoadRunner {
     load: Option<Load>,
     requests: u64,
 }
 
-impl Loading {
-    fn new(chain: &Chain, rate: u32) -> Loading {
+impl LoadRunner {
+    fn new(chain: &Chain, rate: u32) -> LoadRunner {
         let load = (rate > 0).then(|| Load {
             rate: Some(rate.into()),
             depth: 4,
@@ -176,10 +178,10 @@ impl Loading {
             flush_every: 16,
             ..Load::new(chain.nbd(), SLICE)
         });
-        Loading { load, requests: 0 }
+        LoadRunner { load, requests: 0 }
     }
 
-    fn go_on(&mut self) -> Result<(), Error> {
+    fn run_slice(&mut self) -> Result<(), Error> {
         let Some(load) = &mut self.load else {
             std::thread::sleep(SLICE);
             return Ok(());
@@ -194,16 +196,16 @@ impl Loading {
     }
 }
 
-/// Shows a request, if there is one. A write goes through all of the chain.
+/// Shows the slowest write, if one is stored already. Writes pass through every layer of the chain.
 fn show(
-    questions: &mut Questions,
+    client: &mut QueryClient,
     chain: &Chain,
     args: &Args,
-    say: &Saying,
+    reporter: &Reporter,
 ) -> Result<bool, Error> {
-    let Some((id, answer)) = questions.slowest_write()? else { return Ok(false) };
+    let Some((id, answer)) = client.slowest_write()? else { return Ok(false) };
     if args.json {
-        say.line(&json!({"type": "request", "traceId": id, "url": chain.page_of(&id), "spans": answer["spans"]}));
+        reporter.line(&json!({"type": "request", "traceId": id, "url": chain.page_of(&id), "spans": answer["spans"]}));
         return Ok(true);
     }
     let options = blkkin_text::found::Options {
@@ -213,20 +215,20 @@ fn show(
         utc: false,
     };
     let tree = super::query::tree::draw(&answer, &options, false)?;
-    say.note("\nOne of its requests, through all layers:\n");
+    reporter.note("\nOne of its requests, through all layers:\n");
     output::write(&tree)?;
-    say.note(&format!("\nthe same as a picture: {}", chain.page_of(&id)));
-    say.note(&format!("all of them:           {}", chain.url()));
-    say.note("Ctrl-C ends everything\n");
+    reporter.note(&format!("\nthe same as a picture: {}", chain.page_of(&id)));
+    reporter.note(&format!("all of them:           {}", chain.url()));
+    reporter.note("Ctrl-C ends everything\n");
     Ok(true)
 }
 
-/// What is said of it: for people, or for programs.
-struct Saying {
+/// Output of the demo: text for people or JSON lines for programs.
+struct Reporter {
     json: bool,
 }
 
-impl Saying {
+impl Reporter {
     fn note(&self, text: &str) {
         if !self.json {
             crate::exit::note(text);
@@ -289,13 +291,13 @@ impl Saying {
     }
 }
 
-/// A line on the terminal that says how it goes.
-struct Line {
+/// Status line on the terminal, rewritten after each slice.
+struct StatusLine {
     is_live: bool,
 }
 
-impl Line {
-    fn tell(&self, begun: Instant, requests: u64, chain: &Chain) {
+impl StatusLine {
+    fn update(&self, begun: Instant, requests: u64, chain: &Chain) {
         if self.is_live {
             let seconds = begun.elapsed().as_secs();
             let totals = chain.totals();

@@ -1,4 +1,4 @@
-//! `blkkin event`: which events are recorded, and which there are.
+//! `blkkin event`: rules that select events for recording, and a list of event types.
 
 mod list;
 
@@ -13,7 +13,7 @@ use blkkin_filter::Filter;
 use clap_complete::engine::ArgValueCandidates;
 use std::io;
 
-/// Say which events are recorded, and list those that there are
+/// Select the events to record, and list those that programs have
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
@@ -21,7 +21,7 @@ use std::io;
         blkkin event enable 'zipkin:*'\n  \
         blkkin event enable -s web 'rpc:*' --filter 'ret < 0' --exe osd\n  \
         blkkin event disable 'zipkin:keyval*'",
-    after_help = crate::AGENT_HELP,
+    after_help = crate::help::AGENT_HELP,
     subcommand_required = true,
     arg_required_else_help = true
 )]
@@ -37,9 +37,9 @@ enum Command {
     List(list::List),
 }
 
-/// Record events from now on, also those of programs that start later
+/// Record events, also of programs that start later
 ///
-/// Later rules hold against earlier ones.
+/// Later rules override earlier ones.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
@@ -48,32 +48,33 @@ enum Command {
         blkkin event enable --all --level warning             warnings and worse\n  \
         blkkin event enable 'disk:*' --filter 'len >= 4096 && ret < 0'\n  \
         blkkin event enable --all --exe ceph-osd --pid 4711 --children",
-    after_help = crate::AGENT_HELP
+    after_help = crate::help::AGENT_HELP
 )]
 struct Enable {
     #[command(flatten)]
-    which: Which,
+    events: EventArgs,
 }
 
-/// Record events no more
+/// Stop recording events
 ///
-/// It is a rule that holds against earlier ones: what it does not fit is recorded as before.
+/// This adds a rule that overrides earlier ones; events that do not match it are recorded as
+/// before.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
         blkkin event disable 'zipkin:keyval*'\n  \
         blkkin event disable -s web --all --pid 4711",
-    after_help = crate::AGENT_HELP
+    after_help = crate::help::AGENT_HELP
 )]
 struct Disable {
     #[command(flatten)]
-    which: Which,
+    events: EventArgs,
 }
 
-/// Where, and which events.
+/// Session, channel and selection of events.
 #[derive(clap::Args, Debug)]
-struct Which {
-    /// Names of events (PROVIDER:NAME), in which `*` stands for any characters
+struct EventArgs {
+    /// Names of events (PROVIDER:NAME), in which `*` matches any characters
     #[arg(
         value_name = "PATTERN",
         value_delimiter = ',',
@@ -89,7 +90,7 @@ struct Which {
     #[command(flatten)]
     session: SessionArg,
 
-    /// The channel; may be left out where the session has only one, or none yet
+    /// The channel; optional if the session has only one, or none yet
     #[arg(
         short,
         long,
@@ -98,7 +99,7 @@ struct Which {
     )]
     channel: Option<String>,
 
-    /// But not these
+    /// Exclude events with these names
     #[arg(
         short = 'x',
         long,
@@ -109,7 +110,7 @@ struct Which {
     )]
     exclude: Vec<String>,
 
-    /// Only events of this level and more severe ones: emerg, alert, crit, err, warning, notice,
+    /// Only events of this level or a more severe one: emerg, alert, crit, err, warning, notice,
     /// info, debug_system, …, debug
     #[arg(
         long,
@@ -144,19 +145,19 @@ struct Which {
     agent: AgentArgs,
 }
 
-/// Which programs.
+/// Selection of programs.
 #[derive(clap::Args, Debug)]
 struct ProcessArgs {
-    /// Only of these processes
+    /// Only events of these processes
     #[arg(long, value_name = "PID,…", value_delimiter = ',', help_heading = "Programs")]
     pid: Vec<u32>,
 
-    /// Only of programs with such an executable: its name, or its path if there is a `/` in it;
-    /// `*` stands for any characters
+    /// Only events of programs with this executable: its name, or its path if there is a `/` in it;
+    /// `*` matches any characters
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = "Programs")]
     exe: Vec<String>,
 
-    /// Also of what these programs start, and what that starts
+    /// Also events of processes that these programs start, and their children
     #[arg(long, help_heading = "Programs")]
     children: bool,
 }
@@ -175,16 +176,16 @@ impl ProcessArgs {
 pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     match args.command {
         Command::Enable(args) => {
-            change(args.which, ("event enable", "enabled"), Request::EnableEvents)
+            change(args.events, ("event enable", "enabled"), Request::EnableEvents)
         }
         Command::Disable(args) => {
-            change(args.which, ("event disable", "disabled"), Request::DisableEvents)
+            change(args.events, ("event disable", "disabled"), Request::DisableEvents)
         }
         Command::List(args) => list::run(args),
     }
 }
 
-/// Refuses patterns that no event's name can fit: each is PROVIDER:NAME.
+/// Refuses patterns that match no event's name, as each name is PROVIDER:NAME.
 pub(super) fn check_patterns(patterns: &[String]) -> Result<(), Error> {
     let is_wrong = |pattern: &&String| !pattern.is_empty() && !pattern.contains([':', '*']);
     match patterns.iter().find(is_wrong) {
@@ -195,33 +196,33 @@ pub(super) fn check_patterns(patterns: &[String]) -> Result<(), Error> {
 }
 
 fn change(
-    which: Which,
+    args: EventArgs,
     (action, participle): (&str, &str),
     request: fn(Events) -> Request,
 ) -> Result<Exit, Error> {
-    if let Some(text) = &which.filter {
+    if let Some(text) = &args.filter {
         let color = ColorChoice::Auto.applies(&io::stderr());
         Filter::parse_for_recording(text).map_err(|error| Error::usage(error.render(color)))?;
     }
-    check_patterns(&which.patterns)?;
-    check_patterns(&which.exclude)?;
-    let levels = match (which.level, which.level_only) {
+    check_patterns(&args.patterns)?;
+    check_patterns(&args.exclude)?;
+    let levels = match (args.level, args.level_only) {
         (Some(level), _) => Levels::AtLeast { level },
         (None, Some(level)) => Levels::Exactly { level },
         (None, None) => Levels::Any,
     };
     let selection = Selection {
-        names: if which.all { vec!["*".into()] } else { which.patterns },
-        excluded: which.exclude,
+        names: if args.all { vec!["*".into()] } else { args.patterns },
+        excluded: args.exclude,
         levels,
-        filter: which.filter,
-        processes: which.processes.processes()?,
+        filter: args.filter,
+        processes: args.processes.processes()?,
     };
-    let channel = which.channel;
+    let channel = args.channel;
     let events = |session| {
         request(Events { session, channel: channel.clone(), selection: selection.clone() })
     };
-    let done = which.agent.on_session(which.session.name(), events)?;
+    let done = args.agent.on_session(args.session.name(), events)?;
     let names = selection.names.join(", ");
     let channel_words = channel.as_ref().map(|channel| format!(", channel `{channel}`"));
     let words = format!(
@@ -230,6 +231,6 @@ fn change(
         channel_words.unwrap_or_default()
     );
     let more = [("channel", channel.into()), ("names", selection.names.into())];
-    which.agent.tell(&done, action, words, &more)?;
+    args.agent.tell(&done, action, words, &more)?;
     Ok(Exit::Ok)
 }

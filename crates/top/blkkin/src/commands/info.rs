@@ -1,4 +1,4 @@
-//! `blkkin info`: what a trace holds.
+//! `blkkin info`: a summary of traces.
 
 use crate::exit::{self, Error, Exit};
 use crate::input::{InputArgs, SelectArgs};
@@ -10,7 +10,7 @@ use std::io::{self, Write};
 
 /// Show what traces hold: streams, event types with counts, rate over time, losses
 ///
-/// With a selection, packets and losses count where there are selected events.
+/// With a selection, packets and losses count only where there are selected events.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
@@ -18,7 +18,7 @@ use std::io::{self, Write};
         blkkin info --begin +1s --end +1.5s TRACE             half a second of it\n  \
         blkkin info --filter 'name == \"zipkin:*\"' TRACE       only some events\n  \
         blkkin info --json TRACE | jq '.events[] | [.name, .events]'",
-    after_help = crate::EXIT_HELP
+    after_help = crate::help::EXIT_HELP
 )]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -27,15 +27,15 @@ pub(crate) struct Args {
     #[command(flatten)]
     select: SelectArgs,
 
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long, help_heading = "Output")]
     json: bool,
 
-    /// All event types, streams and losses instead of the first ones
+    /// Show all event types, streams and losses instead of the first ones
     #[arg(long, help_heading = "Output")]
     all: bool,
 
-    /// Only ASCII; by default where the locale is not UTF-8
+    /// Use only ASCII [default: if the locale is not UTF-8]
     #[arg(long, help_heading = "Output")]
     ascii: bool,
 
@@ -58,7 +58,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     let reading = args.select.resolve(traces, args.clock_gmt, color)?.apply(reading);
     let line = ProgressLine::start(reading.progress(), reading.total_bytes(), false);
     let (collectors, mut stats) = reading.unordered(|| Collector::new(traces, selected));
-    // The streams' own times suffice, unless only some were looked at.
+    // Without a selection, the collectors know the begin of each stream.
     let origin = selected.then(|| reading.span()).flatten().map(|(first, _)| first);
     drop(line);
     let collection = Collector::finish(collectors, origin);

@@ -1,13 +1,13 @@
-//! The subcommands, a file each.
+//! Subcommands, one file each.
 
 pub(crate) mod agent;
-pub(crate) mod bounds;
 pub(crate) mod channel;
 pub(crate) mod completions;
 pub(crate) mod convert;
 pub(crate) mod cut;
 pub(crate) mod demo;
 pub(crate) mod event;
+pub(crate) mod event_limits;
 pub(crate) mod info;
 pub(crate) mod merge;
 pub(crate) mod query;

@@ -1,14 +1,14 @@
-//! `blkkin query`: finds requests that a server keeps, or a store's directory, and how long they take.
+//! `blkkin query`: finds requests and latencies in a server or in a store's directory.
 
 mod answers;
-mod asked;
+mod backend;
 pub(super) mod tree;
 
 use crate::exit::{self, Error, Exit};
 use crate::output::{ColorChoice, locale_is_utf8, unless_closed, width, write};
 use crate::values;
 use answers::{list, members};
-use asked::Asked;
+use backend::Backend;
 use blkkin_text::found::{self, Options};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
@@ -18,9 +18,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Find requests, newest or slowest first, and see how long they take
 ///
-/// Asks a server (`blkkin server`), or a store's directory that no server has. A filter is about spans, and finds the
-/// requests that have a span like that: `service == "osd*" && duration > 5ms && error`. The page about it is
-/// docs/filter.md.
+/// Queries a server (`blkkin server`), or the directory of a store that no server uses. A filter is
+/// a condition on spans, and selects the requests with a matching span: `service == "osd*" &&
+/// duration > 5ms && error`. It is described in docs/filter.md.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
@@ -31,74 +31,74 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
         blkkin query --latencies --since 1h                   the same of each service and name\n  \
         blkkin query --calls                                  who calls whom, errors and latency\n  \
         blkkin query --data /srv/spans --json 'error'         without a server, for programs",
-    after_help = crate::EXIT_HELP
+    after_help = crate::help::EXIT_HELP
 )]
 #[command(group(clap::ArgGroup::new("question")))]
 pub(crate) struct Args {
-    /// Only requests that have a span like that
+    /// Only requests with a span that matches
     #[arg(value_name = "FILTER", conflicts_with_all = ["trace", "calls", "services", "names", "keys", "values"])]
     filter: Option<String>,
 
-    /// Show all of a request, as a tree with bars to scale
+    /// Show one request as a tree, with bars to scale
     #[arg(long, value_name = "ID", group = "question", help_heading = "Question")]
     trace: Option<String>,
 
-    /// How long spans like that take: percentiles, a histogram, examples
+    /// Latency of matching spans: percentiles, a histogram, examples
     #[arg(long, group = "question", help_heading = "Question")]
     latency: bool,
 
-    /// How long spans like that take, of each service and name
+    /// Latency of matching spans for each service and name
     #[arg(long, group = "question", help_heading = "Question")]
     latencies: bool,
 
-    /// Who calls whom, how often, how long that takes, and how often it fails
+    /// Calls between services: count, latency and errors
     #[arg(long, visible_alias = "dependencies", group = "question", help_heading = "Question")]
     calls: bool,
 
-    /// The services that are known
+    /// List the services
     #[arg(long, group = "question", help_heading = "Question")]
     services: bool,
 
-    /// The names of a service's spans
+    /// List the span names of a service
     #[arg(long, value_name = "SERVICE", group = "question", help_heading = "Question")]
     names: Option<String>,
 
-    /// The keys of tags, and about how many spans have each
+    /// List the keys of tags, with the approximate number of spans that have each
     #[arg(long, group = "question", help_heading = "Question")]
     keys: bool,
 
-    /// The values of a tag
+    /// List the values of a tag
     #[arg(long, value_name = "KEY", group = "question", help_heading = "Question")]
     values: Option<String>,
 
-    /// The slowest first, instead of the newest
+    /// Slowest requests first, instead of newest
     #[arg(long, conflicts_with = "question", help_heading = "Selection")]
     slowest: bool,
 
-    /// Only requests that began at most so long ago: 10m, 12h, 7d
+    /// Only requests that began at most this long ago: 10m, 12h, 7d
     #[arg(long, value_name = "TIME", value_parser = values::age, help_heading = "Selection")]
     since: Option<Duration>,
 
-    /// Only requests that began at least so long ago
+    /// Only requests that began at least this long ago
     #[arg(long, value_name = "TIME", value_parser = values::age, help_heading = "Selection")]
     until: Option<Duration>,
 
-    /// At most so many
+    /// Maximum number of results
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20, help_heading = "Selection")]
     limit: usize,
 
     #[command(flatten)]
     source: SourceArgs,
 
-    /// JSON, as docs/server-api.md describes it; of requests that are found one object a line
+    /// Print JSON as described in docs/server-api.md; requests as one object a line
     #[arg(long, help_heading = "Output")]
     json: bool,
 
-    /// Show what was said of each span, below it
+    /// Show the annotations below each span
     #[arg(long, requires = "trace", help_heading = "Output")]
     annotations: bool,
 
-    /// Only ASCII; by default where the locale is not UTF-8
+    /// Use only ASCII [default: if the locale is not UTF-8]
     #[arg(long, help_heading = "Output")]
     ascii: bool,
 
@@ -111,10 +111,10 @@ pub(crate) struct Args {
     clock_gmt: bool,
 }
 
-/// Who is asked.
+/// Server or store to query.
 #[derive(clap::Args, Debug)]
 pub(crate) struct SourceArgs {
-    /// The server; without a port, 9411
+    /// URL of the server; the default port is 9411
     #[arg(
         long,
         value_name = "URL",
@@ -123,15 +123,15 @@ pub(crate) struct SourceArgs {
     )]
     server: String,
 
-    /// A file whose first line is a token that the server knows
+    /// File whose first line is a token for the server
     #[arg(long, value_name = "FILE", help_heading = "Source")]
     token_file: Option<PathBuf>,
 
-    /// Certificates of those to be trusted, PEM, instead of the system's
+    /// Trust the certificates in this PEM file instead of the system's
     #[arg(long, value_name = "FILE", help_heading = "Source")]
     ca: Option<PathBuf>,
 
-    /// A store's directory, instead of a server
+    /// Directory of a store to read, instead of a server
     #[arg(
         long,
         value_name = "DIR",
@@ -141,11 +141,11 @@ pub(crate) struct SourceArgs {
     data: Option<PathBuf>,
 }
 
-/// A server gives no more requests at a time.
+/// Maximum number of requests in one page of a server's answer.
 const PAGE: usize = 1000;
 
 pub(crate) fn run(args: Args) -> Result<Exit, Error> {
-    let mut asked = Asked::open(&args.source)?;
+    let mut backend = Backend::open(&args.source)?;
     let options = Options {
         color: args.color.applies(&io::stdout()),
         ascii: args.ascii || !locale_is_utf8(),
@@ -164,8 +164,8 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         _ if args.latency => Some(format!("latency?{}", selection(&args)?)),
         _ => None,
     };
-    let Some(question) = single else { return search(&args, &mut asked, &options) };
-    let answer = asked.ask(&question)?;
+    let Some(question) = single else { return search(&args, &mut backend, &options) };
+    let answer = backend.query(&question)?;
     if args.json {
         return print(&format!("{answer}\n"));
     }
@@ -192,7 +192,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     })
 }
 
-fn search(args: &Args, asked: &mut Asked, options: &Options) -> Result<Exit, Error> {
+fn search(args: &Args, backend: &mut Backend, options: &Options) -> Result<Exit, Error> {
     let order = if args.slowest { "slowest" } else { "newest" };
     let selection = selection(args)?;
     let (mut found, mut after) = (Vec::new(), String::new());
@@ -200,7 +200,7 @@ fn search(args: &Args, asked: &mut Asked, options: &Options) -> Result<Exit, Err
     while found.len() < args.limit {
         let limit = (args.limit - found.len()).min(PAGE);
         let question = format!("search?order={order}&limit={limit}&{selection}{after}");
-        let mut answer = asked.ask(&question)?;
+        let mut answer = backend.query(&question)?;
         found.extend(list(&mut answer, "requests")?);
         let next = answer["next"].as_str();
         is_more = next.is_some();
@@ -222,7 +222,7 @@ fn search(args: &Args, asked: &mut Asked, options: &Options) -> Result<Exit, Err
     Ok(exit)
 }
 
-/// What all questions about requests have in common.
+/// Parameters that all queries for requests share: times and filter.
 fn selection(args: &Args) -> Result<String, Error> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     if let (Some(since), Some(until)) = (args.since, args.until)
@@ -251,8 +251,8 @@ fn print(text: &str) -> Result<Exit, Error> {
     Ok(Exit::Ok)
 }
 
-/// The answer is not what this program understands.
-fn strange(answer: &Value, what: &str) -> Error {
+/// Error for an answer without an expected part.
+fn unexpected_answer(answer: &Value, what: &str) -> Error {
     let mut shown = answer.to_string();
     if let Some((end, _)) = shown.char_indices().nth(200) {
         shown.truncate(end);

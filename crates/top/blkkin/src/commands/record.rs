@@ -1,8 +1,8 @@
-//! `blkkin record`: a command is run, and what it traces is recorded, without daemon or set-up.
+//! `blkkin record`: runs a command and records its events, without a daemon or set-up.
 
 use crate::commands::agent::log;
-use crate::commands::bounds::Bounds;
 use crate::commands::event;
+use crate::commands::event_limits::EventLimits;
 use crate::exit::{self, Error, Exit};
 use crate::interrupt::ending_signals;
 use crate::losses;
@@ -29,16 +29,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-/// Told by the help page.
+/// Notes of the help page.
 const RECORD_HELP: &str = "Exit status: that of the command; 3 if it was 0 and something was lost (messages say \
     how much and why); 1 something failed, 2 wrong usage.\nThe trace's summary goes to standard error.";
 
 /// Run a command and record what it traces
 ///
-/// The command and the programs that it starts record their events from the first one on, if they have
-/// BlkKin's library in them. Nothing needs to run before, and nothing runs after. Daemons that the command
-/// leaves behind are recorded until they end, or until Ctrl-C. The exit status is that of the command, or 3
-/// if the command succeeded but events were lost.
+/// The command and the programs that it starts record all their events from the first one on, if
+/// they have BlkKin's library. No agent needs to run before, and none runs afterwards. Daemons that
+/// the command leaves running are recorded until they end, or until Ctrl-C. The exit status is that
+/// of the command, or 3 if the command succeeded but events were lost.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
@@ -53,7 +53,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 
-    /// Only events whose names fit one of these patterns, in which `*` stands for anything
+    /// Only events whose names match one of these patterns; `*` matches any characters
     #[arg(
         short,
         long = "events",
@@ -63,21 +63,21 @@ pub(crate) struct Args {
     )]
     events: Vec<String>,
 
-    /// But not those whose names fit one of these
+    /// Exclude events whose names match one of these patterns
     #[arg(short = 'x', long, value_name = "PATTERN", value_delimiter = ',')]
     exclude: Vec<String>,
 
-    /// Only events of at least this level of severity
+    /// Only events of this level or a more severe one
     #[arg(long, value_name = "LEVEL", value_parser = values::level)]
     level: Option<Level>,
 
-    /// Only events for which this is true, as in `blkkin view --filter`, but for time, stream, trace, $env
-    /// and $packet
+    /// Only events for which this is true, as in `blkkin view --filter`, except for time, stream,
+    /// trace, $env and $packet
     #[arg(long, value_name = "EXPRESSION")]
     filter: Option<String>,
 
-    /// Add these to each event: pid, tid, procname, cpu, pid_ns and so on, or PROVIDER:NAME that a program
-    /// supplies
+    /// Context to add to each event: pid, tid, procname, cpu, pid_ns and so on, or PROVIDER:NAME
+    /// for one that a program supplies
     #[arg(long, value_name = "CONTEXT", value_delimiter = ',', value_parser = values::context)]
     context: Vec<Context>,
 
@@ -85,14 +85,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", value_parser = values::size)]
     subbuf_size: Option<u64>,
 
-    /// Sub-buffers for each processor, a power of two [default: 64]
+    /// Sub-buffers of each CPU's ring, a power of two [default: 64]
     #[arg(long, value_name = "COUNT", value_parser = values::count)]
     num_subbuf: Option<u32>,
 
     #[command(flatten)]
-    bounds: Bounds,
+    limits: EventLimits,
 
-    /// End with the command, also if programs that it started still run
+    /// Stop recording when the command ends, even if programs that it started still run
     #[arg(long)]
     no_wait: bool,
 
@@ -100,17 +100,17 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
 
-    /// What to run
+    /// Command to run
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
-/// How long the command's children may take to find the agent, once the command has ended.
+/// Maximum time for the command's children to find the agent after the command has ended.
 const FORK_PATIENCE: Duration = Duration::from_secs(1);
-/// From one look at programs that are recorded to the next.
+/// Interval between two checks of recorded programs.
 const FOLLOW_PAUSE: Duration = Duration::from_millis(50);
 
-/// How long programs wait at most for the agent, which is there already.
+/// Maximum time that programs wait for the agent, in milliseconds; the agent runs already.
 const WAIT_MS: &str = "2000";
 
 pub(crate) fn run(args: Args) -> Result<Exit, Error> {
@@ -138,12 +138,12 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     }
     let begun = Instant::now();
     let status = run_command(&args.command, agent.socket(), &output)?;
-    let still_there = follow(&mut client, args.no_wait)?;
+    let running_programs = wait_for_programs(&mut client, args.no_wait)?;
     let took = begun.elapsed();
     let losses = end(&mut client, name)?;
     drop(client);
     agent.end().map_err(|error| Error::failed(format!("the agent did not end well: {error}")))?;
-    summarize(&args, &output, took, still_there, &losses)?;
+    summarize(&args, &output, took, running_programs, &losses)?;
     Ok(match (status.code(), status.signal()) {
         (Some(0), _) if !losses.is_empty() => Exit::Lost,
         (Some(code), _) => Exit::Command(code as u8),
@@ -151,7 +151,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     })
 }
 
-/// What has an agent record what the arguments say.
+/// Requests that set up and start the recording session.
 fn requests(args: &Args, session: &str, output: &Path) -> [Request; 4] {
     let session = session.to_owned();
     [
@@ -166,8 +166,8 @@ fn requests(args: &Args, session: &str, output: &Path) -> [Request; 4] {
                 subbuffer_size: args.subbuf_size,
                 subbuffer_count: args.num_subbuf,
                 contexts: args.context.clone(),
-                wait_us: args.bounds.blocking.unwrap_or(0),
-                event_size: args.bounds.string_max,
+                wait_us: args.limits.blocking.unwrap_or(0),
+                event_size: args.limits.string_max,
                 ..Channel::named("channel0")
             },
         }),
@@ -185,19 +185,19 @@ fn requests(args: &Args, session: &str, output: &Path) -> [Request; 4] {
     ]
 }
 
-/// Ends the session, and gives what it has lost.
+/// Stops and destroys the session; returns its losses.
 fn end(client: &mut Client, session: String) -> Result<Vec<Loss>, Error> {
     match client.ask_all(&Request::StopSession(session.clone())) {
-        // What cannot be written is counted when the session is destroyed.
+        // What cannot be written is counted by the destroy request.
         Err(blkkin_client::Error::Failed { failed, .. }) if failed.code == code::OUTPUT => {}
         stopped => drop(stopped?),
     }
     Ok(losses::among(&client.ask_all(&Request::DestroySession(session))?))
 }
 
-/// Waits for programs that the command started and that are recorded, unless it is not to; gives how many
-/// still run.
-fn follow(client: &mut Client, no_wait: bool) -> Result<usize, Error> {
+/// Waits until all recorded programs that the command started have ended, unless `no_wait`; returns
+/// how many still run.
+fn wait_for_programs(client: &mut Client, no_wait: bool) -> Result<usize, Error> {
     let asked = Arc::new(AtomicBool::new(false));
     for signal in ending_signals() {
         let _ = signal_hook::flag::register(signal, asked.clone());
@@ -205,11 +205,11 @@ fn follow(client: &mut Client, no_wait: bool) -> Result<usize, Error> {
     let mut is_told = no_wait;
     let mut quiet_since = Instant::now();
     loop {
-        let count = still_there(client)?;
+        let count = running_programs(client)?;
         if count > 0 {
             quiet_since = Instant::now();
         }
-        // A daemon that has just been forked may not have found the agent yet.
+        // A daemon that was forked just now may not have found the agent yet.
         let has_children = reap(None);
         let is_over = count == 0 && (!has_children || quiet_since.elapsed() > FORK_PATIENCE);
         if no_wait || is_over || asked.load(Ordering::Relaxed) {
@@ -228,8 +228,8 @@ fn follow(client: &mut Client, no_wait: bool) -> Result<usize, Error> {
     }
 }
 
-/// Takes note of the end of processes that became children of this one, all but the command itself; gives
-/// whether there are some that run.
+/// Reaps processes that have become children of this one, except the command itself; returns
+/// whether any of them still runs.
 fn reap(command: Option<Pid>) -> bool {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let children =
@@ -245,9 +245,9 @@ fn reap(command: Option<Pid>) -> bool {
     has_others
 }
 
-/// Runs the command to its end, with the agent on that socket.
+/// Runs the command until it ends, with the agent at that socket.
 fn run_command(command: &[OsString], agent: &Path, output: &Path) -> Result<ExitStatus, Error> {
-    // Ctrl-C is for the command, which gets it too; this one goes on until the command has ended.
+    // Ctrl-C is meant for the command, which receives it too; this process waits for the command.
     let asked = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGQUIT] {
         let _ = signal_hook::flag::register(signal, Arc::default());
@@ -255,7 +255,8 @@ fn run_command(command: &[OsString], agent: &Path, output: &Path) -> Result<Exit
     for signal in ending_signals().filter(|signal| *signal != SIGINT) {
         let _ = signal_hook::flag::register(signal, asked.clone());
     }
-    // Daemons that the command starts become children of this process, which so knows that they run.
+    // As the subreaper, this process becomes the parent of daemons that the command starts, and
+    // notices their end.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let child = Command::new(&command[0])
         .args(&command[1..])
@@ -270,11 +271,11 @@ fn run_command(command: &[OsString], agent: &Path, output: &Path) -> Result<Exit
         .map_err(|error| Error::failed(format!("cannot wait for the command: {error}")))
 }
 
-/// How many programs go on after the command.
-fn still_there(client: &mut Client) -> Result<usize, Error> {
+/// Number of recorded programs that still run.
+fn running_programs(client: &mut Client) -> Result<usize, Error> {
     let processes = Processes::default();
     let all = Request::ListApplications(Applications { processes, event_types: false });
-    // The agent may not have seen yet that a program has ended.
+    // The agent may not know yet that a program has ended.
     let runs = |reply: &Reply| match reply {
         Reply::Application(program) => Path::new(&format!("/proc/{}", program.pid)).exists(),
         _ => false,
@@ -282,7 +283,7 @@ fn still_there(client: &mut Client) -> Result<usize, Error> {
     Ok(client.ask_all(&all)?.iter().filter(|reply| runs(reply)).count())
 }
 
-/// What a session and a directory are called after.
+/// Name for the session and the directory: the file name of the program, up to 50 characters.
 fn name_of(program: &OsStr) -> String {
     let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy();
     let plain = |letter: char| if letter.is_control() { '_' } else { letter };
@@ -290,7 +291,8 @@ fn name_of(program: &OsStr) -> String {
     name.trim_start_matches('.').to_owned()
 }
 
-/// Waits for the command, and passes on what asks this program to end. What a terminal sends goes to both.
+/// Waits for the command, and forwards a request to end as SIGTERM. Signals of a terminal reach
+/// both processes anyway.
 fn wait(mut child: Child, asked: &AtomicBool) -> std::io::Result<ExitStatus> {
     let pid = rustix::process::Pid::from_child(&child);
     let (done, ended) = std::sync::mpsc::channel();
@@ -310,15 +312,15 @@ fn wait(mut child: Child, asked: &AtomicBool) -> std::io::Result<ExitStatus> {
     }
 }
 
-/// Tells what was recorded.
+/// Prints a summary of the recording.
 fn summarize(
     args: &Args,
     output: &Path,
     took: Duration,
-    still_there: usize,
+    running_programs: usize,
     losses: &[Loss],
 ) -> Result<(), Error> {
-    let (traces, size) = found(output);
+    let (traces, size) = traces_below(output);
     if traces == 0 {
         let _ = std::fs::remove_dir(output);
         match losses.is_empty() {
@@ -383,23 +385,23 @@ fn summarize(
     drop(err);
     losses::report(losses);
     let mut err = crate::output::styled_stderr();
-    if still_there > 0 {
+    if running_programs > 0 {
         let _ = writeln!(
             err,
             "{} of the command still runs, and is not recorded any more",
-            output::plural(still_there as u64, "program"),
+            output::plural(running_programs as u64, "program"),
         );
     }
     Ok(())
 }
 
-/// How many traces there are below a directory, and the bytes of their files.
-fn found(directory: &Path) -> (u64, u64) {
+/// Number of traces below a directory, and total size of their files.
+fn traces_below(directory: &Path) -> (u64, u64) {
     let (mut traces, mut size) = (0, 0);
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let Ok(metadata) = entry.metadata() else { continue };
         if metadata.is_dir() {
-            let (below, bytes) = found(&entry.path());
+            let (below, bytes) = traces_below(&entry.path());
             (traces, size) = (traces + below, size + bytes);
         } else {
             traces += u64::from(entry.file_name() == "metadata");

@@ -1,15 +1,15 @@
-//! `blkkin sampling`: which requests the user's programs follow.
+//! `blkkin sampling`: shows or sets the sampling of the user's programs.
 
 use crate::conversation::{AgentArgs, check, print};
 use crate::exit::{Error, Exit, note};
 use blkkin_control::sampling::Sampling;
 use blkkin_control::{Reply, Request};
 
-/// Show or set which requests programs follow
+/// Show or set the sampling: which requests programs follow
 ///
 /// Rules are `1/100` for one request of 100, `50/s` for at most 50 a second, or both with a comma
-/// between. They hold for programs that run and those that start later; whoever sent a request may
-/// have decided already, and is followed.
+/// between. They apply to running programs and to those that start later. The sender of a request
+/// may have decided already; programs follow that decision.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
@@ -17,14 +17,14 @@ use blkkin_control::{Reply, Request};
         blkkin sampling 1/100                                 one request of 100\n  \
         blkkin sampling 1/10,50/s                             of those at most 50 a second\n  \
         blkkin sampling --default                             as each program itself decides",
-    after_help = crate::AGENT_HELP
+    after_help = crate::help::AGENT_HELP
 )]
 pub(crate) struct Args {
     /// Follow these requests from now on
     #[arg(value_name = "RULES")]
     rules: Option<String>,
 
-    /// Let each program decide itself
+    /// Let each program decide for itself
     #[arg(long, conflicts_with = "rules")]
     default: bool,
 

@@ -1,8 +1,8 @@
-//! `blkkin scribe`: the daemon that takes Scribe's messages and passes them on.
+//! `blkkin scribe`: the daemon that stores messages of Scribe's protocol and forwards them.
 
 use super::send::server;
+use crate::directories::state_directory;
 use crate::exit::{self, Error, Exit};
-use crate::places::state_directory;
 use blkkin_scribed::{Config, Daemon, Options, Plan, Problem, Target};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::fs;
@@ -11,17 +11,17 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-/// Take messages of Scribe's protocol, keep them safe, and pass them on
+/// Store messages of Scribe's protocol, and forward them
 ///
-/// A server says OK to a batch when it is on disk, and passes it on to another server or into files, in
-/// order, also if that has to wait for hours; what cannot be taken now is answered with TRY_LATER. With
-/// --config it does what a configuration of Scribe's own daemon says: stores of types file, network,
-/// buffer, bucket, multi, category and null. What is wrong with it is told with its line, and all else is
-/// served.
+/// The server answers OK when a batch is on disk, and forwards it to another server or into files,
+/// in order, even if that has to wait for hours. It answers TRY_LATER to a batch that it cannot
+/// store now. With --config it follows a configuration of Scribe's own daemon: stores of types
+/// file, network, buffer, bucket, multi, category and null. Each fault in the configuration is
+/// reported with its line; the rest is served.
 ///
-/// SIGHUP has it read the configuration again; SIGTERM and Ctrl-C end it. Then, and if it is killed, what
-/// it has said OK to is still there and goes on when it is started again. Some messages may come twice,
-/// none is lost. Scribe's control scripts (status, counters) can be used.
+/// SIGHUP reloads the configuration; SIGTERM and Ctrl-C end the daemon. After that, or after a
+/// kill, all messages answered with OK are still on disk, and the next start forwards them. Some
+/// messages may arrive twice, none is lost. Scribe's control scripts (status, counters) work.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
@@ -30,18 +30,18 @@ use std::path::{Path, PathBuf};
         blkkin scribe --config /etc/scribe/scribe.conf             as Scribe's own daemon\n  \
         blkkin scribe --config scribe.conf --check                 only say what is wrong with it\n  \
         blkkin scribe --listen 0.0.0.0:1463 --trust-network --to /srv/logs",
-    after_help = crate::EXIT_HELP
+    after_help = crate::help::EXIT_HELP
 )]
 pub(crate) struct Args {
-    /// Where all messages go: scribe://HOST or scribe://HOST:PORT, or a directory
+    /// Destination of all messages: scribe://HOST or scribe://HOST:PORT, or a directory
     #[arg(long, value_name = "TARGET", required_unless_present = "config")]
     to: Option<String>,
 
-    /// A configuration as Scribe's own daemon has it
+    /// Configuration file of Scribe's own daemon
     #[arg(short, long, value_name = "FILE", conflicts_with = "to")]
     config: Option<PathBuf>,
 
-    /// Only say what is wrong with the configuration, or has no effect
+    /// Only report faults in the configuration, and settings without effect
     #[arg(long, requires = "config")]
     check: bool,
 
@@ -49,17 +49,19 @@ pub(crate) struct Args {
     #[arg(long, value_name = "HOST:PORT")]
     listen: Option<String>,
 
-    /// Let others than this machine connect
+    /// Allow connections from other machines
     ///
-    /// Scribe's protocol has neither passwords nor encryption: whoever can connect can write.
+    /// Scribe's protocol has neither passwords nor encryption: everybody who can connect can write.
     #[arg(long)]
     trust_network: bool,
 
-    /// Where messages wait [default: /var/lib/blkkin/scribe for root, else ~/.local/state/blkkin/scribe]
+    /// Directory for waiting messages [default: /var/lib/blkkin/scribe for root, else
+    /// ~/.local/state/blkkin/scribe]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 
-    /// What messages of a category may take there; then it is answered TRY_LATER [default: 1G]
+    /// Disk quota for the waiting messages of a category; beyond it the answer is TRY_LATER
+    /// [default: 1G]
     #[arg(long, value_name = "SIZE", value_parser = crate::values::bytes)]
     quota: Option<u64>,
 }
@@ -74,7 +76,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     }
     let listen = args.listen(&plan)?;
     let directory = args.directory()?;
-    // Sockets of many clients, and the journals of many categories.
+    // The daemon has a socket for each client, and a journal for each category.
     crate::limits::raise_descriptors();
     let directory = std::path::absolute(&directory).unwrap_or(directory);
     let shown = directory.display().to_string();
@@ -107,7 +109,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
 }
 
 impl Args {
-    /// What is to be done; an error if the configuration cannot be read.
+    /// Plan of the configuration file, or of `--to`; an error if the configuration cannot be read.
     fn plan(&self) -> io::Result<Plan> {
         let mut plan = match (&self.config, &self.to) {
             (Some(path), _) => {
@@ -170,7 +172,7 @@ fn check(plan: &Plan) -> Result<Exit, Error> {
     Ok(if plan.problems.is_empty() { Exit::Ok } else { Exit::Failed })
 }
 
-/// Calls `act` in a thread of its own for each of the signals that comes.
+/// Calls `act` after each of the signals, on a separate thread.
 fn on_signals(signals: &[i32], act: impl Fn() + Send + 'static) -> io::Result<()> {
     let (mut come, tell) = UnixStream::pair()?;
     for signal in signals {
@@ -185,7 +187,7 @@ fn on_signals(signals: &[i32], act: impl Fn() + Send + 'static) -> io::Result<()
     Ok(())
 }
 
-/// For whoever reads standard error: a person, or the system's journal.
+/// Logs a line to standard error, for a person or the system's journal.
 fn log(line: &str) {
     let _ = writeln!(crate::output::styled_stderr(), "blkkin scribe: {line}");
 }

@@ -1,4 +1,5 @@
-//! `blkkin send`: a trace's events, its requests, or lines of text, as messages to a server of Scribe's.
+//! `blkkin send`: sends events or requests of a trace, or lines of text, to a server of Scribe's
+//! protocol.
 
 mod lines;
 mod trace;
@@ -14,12 +15,13 @@ use std::time::Duration;
 
 /// Send events, requests or lines to a server of Scribe's protocol
 ///
-/// Each event becomes a message, the JSON object that `blkkin view --json` prints, in the category of your
-/// choice; losses too. With --spans each span of the requests that `blkkin spans` shows becomes one, as
-/// Zipkin's collectors read it (thrift, base64, category zipkin). With --lines each line of a text does.
+/// Each event becomes a message: the JSON object that `blkkin view --json` prints, in the category
+/// of your choice; losses too. With --spans, each span of the requests that `blkkin spans` shows
+/// becomes a message, as Zipkin's collectors read it (thrift, base64, category zipkin). With
+/// --lines, each line of a text becomes a message.
 ///
-/// A batch is sent until the server has it. If the connection broke while it was being sent, it may come
-/// twice; how often that was is said at the end.
+/// A batch is sent until the server accepts it. If the connection broke during a batch, its
+/// messages may arrive twice; the number of broken connections is reported at the end.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
@@ -27,10 +29,10 @@ use std::time::Duration;
         blkkin send --category slow --filter 'ret < 0' scribe://collector:1463 TRACE\n  \
         blkkin send --spans --follow scribe://zipkin:9410 ~/lttng-traces/my-session   as they become complete\n  \
         tail -f log | blkkin send --lines --category log scribe://localhost -",
-    after_help = crate::EXIT_HELP
+    after_help = crate::help::EXIT_HELP
 )]
 pub(crate) struct Args {
-    /// The server: scribe://HOST or scribe://HOST:PORT, by default at port 1463
+    /// The server: scribe://HOST or scribe://HOST:PORT; the default port is 1463
     #[arg(value_name = "URL", value_parser = server)]
     server: String,
 
@@ -40,23 +42,23 @@ pub(crate) struct Args {
     #[command(flatten)]
     select: SelectArgs,
 
-    /// The category of all messages
+    /// Category of all messages
     #[arg(long, value_name = "NAME", required_unless_present = "spans")]
     category: Option<String>,
 
-    /// Send requests, span by span, to category zipkin unless another one is given
+    /// Send requests, span by span [default category: zipkin]
     #[arg(long, conflicts_with = "lines")]
     spans: bool,
 
-    /// PATHs are texts, of which each line is a message; `-` is standard input
+    /// Read PATHs as text files and send each line as a message; `-` is standard input
     #[arg(long, conflicts_with_all = ["begin", "end", "timerange", "filter", "follow", "metadata"])]
     lines: bool,
 
-    /// Go on as long as the recording goes on, until Ctrl-C
+    /// Keep reading while the recording grows, until Ctrl-C
     #[arg(long, help_heading = "Input")]
     follow: bool,
 
-    /// Give up when a batch could not be sent for so many seconds; 0: never
+    /// Give up when no batch could be sent for this many seconds; 0: never
     #[arg(
         long,
         value_name = "SECONDS",
@@ -65,7 +67,7 @@ pub(crate) struct Args {
     )]
     patience: Duration,
 
-    /// Print what was done as one JSON object
+    /// Print the totals as one JSON object
     #[arg(long, help_heading = "Output")]
     json: bool,
 
@@ -74,7 +76,7 @@ pub(crate) struct Args {
     clock_gmt: bool,
 }
 
-/// What a URL of Scribe's says: host and port.
+/// Parses a URL of Scribe's protocol; returns `host:port`.
 pub(super) fn server(text: &str) -> Result<String, String> {
     let wrong = || format!("`{text}` is not of the form scribe://HOST[:PORT]");
     let rest = text.strip_prefix("scribe://").ok_or_else(wrong)?;
@@ -93,19 +95,19 @@ pub(super) fn server(text: &str) -> Result<String, String> {
     Ok(format!("{host}:{port}"))
 }
 
-/// How long Ctrl-C lets it go on to send what has come already.
+/// Time to send messages that were read already, after Ctrl-C.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Where messages go.
-struct Messages {
+/// Sender of messages, with their category.
+struct MessageSink {
     sender: Sender<'static>,
     category: Vec<u8>,
     gave_up: Option<GaveUp>,
     interrupt: Interrupt,
 }
 
-impl Messages {
-    fn new(args: &Args, interrupt: &Interrupt) -> Messages {
+impl MessageSink {
+    fn new(args: &Args, interrupt: &Interrupt) -> MessageSink {
         let client = ClientOptions::default();
         let patience = args.patience;
         let options = SenderOptions { client, patience, ..SenderOptions::default() };
@@ -114,7 +116,7 @@ impl Messages {
             Sender::new(args.server.as_str(), options, move || asked.is_asked_since(GRACE));
         let usual = if args.spans { "zipkin" } else { "" };
         let category = args.category.as_deref().unwrap_or(usual).as_bytes().to_vec();
-        Messages { sender, category, gave_up: None, interrupt: interrupt.clone() }
+        MessageSink { sender, category, gave_up: None, interrupt: interrupt.clone() }
     }
 
     fn push(&mut self, message: &[u8]) -> ControlFlow<()> {
@@ -132,7 +134,7 @@ impl Messages {
         self.flow()
     }
 
-    /// Whether it is of use to go on.
+    /// Whether to go on: false after the sender gave up, or after Ctrl-C and [`GRACE`].
     fn flow(&self) -> ControlFlow<()> {
         match self.gave_up.is_some() || self.interrupt.is_asked_since(GRACE) {
             true => ControlFlow::Break(()),
@@ -146,16 +148,16 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         return Err(Error::usage("--category is empty, and messages without one are thrown away"));
     }
     let interrupt = Interrupt::listen()?;
-    let mut messages = Messages::new(&args, &interrupt);
+    let mut messages = MessageSink::new(&args, &interrupt);
     let done = match args.lines {
         true => lines::send(&args, &mut messages),
         false => trace::send(&args, &mut messages, &interrupt),
     };
-    // What was read is sent, whatever could not be.
+    // Messages that were read already are sent, whatever failed before.
     let _ = messages.flush();
     let counts = messages.sender.counts();
     let unsent = messages.gave_up.as_ref().map_or(0, |gave_up| gave_up.messages);
-    tell(&args, &counts, unsent)?;
+    print_totals(&args, &counts, unsent)?;
     if counts.too_large > 0 {
         let count = plural(counts.too_large, "message");
         exit::warn(&format!("{count} left out that were larger than a server takes"));
@@ -174,7 +176,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     })
 }
 
-fn tell(args: &Args, counts: &SenderCounts, unsent: u64) -> io::Result<()> {
+fn print_totals(args: &Args, counts: &SenderCounts, unsent: u64) -> io::Result<()> {
     let SenderCounts { messages, bytes, batches, too_large, tries_later, broken } = *counts;
     if args.json {
         let object = serde_json::json!({

@@ -1,11 +1,11 @@
-//! `blkkin server`: collects spans from the network, keeps them, and answers questions about them.
+//! `blkkin server`: collects spans from the network, stores them, and answers queries.
 
 mod log;
 pub(crate) mod options;
 mod watch;
 
+use crate::directories::state_directory;
 use crate::exit::{Error, Exit};
-use crate::places::state_directory;
 use crate::values;
 use blkkin_lake::{Lake, Options, Retention};
 use blkkin_server::{Listen, Network, Running, Server, Settings, StartError, Tls};
@@ -23,21 +23,23 @@ use std::time::{Duration, Instant};
 
 /// Collect requests from all nodes, and find them
 ///
-/// Spans come as Zipkin's and OpenTelemetry's senders send them: over HTTP, gRPC and Scribe. Zipkin's
-/// API answers questions about them, and so does one that can do more; `docs/server-api.md` has both.
+/// Spans are accepted in the formats of Zipkin and OpenTelemetry, over HTTP, gRPC and Scribe.
+/// Zipkin's query API is served, and an API of our own with more features; both are described in
+/// `docs/server-api.md`.
 ///
-/// Spans are kept in files of a directory, Parquet that other programs read too, until they are
-/// older than `--keep` or take more than `--keep-bytes`. The store notes both, so a start without
-/// them does not remove what was to be kept. What a sender was told is taken is on disk.
+/// Spans are stored in a directory, as Parquet files that other programs can read too, until they
+/// are older than `--keep` or larger than `--keep-bytes`. The store remembers both limits, so a
+/// start without these options does not remove spans that were to be kept. Accepted spans are on
+/// disk before the sender gets its answer.
 ///
-/// It is there for this machine alone. To have it listen elsewhere takes a certificate and a file of
-/// tokens, one of which each request has to have, or networks that are trusted. It runs until SIGTERM or
-/// Ctrl-C, and answers what it was asked before it ends. SIGHUP has it read the certificate and the
-/// tokens again.
+/// By default the server listens on this machine only. Listening elsewhere requires a certificate
+/// and a file of tokens, of which each request must carry one, or trusted networks. The server runs
+/// until SIGTERM or Ctrl-C, and answers pending requests before it ends. SIGHUP reloads the
+/// certificate and the tokens.
 ///
-/// Each option can also be a line `OPTION = VALUE` of the file that `--config` names, or an environment
-/// variable such as BLKKIN_SERVER_KEEP_BYTES, in which spaces separate values. The command line goes
-/// before the environment, which goes before the file.
+/// Each option can also be a line `OPTION = VALUE` of the file that `--config` names, or an
+/// environment variable such as BLKKIN_SERVER_KEEP_BYTES, in which spaces separate values. The
+/// command line overrides the environment, which overrides the file.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
@@ -48,23 +50,24 @@ use std::time::{Duration, Instant};
             --tls-cert cert.pem --tls-key key.pem --token-file tokens\n  \
         blkkin server --listen 0.0.0.0:9411 --trusted-network 10.0.0.0/8 --host zipkin\n  \
         curl 'http://127.0.0.1:9411/api/blkkin/v1/search?order=slowest'",
-    after_help = crate::EXIT_HELP
+    after_help = crate::help::EXIT_HELP
 )]
 pub(crate) struct Args {
-    /// File with options, a line `OPTION = VALUE` each
+    /// File with options, one `OPTION = VALUE` a line
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// How lines on standard error are written
+    /// Format of log lines on standard error
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     log_format: LogFormat,
 
-    /// Where spans are kept [default: /var/lib/blkkin/spans for root, else ~/.local/state/blkkin/spans]
+    /// Directory of the store [default: /var/lib/blkkin/spans for root, else
+    /// ~/.local/state/blkkin/spans]
     #[arg(long, value_name = "DIR", help_heading = "Store")]
     data: Option<PathBuf>,
 
-    /// Remove spans after this time: 12h, 30d; 0 is never [default: as the store was last told,
-    /// else 7d]
+    /// Remove spans after this time: 12h, 30d; 0: never [default: the store's last setting, else
+    /// 7d]
     #[arg(
         long,
         value_name = "TIME",
@@ -74,8 +77,8 @@ pub(crate) struct Args {
     )]
     keep: Option<Duration>,
 
-    /// Remove the oldest spans if their files take more; 0 is never [default: as the store was last
-    /// told, else 50G]
+    /// Remove the oldest spans if their files take more; 0: never [default: the store's last
+    /// setting, else 50G]
     #[arg(
         long,
         value_name = "SIZE",
@@ -85,11 +88,11 @@ pub(crate) struct Args {
     )]
     keep_bytes: Option<u64>,
 
-    /// Keep spans in memory: they are gone when the server ends
+    /// Keep spans in memory only; they are gone when the server ends
     #[arg(long, conflicts_with = "data", help_heading = "Store")]
     memory: bool,
 
-    /// Memory for spans; the oldest requests go where there is no room
+    /// Memory for spans; the oldest requests are evicted when it is full
     #[arg(
         long,
         value_name = "SIZE",
@@ -100,89 +103,91 @@ pub(crate) struct Args {
     )]
     memory_size: u64,
 
-    /// Where to listen for Zipkin's protocols, OpenTelemetry's, and questions
+    /// Address for Zipkin's protocols, OpenTelemetry over HTTP, and queries
     ///
-    /// An address and a port, a port of this machine, or `off`; can be given several times.
+    /// An address and port, a port of this machine, or `off`. Can be repeated.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9411", help_heading = "Listen")]
-    listen: Vec<Place>,
+    listen: Vec<ListenAddress>,
 
-    /// Where to listen for OpenTelemetry's protocol over HTTP
+    /// Address for OpenTelemetry's protocol over HTTP
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4318", help_heading = "Listen")]
-    otlp_http: Vec<Place>,
+    otlp_http: Vec<ListenAddress>,
 
-    /// Where to listen for OpenTelemetry's protocol over gRPC
+    /// Address for OpenTelemetry's protocol over gRPC
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4317", help_heading = "Listen")]
-    otlp_grpc: Vec<Place>,
+    otlp_grpc: Vec<ListenAddress>,
 
-    /// Where to listen for Scribe, which knows neither TLS nor tokens [default: 127.0.0.1:9410 without
+    /// Address for Scribe, which has neither TLS nor tokens [default: 127.0.0.1:9410 without
     /// tokens, else off]
     #[arg(long, value_name = "ADDRESS", help_heading = "Listen")]
-    scribe: Option<Vec<Place>>,
+    scribe: Option<Vec<ListenAddress>>,
 
-    /// Talk TLS with the certificate of this file, PEM
+    /// Use TLS, with the certificate in this PEM file
     #[arg(long, value_name = "FILE", requires = "tls_key", help_heading = "Security")]
     tls_cert: Option<PathBuf>,
 
-    /// The key of the certificate, PEM
+    /// Key of the certificate, PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = "Security")]
     tls_key: Option<PathBuf>,
 
-    /// Require one of the tokens of this file, a line each
+    /// Require one of the tokens in this file, one a line
     ///
-    /// For all but `/health`, `/metrics` and the files of the screen.
+    /// Not required for `/health`, `/metrics` and the files of the web page.
     #[arg(long, value_name = "FILE", help_heading = "Security")]
     token_file: Option<PathBuf>,
 
-    /// Tokens that permit asking, but not sending spans
+    /// Tokens that allow queries, but not sending spans
     #[arg(long, value_name = "FILE", help_heading = "Security")]
     read_token_file: Option<PathBuf>,
 
-    /// Tokens that permit sending spans, but not asking
+    /// Tokens that allow sending spans, but not queries
     #[arg(long, value_name = "FILE", help_heading = "Security")]
     write_token_file: Option<PathBuf>,
 
-    /// Let in hosts of this network, such as 10.0.0.0/8, and no others
+    /// Accept connections only from this network, such as 10.0.0.0/8
     ///
-    /// Then the server may listen beyond this machine without TLS and tokens, behind a mesh or in a private network:
-    /// whoever can send from such an address reads and writes everything. Not for Scribe. Can be given several times.
+    /// The server may then listen on other interfaces without TLS and tokens, behind a mesh or in a
+    /// private network: everybody who can send from such an address can read and write everything.
+    /// Does not apply to Scribe. Can be repeated.
     #[arg(long, value_name = "CIDR", help_heading = "Security")]
     trusted_network: Vec<Network>,
 
-    /// A name that the server is known by, beside its addresses and localhost
+    /// Name of the server that requests may use, besides its addresses and localhost
     #[arg(long, value_name = "NAME", help_heading = "Security")]
     host: Vec<String>,
 
-    /// An origin whose pages may use the server, such as `https://tools.example`; `*` is any
+    /// Origin whose pages may use the server, such as `https://tools.example`; `*` allows all
     #[arg(long, value_name = "ORIGIN", help_heading = "Security")]
     origin: Vec<String>,
 
-    /// Refuse a batch that has a bad span as a whole, as Zipkin's server does; else its good spans are taken
+    /// Refuse a batch with a bad span as a whole, as Zipkin's server does; by default its good
+    /// spans are stored
     #[arg(long, help_heading = "Spans")]
     whole_batches: bool,
 
-    /// Take requests for the same whose ids have the same lower 64 bits
+    /// Treat requests as the same if the lower 64 bits of their ids are equal
     #[arg(long, help_heading = "Spans")]
     short_trace_ids: bool,
 
-    /// A tag whose values Zipkin's page offers; can be given several times
+    /// Tag whose values Zipkin's page offers. Can be repeated
     #[arg(long, value_name = "KEY", help_heading = "Spans")]
     autocomplete_key: Vec<String>,
 }
 
-/// A place to listen at, if at all.
+/// Address to listen on; `None` for `off`.
 #[derive(Clone, Copy, Debug)]
-struct Place(Option<SocketAddr>);
+struct ListenAddress(Option<SocketAddr>);
 
-impl std::str::FromStr for Place {
+impl std::str::FromStr for ListenAddress {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Place, String> {
+    fn from_str(text: &str) -> Result<ListenAddress, String> {
         if text == "off" {
-            return Ok(Place(None));
+            return Ok(ListenAddress(None));
         }
         let local = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let address = text.parse().or_else(|_| text.parse().map(local));
-        address.map(|address| Place(Some(address))).map_err(|_| {
+        address.map(|address| ListenAddress(Some(address))).map_err(|_| {
             "not an address and port, such as 127.0.0.1:9411 or [::1]:9411, nor a port, nor off"
                 .to_owned()
         })
@@ -190,7 +195,7 @@ impl std::str::FromStr for Place {
 }
 
 pub(crate) fn run(args: Args) -> Result<Exit, Error> {
-    // Batches are made by some threads and given back by others.
+    // Batches are allocated by some threads and freed by others.
     let processors = std::thread::available_parallelism().map_or(2, usize::from);
     blkkin_sys::share_heaps(processors.clamp(2, 8) as u16);
     blkkin_sys::keep_large_blocks_apart(1 << 20);
@@ -215,10 +220,10 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
             _ => told,
         }
     })?;
-    tell(&running, log);
+    log_addresses(&running, log);
     let watching = watch::start(log, store, running.conditions(), before)
         .map_err(|error| Error::failed(format!("cannot start: {error}")))?;
-    tell_manager(blkkin_sys::READY, log);
+    notify_manager(blkkin_sys::READY, log);
     while signals.next() == Signal::Reload {
         match running.reload() {
             Ok(()) => log.line(Level::Info, "certificate and tokens were read again"),
@@ -227,7 +232,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
             }
         }
     }
-    tell_manager(blkkin_sys::STOPPING, log);
+    notify_manager(blkkin_sys::STOPPING, log);
     log.line(Level::Info, "ending: answering what was asked");
     if !running.stop() {
         log.line(Level::Warn, "some were not answered in time");
@@ -236,9 +241,9 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     Ok(Exit::Ok)
 }
 
-/// Signals that have come.
+/// Signals that this process received.
 struct Signals {
-    come: UnixStream,
+    wakeups: UnixStream,
     is_ended: Arc<AtomicBool>,
 }
 
@@ -250,22 +255,22 @@ enum Signal {
 
 impl Signals {
     fn listen() -> io::Result<Signals> {
-        let (come, tell) = UnixStream::pair()?;
+        let (wakeups, log_addresses) = UnixStream::pair()?;
         let is_ended = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
-            // Set before the byte is written that wakes the thread.
+            // The flag is set before the byte that wakes the thread is written.
             signal_hook::flag::register(signal, is_ended.clone())?;
         }
         for signal in [SIGINT, SIGTERM, SIGHUP] {
-            signal_hook::low_level::pipe::register(signal, tell.try_clone()?)?;
+            signal_hook::low_level::pipe::register(signal, log_addresses.try_clone()?)?;
         }
-        Ok(Signals { come, is_ended })
+        Ok(Signals { wakeups, is_ended })
     }
 
     /// Waits for the next signal.
     fn next(&mut self) -> Signal {
-        // A byte for each signal; the other end stays open.
-        let read = self.come.read_exact(&mut [0]);
+        // Each signal writes a byte; the writing end stays open.
+        let read = self.wakeups.read_exact(&mut [0]);
         match self.is_ended.load(Relaxed) || read.is_err() {
             true => Signal::End,
             false => Signal::Reload,
@@ -273,7 +278,7 @@ impl Signals {
     }
 }
 
-fn tell_manager(state: &str, log: Log) {
+fn notify_manager(state: &str, log: Log) {
     let manager = std::env::var_os("NOTIFY_SOCKET").filter(|socket| !socket.is_empty());
     let Some(manager) = manager else { return };
     if let Err(error) = blkkin_sys::notify(&manager, state) {
@@ -294,7 +299,7 @@ fn store(args: &Args, log: Log) -> Result<Arc<dyn SpanStore>, Error> {
     open(&directory, Options { retention, notes_retention: true, ..Options::default() }, log)
 }
 
-/// How long spans are kept: as the options say, or else as the store was last told.
+/// Retention of spans: the options, or else the last setting of the store.
 fn retention(args: &Args, directory: &Path, log: Log) -> Result<Retention, Error> {
     let noted = Retention::noted(directory).map_err(|error| cannot_keep(directory, &error))?;
     let known = noted.unwrap_or(Options::default().retention);
@@ -302,23 +307,23 @@ fn retention(args: &Args, directory: &Path, log: Log) -> Result<Retention, Error
         age: args.keep.map_or(known.age, |age| Some(age).filter(|age| !age.is_zero())),
         bytes: args.keep_bytes.map_or(known.bytes, |bytes| Some(bytes).filter(|&it| it > 0)),
     };
-    let kept = kept(&retention);
+    let limits_text = describe(&retention);
     let line = match noted {
         Some(noted) if retention.is_shorter_than(&noted) => format!(
-            "spans are kept {kept}, and no longer {}: what is beyond is removed",
-            self::kept(&noted)
+            "spans are kept {limits_text}, and no longer {}: what is beyond is removed",
+            describe(&noted)
         ),
         Some(noted) if retention == noted && args.keep.or(noted.age) == noted.age => {
-            format!("spans are kept {kept}, as the store was last told")
+            format!("spans are kept {limits_text}, as the store was last told")
         }
-        _ => format!("spans are kept {kept}"),
+        _ => format!("spans are kept {limits_text}"),
     };
     log.line(Level::Info, &line);
     Ok(retention)
 }
 
-/// A retention in words.
-fn kept(retention: &Retention) -> String {
+/// Describes a retention in words.
+fn describe(retention: &Retention) -> String {
     let age = retention.age.map(|age| format!("for {}", values::age_text(age)));
     let bytes = retention.bytes.map(|bytes| format!("within {}", values::bytes_text(bytes)));
     match (age, bytes) {
@@ -352,12 +357,14 @@ fn open(directory: &Path, options: Options, log: Log) -> Result<Arc<dyn SpanStor
 }
 
 fn settings(args: Args, log: Log) -> Settings {
-    let places = |places: Vec<Place>| places.into_iter().filter_map(|place| place.0).collect();
+    let addresses = |addresses: Vec<ListenAddress>| {
+        addresses.into_iter().filter_map(|address| address.0).collect()
+    };
     let mut settings = Settings {
         listen: Listen {
-            web: places(args.listen),
-            otlp_http: places(args.otlp_http),
-            otlp_grpc: places(args.otlp_grpc),
+            web: addresses(args.listen),
+            otlp_http: addresses(args.otlp_http),
+            otlp_grpc: addresses(args.otlp_grpc),
             scribe: Vec::new(),
         },
         tls: args.tls_cert.zip(args.tls_key).map(|(certificates, key)| Tls { certificates, key }),
@@ -378,7 +385,7 @@ fn settings(args: Args, log: Log) -> Settings {
             Vec::new()
         }
         (Some(given), has_tokens) => {
-            let given: Vec<SocketAddr> = places(given);
+            let given: Vec<SocketAddr> = addresses(given);
             if has_tokens && !given.is_empty() {
                 let line = "Scribe's port needs no token: all users of this machine can send spans";
                 log.line(Level::Warn, line);
@@ -392,7 +399,7 @@ fn settings(args: Args, log: Log) -> Settings {
     settings
 }
 
-fn tell(running: &Running, log: Log) {
+fn log_addresses(running: &Running, log: Log) {
     let scribe = running.scribe();
     for (what, addresses) in [
         ("Zipkin, OpenTelemetry and questions", &running.web),

@@ -1,9 +1,9 @@
-//! `blkkin session`: what is recorded together, from its making to its end.
+//! `blkkin session`: sessions, from creation to destruction.
 
 pub(super) mod list;
 
 use super::completions;
-use crate::conversation::{AgentArgs, Done, Listed, absolute, check, written};
+use crate::conversation::{ActionResult, AgentArgs, SessionDetails, absolute, check, written};
 use crate::exit::{Error, Exit};
 use crate::losses;
 use crate::values;
@@ -12,7 +12,7 @@ use clap_complete::engine::ArgValueCandidates;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 
-/// Make, start, stop and list recordings
+/// Make, start, stop and list recording sessions
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
@@ -21,7 +21,7 @@ use std::path::PathBuf;
         blkkin session start web\n  \
         blkkin session stop web\n  \
         blkkin view /data/web",
-    after_help = crate::AGENT_HELP,
+    after_help = crate::help::AGENT_HELP,
     subcommand_required = true,
     arg_required_else_help = true
 )]
@@ -41,37 +41,39 @@ enum Command {
     Destroy(Destroy),
 }
 
-/// Make a session, which does not record before it is started
+/// Make a session, without starting it
 ///
-/// Where it writes to goes to standard output. 5 % of the file system, 1 GiB at most, is always left free for
-/// others; what cannot be written is counted as lost.
+/// Prints the output directory to standard output. 5 % of the file system, at most 1 GiB, always
+/// stays free for others; events that cannot be written are counted as lost.
 ///
-/// An agent of several users writes other users' sessions and snapshots to local file systems only, and enters nothing
-/// that is mounted below their directories later. Directories on network and cluster file systems are for root, whose
-/// sessions have the agent, and so everybody, wait while such a file system does not answer; others use `blkkin record`,
-/// whose agent serves one user.
+/// An agent that serves several users writes other users' sessions and snapshots to local file
+/// systems only, and enters no file system that is mounted below their directories later.
+/// Directories on network and cluster file systems are for root only: while such a file system does
+/// not answer, the agent waits, and so do all users. Other users can use `blkkin record`, whose
+/// agent serves one user.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
         blkkin session create web                             the agent chooses where to write\n  \
         blkkin session create web -o /data/web --size-max 10G\n  \
         blkkin session create flight --snapshot               only in memory, until a snapshot",
-    after_help = crate::AGENT_HELP
+    after_help = crate::help::AGENT_HELP
 )]
 struct Create {
-    /// Its name
+    /// Name of the session
     #[arg(value_name = "NAME")]
     name: String,
 
-    /// Directory to make for what is recorded or, with --snapshot, for snapshots
+    /// Directory to make for the trace or, with --snapshot, for snapshots
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 
-    /// Keep events in memory, the newest ones, until a snapshot is asked for
+    /// Keep the newest events in memory, until a snapshot is taken
     #[arg(long)]
     snapshot: bool,
 
-    /// Bytes that the session may write; K, M and G may be used. What comes after that is counted as lost
+    /// Maximum number of bytes to write; K, M and G may be used. Events beyond it are counted as
+    /// lost
     #[arg(long, value_name = "SIZE", value_parser = values::bytes, conflicts_with = "snapshot")]
     size_max: Option<u64>,
 
@@ -79,17 +81,17 @@ struct Create {
     agent: AgentArgs,
 }
 
-/// List sessions, or tell all about one
+/// List sessions, or show one in detail
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
         blkkin session list\n  \
         blkkin session list web                               with its channels and events\n  \
         blkkin session list --json | jq -r '.sessions[].name'",
-    after_help = crate::LOSS_HELP
+    after_help = crate::help::LOSS_HELP
 )]
 struct List {
-    /// Only this one, with its channels and events
+    /// Show only this session, with its channels and events
     #[arg(value_name = "NAME", add = ArgValueCandidates::new(completions::sessions))]
     name: Option<String>,
 
@@ -97,10 +99,10 @@ struct List {
     agent: AgentArgs,
 }
 
-/// The session that is meant, of commands about something in it.
+/// Session of a command about channels or events.
 #[derive(clap::Args, Debug)]
 pub(super) struct SessionArg {
-    /// The session; may be left out where there is only one
+    /// The session; optional if there is only one
     #[arg(
         short,
         long,
@@ -116,10 +118,10 @@ impl SessionArg {
     }
 }
 
-/// The session that is meant.
+/// Session of a command about sessions.
 #[derive(clap::Args, Debug)]
 struct Named {
-    /// Name of the session; may be left out where there is only one
+    /// Name of the session; optional if there is only one
     #[arg(value_name = "NAME", add = ArgValueCandidates::new(completions::sessions))]
     name: Option<String>,
 
@@ -127,13 +129,13 @@ struct Named {
     agent: AgentArgs,
 }
 
-/// Start to record
+/// Start recording
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
         blkkin session start                                  the only one there is\n  \
         blkkin session start web",
-    after_help = crate::AGENT_HELP
+    after_help = crate::help::AGENT_HELP
 )]
 struct Start {
     #[command(flatten)]
@@ -148,54 +150,54 @@ struct Start {
     before_help = "Examples:\n  \
         blkkin session stop                                   the only one there is\n  \
         blkkin session stop web --timeout 0                   however long it takes",
-    after_help = crate::LOSS_HELP
+    after_help = crate::help::LOSS_HELP
 )]
 struct Stop {
     #[command(flatten)]
     named: Named,
 }
 
-/// Drop what was recorded so far, in memory and files
+/// Drop everything recorded so far, in memory and files
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
         blkkin session clear web",
-    after_help = crate::AGENT_HELP
+    after_help = crate::help::AGENT_HELP
 )]
 struct Clear {
     #[command(flatten)]
     named: Named,
 }
 
-/// Write what is in memory now
+/// Write the events in memory to a trace
 ///
-/// The path of the trace goes to standard output.
+/// Prints the path of the trace to standard output.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
         blkkin session snapshot flight -o /data/crash\n  \
         blkkin view \"$(blkkin session snapshot flight)\"",
-    after_help = crate::AGENT_HELP
+    after_help = crate::help::AGENT_HELP
 )]
 struct TakeSnapshot {
     #[command(flatten)]
     named: Named,
 
-    /// Directory to make, instead of the one that the session was made with
+    /// Directory to make, instead of the session's own
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 }
 
-/// Stop a session and forget it; what it wrote stays
+/// Stop a session and remove it; written traces stay
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
         blkkin session destroy web\n  \
         blkkin session destroy --all",
-    after_help = crate::LOSS_HELP
+    after_help = crate::help::LOSS_HELP
 )]
 struct Destroy {
-    /// Name of the session; may be left out where there is only one
+    /// Name of the session; optional if there is only one
     #[arg(
         value_name = "NAME",
         conflicts_with = "all",
@@ -203,7 +205,7 @@ struct Destroy {
     )]
     name: Option<String>,
 
-    /// All sessions
+    /// Destroy all sessions
     #[arg(short, long)]
     all: bool,
 
@@ -237,7 +239,8 @@ fn create(args: Create) -> Result<Exit, Error> {
             .ask(&Request::LimitSession(SessionLimit { session: name.clone(), size_max }))?;
     }
     let losses = Vec::new();
-    let done = Done { agent: conversation.address(), session: name.clone(), written, losses };
+    let done =
+        ActionResult { agent: conversation.address(), session: name.clone(), written, losses };
     let words = format!("session `{name}` made");
     args.agent.tell(&done, "session create", words, &[])?;
     if io::stderr().is_terminal() && !args.agent.json {
@@ -247,7 +250,7 @@ fn create(args: Create) -> Result<Exit, Error> {
     Ok(Exit::Ok)
 }
 
-/// What needs but a session's name.
+/// Sends a request that needs only the session's name, and reports the result.
 fn act(
     named: &Named,
     action: &str,
@@ -285,9 +288,9 @@ fn destroy(args: &Destroy) -> Result<Exit, Error> {
     };
     let sessions = conversation.sessions(name.as_deref())?;
     let mut exit = Exit::Ok;
-    for Listed { state, .. } in sessions {
+    for SessionDetails { state, .. } in sessions {
         let session = state.session.name;
-        // As users of LTTng are used to.
+        // LTTng stops active sessions as well.
         let stopped = match state.activity {
             Activity::Active => conversation.stop_at_last(session.clone()),
             _ => Ok(()),
@@ -296,7 +299,7 @@ fn destroy(args: &Destroy) -> Result<Exit, Error> {
         let replies = match stopped.and_then(|()| conversation.ask(&request)) {
             Ok(replies) => replies,
             Err(error) => {
-                // The others are still to go.
+                // The remaining sessions are still destroyed.
                 exit = error.report();
                 continue;
             }
@@ -307,7 +310,8 @@ fn destroy(args: &Destroy) -> Result<Exit, Error> {
             exit = losses::exit(&losses);
         }
         let more = [("losses", losses::all_to_json(&losses))];
-        let done = Done { agent: conversation.address(), session, written: Vec::new(), losses };
+        let done =
+            ActionResult { agent: conversation.address(), session, written: Vec::new(), losses };
         args.agent.tell(&done, "session destroy", words, &more)?;
     }
     Ok(exit)

@@ -1,5 +1,5 @@
-//! `blkkin spans`: requests, put together from what events say of spans, as trees, as JSON, or sent to
-//! another system.
+//! `blkkin spans`: assembles requests from events, and prints them as trees or JSON or sends them
+//! to another system.
 
 mod delivery;
 mod follow;
@@ -14,23 +14,23 @@ use crate::values;
 use blkkin_reader::{Reading, Stats};
 use blkkin_spans::{Collector, Limits};
 use blkkin_text::time::length;
-use delivery::ToArgs;
+use delivery::DeliveryArgs;
 use printing::Printing;
 use std::io::{self, IsTerminal};
 
-/// Show requests: which spans they went through, when, and for how long
+/// Show requests: their spans, when each was, and for how long
 ///
-/// Spans are put together from the events of blkin's library (`zipkin:*`, of LTTng's traces too), of
-/// BlkKin's own (`blkkin:*`) and of programs that use the `tracing` crate. Each request is a line,
-/// and below it its spans, each with its time, what of that no span below it had (its own), and a
-/// bar that shows when it was. What is odd about it is said: parents that are missing, clocks that
+/// Requests are assembled from the events of blkin's library (`zipkin:*`, in LTTng's traces too),
+/// of BlkKin's own (`blkkin:*`) and of programs that use the `tracing` crate. Each request is a
+/// line, followed by its spans, each with its duration, its own time (not covered by a span below
+/// it), and a bar that shows when it was. Anomalies are shown: missing parents, clocks that
 /// disagree.
 ///
-/// A request is complete when nothing has come for it for a while. So memory does not grow with
-/// the trace; what must go early is shown, and said to be incomplete.
+/// A request is complete when no event has come for it for a while. So memory does not grow with
+/// the trace; a request that is evicted early is shown, and marked as incomplete.
 ///
-/// With --to, spans are not printed but sent to Zipkin, Scribe or whatever takes OpenTelemetry's
-/// protocol, and counted: what was read is delivered, given up for a reason, or waits.
+/// With --to, spans are not printed but sent to Zipkin, Scribe or any receiver of OpenTelemetry's
+/// protocol, and counted: each span is delivered, given up for a reason, or still waiting.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
@@ -43,7 +43,7 @@ use std::io::{self, IsTerminal};
         blkkin spans --to http://zipkin:9411 TRACE              to Zipkin\n  \
         blkkin spans --to otlps://collector --header-file key --queue q --follow TRACE\n  \
         blkkin spans --to otlps://collector --header-file key --queue q   what still waits there",
-    after_help = crate::EXIT_HELP,
+    after_help = crate::help::EXIT_HELP,
     mut_arg("paths", |paths| paths.required(false).required_unless_present("queue"))
 )]
 pub(crate) struct Args {
@@ -54,32 +54,32 @@ pub(crate) struct Args {
     select: SelectArgs,
 
     #[command(flatten)]
-    to: ToArgs,
+    to: DeliveryArgs,
 
-    /// Only requests that this service took part in
+    /// Only requests with a span of this service
     #[arg(long, value_name = "NAME", help_heading = "Selection")]
     service: Option<String>,
 
-    /// Only requests that took at least so long: 5ms, 1.5s
+    /// Only requests that took at least this long: 5ms, 1.5s
     #[arg(long, value_name = "DURATION", value_parser = length, help_heading = "Selection")]
     min_duration: Option<u64>,
 
-    /// Stop after so many requests
+    /// Stop after this many requests
     #[arg(long, value_name = "N", help_heading = "Selection")]
     limit: Option<u64>,
 
-    /// Go on reading as long as the recording goes on, until Ctrl-C
+    /// Keep reading while the recording grows, until Ctrl-C
     ///
-    /// Events are seen when the packet that they are in is whole; see `blkkin view --help`.
+    /// Events appear when their packet is complete; see `blkkin view --help`.
     #[arg(long, help_heading = "Input")]
     follow: bool,
 
-    /// A request is complete when nothing has come for so long; 30s by default, in the time of the
-    /// trace; with --follow 5s, in that of the clock on the wall
+    /// Treat a request as complete after this time without an event [default: 30s in the time of
+    /// the trace; with --follow, 5s of real time]
     #[arg(long, value_name = "DURATION", value_parser = length, help_heading = "Requests")]
     idle: Option<u64>,
 
-    /// Bytes for requests that are not complete
+    /// Memory for requests that are not complete, in bytes
     #[arg(
         long,
         value_name = "SIZE",
@@ -89,26 +89,26 @@ pub(crate) struct Args {
     )]
     memory: u64,
 
-    /// Move what a server says in time, where it seems to start before its client
+    /// Shift a server's spans if they seem to start before its client's
     ///
-    /// By half of the time that is left of the call, as Zipkin does. What was moved says so; no
+    /// The shift is half of the call's remaining time, as in Zipkin. Shifted spans are marked; no
     /// duration changes.
     #[arg(long, help_heading = "Requests")]
     correct_skew: bool,
 
-    /// Draw requests as trees; this is what is done without --json
+    /// Draw requests as trees; the default without --json
     #[arg(long, conflicts_with = "json", help_heading = "Output")]
     tree: bool,
 
-    /// One JSON object a line: what is read, each request and each of its spans, the totals
+    /// Print one JSON object a line: the traces, each request and each of its spans, the totals
     #[arg(long, help_heading = "Output")]
     json: bool,
 
-    /// Show what was said of each span, below it
+    /// Show the annotations below each span
     #[arg(long, conflicts_with = "json", help_heading = "Output")]
     annotations: bool,
 
-    /// Only ASCII; by default where the locale is not UTF-8
+    /// Use only ASCII [default: if the locale is not UTF-8]
     #[arg(long, help_heading = "Output")]
     ascii: bool,
 
@@ -163,7 +163,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     conclude(collector, &stats, &interrupt)
 }
 
-/// Prints the totals, and tells what is missing and what went wrong; gives the status that follows.
+/// Prints the totals, then losses and problems; returns the exit status.
 fn conclude(
     mut collector: Collector<Printing>,
     stats: &Stats,
@@ -183,7 +183,7 @@ fn conclude(
     let wrote = printing.take_error();
     if wrote.is_err() {
         unless_closed(wrote)?;
-        // What would have come is of no interest any more.
+        // The reader of the output is gone, so the remaining messages do not matter.
         return Ok(exit::report_problems(&stats.problems));
     }
     if refusals.events > 0 {

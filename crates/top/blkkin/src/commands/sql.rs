@@ -1,8 +1,8 @@
-//! `blkkin sql`: questions to a store's files, in SQL.
+//! `blkkin sql`: SQL queries over a store's files.
 
+use crate::directories::state_directory;
 use crate::exit::{self, Error, Exit};
 use crate::output::{plural, unless_closed, write};
-use crate::places::state_directory;
 use crate::table::{Align, Table};
 use crate::values;
 use blkkin_sql::{EXAMPLES, Format, Options, Printer, Summary, TABLES, run as answer};
@@ -10,42 +10,43 @@ use std::io::{self, BufWriter, IsTerminal, Read};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Ask a store of spans in SQL
+/// Query a store of spans in SQL
 ///
-/// The tables are spans, annotations, tags, links, requests and services; `--tables` says what is in them. All that
-/// SELECT can do is there (joins, WITH, window functions, percentiles, dates, regular expressions, JSON), and EXPLAIN,
-/// SHOW TABLES and DESCRIBE. Nothing is ever changed, and no other file is read.
+/// The tables are spans, annotations, tags, links, requests and services; `--tables` lists their
+/// columns. All features of SELECT are available (joins, WITH, window functions, percentiles,
+/// dates, regular expressions, JSON), and EXPLAIN, SHOW TABLES and DESCRIBE. Queries never change
+/// anything, and read no other file.
 ///
-/// All that the store has acknowledged is asked, whether its server runs or not: its files, and what is only in its
-/// journal yet.
+/// Queries see all spans that the store has acknowledged, whether its server runs or not: those in
+/// files, and those that are only in the journal so far.
 #[derive(clap::Args, Debug)]
-#[command(before_help = examples(), after_help = format!("{NOTES}{}", crate::EXIT_HELP))]
+#[command(before_help = examples(), after_help = format!("{NOTES}{}", crate::help::EXIT_HELP))]
 pub(crate) struct Args {
-    /// The question; `-`, or nothing where standard input is no terminal, reads it from there
+    /// The query; `-`, or no argument if standard input is not a terminal, reads standard input
     #[arg(value_name = "SQL")]
     sql: Option<String>,
 
-    /// The store's directory, if `blkkin server --data` names another than it has anyway
+    /// Store directory [default: as for `blkkin server`]
     #[arg(long, value_name = "DIR", help_heading = "Input")]
     data: Option<PathBuf>,
 
-    /// Leave out files that are damaged, and say which; all are read as a whole first
+    /// Leave out damaged files, and name them; all files are checked completely first
     #[arg(long, help_heading = "Input")]
     skip_damaged: bool,
 
-    /// List tables and columns, and what they mean
+    /// List tables and columns with their meaning
     #[arg(long, conflicts_with = "sql", help_heading = "Output")]
     tables: bool,
 
-    /// How the answer is printed
+    /// Format of the result
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t, help_heading = "Output")]
     format: FormatChoice,
 
-    /// Most rows that are printed; 0 is all
+    /// Maximum number of rows to print; 0: all
     #[arg(long, value_name = "N", default_value_t = 1000, help_heading = "Limits")]
     limit: usize,
 
-    /// Longest time for the answer
+    /// Maximum time for the query
     #[arg(
         long,
         value_name = "SECONDS",
@@ -55,7 +56,7 @@ pub(crate) struct Args {
     )]
     timeout: Duration,
 
-    /// Most memory for the answer
+    /// Maximum memory for the query
     #[arg(
         long,
         value_name = "SIZE",
@@ -68,18 +69,18 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
 enum FormatChoice {
-    /// Aligned columns; durations (columns that end with _ns) as people say them
+    /// Aligned columns; durations (columns that end with _ns) with a unit
     #[default]
     Table,
-    /// A line a row; NULL is nothing, an empty text is ""
+    /// One row a line; NULL is nothing, an empty text is ""
     Csv,
     /// One list of objects
     Json,
-    /// An object a line
+    /// One object a line
     Ndjson,
 }
 
-/// Told by the help page.
+/// Notes of the help page.
 const NOTES: &str = "A text is in single quotes, a name in double quotes or none. A time is a text: \
      start_time > '2026-11-21T12:00:00Z', or now() - INTERVAL '10 minutes'.\n";
 
@@ -115,7 +116,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     match answer(&options, &sql, &mut printer) {
         Ok(summary) => Ok(conclude(&summary, args.limit)),
         Err(error) if error.is_closed_pipe() => Ok(Exit::Ok),
-        Err(error) => Err(told(&error, &sql)),
+        Err(error) => Err(to_error(&error, &sql)),
     }
 }
 
@@ -125,7 +126,7 @@ fn directory(data: Option<PathBuf>) -> Result<PathBuf, Error> {
     })
 }
 
-/// Longer SQL than is read from standard input is refused anyway.
+/// Maximum number of bytes read from standard input; longer SQL is refused anyway.
 const INPUT_MAX: u64 = 1 << 20;
 
 fn question(argument: Option<String>) -> Result<String, Error> {
@@ -154,7 +155,7 @@ fn conclude(summary: &Summary, limit: usize) -> Exit {
     if summary.left_out.is_empty() { Exit::Ok } else { Exit::Failed }
 }
 
-fn told(error: &blkkin_sql::Error, sql: &str) -> Error {
+fn to_error(error: &blkkin_sql::Error, sql: &str) -> Error {
     let mut message = error.to_string();
     if let Some(place) = error.place() {
         message.push_str(&format!(", at line {}, column {}", place.line, place.column));
@@ -162,10 +163,10 @@ fn told(error: &blkkin_sql::Error, sql: &str) -> Error {
     if let Some(excerpt) = error.excerpt(sql) {
         message.push_str(&format!("\n{excerpt}"));
     }
-    let told = if error.is_usage() { Error::usage(message) } else { Error::failed(message) };
+    let reported = if error.is_usage() { Error::usage(message) } else { Error::failed(message) };
     match error.what_to_do() {
-        Some(hint) => told.hint(hint),
-        None => told,
+        Some(hint) => reported.hint(hint),
+        None => reported,
     }
 }
 

@@ -1,10 +1,10 @@
-//! `blkkin status`: sessions, programs and rings, what goes through them, and what was lost.
+//! `blkkin status`: sessions, programs and rings, with rates and losses.
 
 mod rows;
 mod show;
 
 use super::completions;
-use crate::conversation::{AgentArgs, Conversation, Listed, check, print};
+use crate::conversation::{AgentArgs, Conversation, SessionDetails, check, print};
 use crate::exit::{Error, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::ColorChoice;
@@ -17,7 +17,7 @@ use std::io::{self, IsTerminal};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Show sessions, programs and rings: rates, and what was lost
+/// Show sessions, programs and rings: rates and losses
 ///
 /// Rates are averages over `--interval`. Each traced program has one ring per channel and CPU.
 #[derive(clap::Args, Debug)]
@@ -27,22 +27,22 @@ use std::time::{Duration, Instant};
         blkkin status web --watch                             until Ctrl-C\n  \
         blkkin status --rings                                 a line for each ring\n  \
         blkkin status --json | jq '.lost.events'",
-    after_help = crate::LOSS_HELP
+    after_help = crate::help::LOSS_HELP
 )]
 pub(crate) struct Args {
-    /// Only this session
+    /// Show only this session
     #[arg(value_name = "SESSION", add = ArgValueCandidates::new(completions::sessions))]
     session: Option<String>,
 
-    /// A line for each ring instead of each program and channel
+    /// Show a line for each ring instead of each program and channel
     #[arg(long, help_heading = "Output")]
     rings: bool,
 
-    /// Show it again after each interval, until Ctrl-C
+    /// Repeat after each interval, until Ctrl-C
     #[arg(short, long, help_heading = "Output")]
     watch: bool,
 
-    /// How long rates are measured
+    /// Time over which rates are averaged
     #[arg(
         short,
         long,
@@ -61,11 +61,11 @@ pub(crate) struct Args {
     agent: AgentArgs,
 }
 
-/// What an agent told, and what its rings had seen before.
+/// State of an agent, with an earlier sample of its rings for rates.
 struct Status {
     agent: String,
     release: String,
-    sessions: Vec<Listed>,
+    sessions: Vec<SessionDetails>,
     applications: Vec<Application>,
     before: Vec<Ring>,
     rings: Vec<Ring>,
@@ -75,9 +75,9 @@ struct Status {
     quotas: Vec<Quota>,
 }
 
-/// What one look gives.
+/// Reply to one status request.
 #[derive(Default)]
-struct Look {
+struct StatusReply {
     rings: Vec<Ring>,
     ended: Vec<Ended>,
     released: Vec<Released>,
@@ -89,10 +89,10 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     let request = Request::Status(args.session.clone());
     check(&request)?;
     let mut conversation = args.agent.connect()?;
-    let mut before = look(&mut conversation, &request)?.rings;
+    let mut before = request_status(&mut conversation, &request)?.rings;
     if !args.watch {
         thread::sleep(args.interval);
-        let status = ask(&mut conversation, &args, &request, before)?;
+        let status = collect_status(&mut conversation, &args, &request, before)?;
         print(&text(&status, &args))?;
         let has_lost = status.losses.iter().any(|loss| !loss.is_destroyed);
         return Ok(if has_lost { Exit::Lost } else { Exit::Ok });
@@ -102,11 +102,11 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         if !sleep(args.interval, &interrupt) {
             return Ok(Exit::Interrupted);
         }
-        let status = ask(&mut conversation, &args, &request, before)?;
+        let status = collect_status(&mut conversation, &args, &request, before)?;
         let mut text = text(&status, &args);
         if !args.agent.json {
             text = match io::stdout().is_terminal() {
-                // From the top, over what is there.
+                // Move to the top left and clear the screen.
                 true => format!("\x1b[H\x1b[J{text}"),
                 false => text + "\n",
             };
@@ -118,7 +118,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     }
 }
 
-/// Whether somebody still reads.
+/// Whether to go on: false if the reader has closed the pipe.
 fn goes_on(wrote: io::Result<()>) -> io::Result<bool> {
     match wrote {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
@@ -126,7 +126,7 @@ fn goes_on(wrote: io::Result<()>) -> io::Result<bool> {
     }
 }
 
-/// Whether the time went by without an interruption.
+/// Sleeps for `time`; false if interrupted.
 fn sleep(time: Duration, interrupt: &Interrupt) -> bool {
     const STEP: Duration = Duration::from_millis(20);
     let start = Instant::now();
@@ -139,7 +139,7 @@ fn sleep(time: Duration, interrupt: &Interrupt) -> bool {
     false
 }
 
-fn ask(
+fn collect_status(
     conversation: &mut Conversation,
     args: &Args,
     request: &Request,
@@ -152,7 +152,8 @@ fn ask(
         Reply::Application(application) => Some(application),
         _ => None,
     });
-    let Look { rings, ended, released, losses, quotas } = look(conversation, request)?;
+    let StatusReply { rings, ended, released, losses, quotas } =
+        request_status(conversation, request)?;
     Ok(Status {
         agent: conversation.address(),
         release: conversation.release().to_owned(),
@@ -167,19 +168,22 @@ fn ask(
     })
 }
 
-fn look(conversation: &mut Conversation, request: &Request) -> Result<Look, Error> {
-    let mut look = Look::default();
+fn request_status(
+    conversation: &mut Conversation,
+    request: &Request,
+) -> Result<StatusReply, Error> {
+    let mut request_status = StatusReply::default();
     for reply in conversation.ask(request)? {
         match reply {
-            Reply::Ring(ring) => look.rings.push(ring),
-            Reply::Ended(gone) => look.ended.push(gone),
-            Reply::Released(gone) => look.released.push(gone),
-            Reply::Loss(loss) => look.losses.push(loss),
-            Reply::Quota(quota) => look.quotas.push(quota),
+            Reply::Ring(ring) => request_status.rings.push(ring),
+            Reply::Ended(gone) => request_status.ended.push(gone),
+            Reply::Released(gone) => request_status.released.push(gone),
+            Reply::Loss(loss) => request_status.losses.push(loss),
+            Reply::Quota(quota) => request_status.quotas.push(quota),
             _ => {}
         }
     }
-    Ok(look)
+    Ok(request_status)
 }
 
 fn text(status: &Status, args: &Args) -> String {

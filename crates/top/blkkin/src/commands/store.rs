@@ -1,8 +1,8 @@
-//! `blkkin store`: what a store of spans holds, its repair, and its spans elsewhere and back.
+//! `blkkin store`: checks, repairs, exports and imports a store of spans.
 
+use crate::directories::state_directory;
 use crate::exit::{self, Error, Exit};
 use crate::output::{plural, unless_closed, write};
-use crate::places::state_directory;
 use crate::progress::ProgressLine;
 use crate::table::{Align, Table};
 use blkkin_lake::{Adopted, Condition, Inspection, Lake, Options, Retention, Stored};
@@ -18,7 +18,8 @@ use std::sync::{Arc, mpsc};
 
 /// Check, repair, back up and restore a store of spans
 ///
-/// A store is the directory of `blkkin server --data`. The server must not run on it meanwhile.
+/// A store is the directory of `blkkin server --data`. The server must not run on it at the same
+/// time.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
@@ -26,7 +27,7 @@ use std::sync::{Arc, mpsc};
         blkkin store adopt --data /srv/spans                  make a store of files that lie there\n  \
         blkkin store export --data /srv/spans -o backup       all spans as a folder of Parquet files\n  \
         blkkin store import --data /srv/new backup            and back, in any store",
-    after_help = crate::EXIT_HELP,
+    after_help = crate::help::EXIT_HELP,
     subcommand_required = true,
     arg_required_else_help = true
 )]
@@ -43,52 +44,52 @@ enum Command {
     Import(Import),
 }
 
-/// Which store, and how the outcome is printed.
+/// Options of all subcommands: the store and the form of the result.
 #[derive(clap::Args, Debug)]
 struct StoreArgs {
-    /// The store's directory [default: as for `blkkin server`]
+    /// Store directory [default: as for `blkkin server`]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 
-    /// Print the outcome as one JSON object
+    /// Print the result as one JSON object
     #[arg(long, help_heading = "Output")]
     json: bool,
 }
 
 /// List a store's files and what is wrong with them
 ///
-/// Reads all files and the journal, and changes nothing. A file is `good`; `damaged`, if bytes of
-/// it are wrong; `missing`, if the manifest names it and it is not there; `unnamed`, if the
-/// manifest does not name it. A file without an index gets one at the next start of the server; one
-/// that is `removing` is removed then, as its spans were merged into another file or have expired.
-/// The exit status is 1 if anything is wrong.
+/// Reads all files and the journal, and changes nothing. A file is `good`; `damaged`, if bytes in
+/// it are wrong; `missing`, if the manifest names it but it is not there; `unnamed`, if the
+/// manifest does not name it. A file without an index gets one at the next start of the server. A
+/// file that is `removing` is removed then, as its spans were merged into another file or have
+/// expired. The exit status is 1 if anything is wrong.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
         blkkin store check\n  \
         blkkin store check --data /srv/spans --json | jq '.files[] | select(.condition != \"good\")'",
-    after_help = crate::EXIT_HELP
+    after_help = crate::help::EXIT_HELP
 )]
 struct Check {
     #[command(flatten)]
     store: StoreArgs,
 }
 
-/// Make a directory of span files a store again
+/// Turn a directory of span files into a store again
 ///
 /// For a directory whose manifest is missing, damaged or older than its files, or into which files
-/// were copied: the server refuses those. Afterwards the manifest names all files of spans that can
-/// be read. Missing indexes are made again, and the journal stays as it is.
+/// were copied: the server refuses those. Afterwards the manifest names all readable files of
+/// spans. Missing indexes are created, and the journal stays as it is.
 ///
-/// Nothing is removed. A file whose spans are in other files is renamed to `*.duplicate`, and one
-/// that cannot be read to `*.unreadable`; no store looks at those again. If nothing noted how long
-/// spans are kept, all are kept until `blkkin server` is given `--keep` or `--keep-bytes`.
+/// Nothing is removed. A file whose spans are in other files is renamed to `*.duplicate`, and an
+/// unreadable file to `*.unreadable`; a store ignores both. If the store has no setting for
+/// retention, all spans are kept until `blkkin server` is given `--keep` or `--keep-bytes`.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
         blkkin store adopt --data /srv/spans                  after a restore of its folder spans/ alone\n  \
         blkkin store adopt --json",
-    after_help = crate::EXIT_HELP
+    after_help = crate::help::EXIT_HELP
 )]
 struct Adopt {
     #[command(flatten)]
@@ -97,32 +98,32 @@ struct Adopt {
 
 /// Write all spans of a store to a folder or file
 ///
-/// Parquet keeps all that spans have; other programs read it too. Zipkin's and OpenTelemetry's JSON
-/// have a batch of spans in each line; Zipkin's has whole microseconds. The output appears under
-/// its name when it is complete. Spans that only the journal has are among them.
+/// Parquet keeps all data of spans, and other programs can read it. In Zipkin's and OpenTelemetry's
+/// JSON each line is a batch of spans; Zipkin's rounds times to microseconds. The output appears
+/// under its name when it is complete. It includes spans that are only in the journal.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
         blkkin store export -o backup                         a folder of Parquet files\n  \
         blkkin store export --format otlp -o spans.jsonl\n  \
         blkkin store export --format zipkin -o - | gzip > spans.jsonl.gz",
-    after_help = crate::EXIT_HELP
+    after_help = crate::help::EXIT_HELP
 )]
 struct Export {
     #[command(flatten)]
     store: StoreArgs,
 
-    /// Folder to make for Parquet, or file to make for JSON lines; `-` is standard output
+    /// Folder to create for Parquet, or file to create for JSON lines; `-` is standard output
     #[arg(short, long, value_name = "PATH")]
     output: PathBuf,
 
     /// Format of the output
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
-    format: Written,
+    format: ExportFormat,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-enum Written {
+enum ExportFormat {
     /// A folder of Parquet files
     #[default]
     Parquet,
@@ -132,24 +133,24 @@ enum Written {
     Otlp,
 }
 
-/// Bring spans of folders and files into a store
+/// Add spans from folders and files to a store
 ///
-/// Takes what `blkkin store export` writes: Parquet files, folders of them, and JSON lines of
-/// Zipkin's or OpenTelemetry's format. Spans that the store has are left out, so an import can be
-/// repeated. The store is made if it is not there; a new one keeps all spans until `blkkin server`
-/// is given `--keep` or `--keep-bytes`.
+/// Reads the output of `blkkin store export`: Parquet files, folders of them, and JSON lines in
+/// Zipkin's or OpenTelemetry's format. Spans that the store has already are skipped, so an import
+/// can be repeated. The store is created if necessary; a new one keeps all spans until `blkkin
+/// server` is given `--keep` or `--keep-bytes`.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
         blkkin store import --data /srv/new backup            a folder of Parquet files\n  \
         zcat spans.jsonl.gz | blkkin store import --data /srv/new -",
-    after_help = crate::EXIT_HELP
+    after_help = crate::help::EXIT_HELP
 )]
 struct Import {
     #[command(flatten)]
     store: StoreArgs,
 
-    /// Folders, Parquet files, and JSON lines; `-` is JSON lines from standard input
+    /// Folders, Parquet files, or files of JSON lines; `-` reads JSON lines from standard input
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
 }
@@ -171,7 +172,7 @@ impl StoreArgs {
     }
 }
 
-/// An error of a store, with the command that helps.
+/// Error of a store, with a hint for common causes.
 fn failed(directory: &Path, error: &blkkin_lake::Error) -> Error {
     let told = Error::failed(format!("{}: {error}", directory.display()));
     match error {
@@ -183,7 +184,7 @@ fn failed(directory: &Path, error: &blkkin_lake::Error) -> Error {
     }
 }
 
-/// Shows how many bytes of a store's files were read, until it is dropped.
+/// Shows how many bytes of the store's files have been read, until dropped.
 fn progress(directory: &Path, done: &Arc<AtomicU64>) -> ProgressLine {
     let entries = fs::read_dir(directory.join("spans")).into_iter().flatten().flatten();
     let files = entries.filter(|entry| entry.path().extension().is_some_and(|it| it == "parquet"));
@@ -287,7 +288,7 @@ fn adopt(args: &Adopt) -> Result<Exit, Error> {
     report(&args.store, &directory, &adopted)
 }
 
-/// Prints what was adopted, or brought in as Parquet.
+/// Prints the result of `adopt`, or of an import.
 fn report(args: &StoreArgs, directory: &Path, adopted: &Adopted) -> Result<Exit, Error> {
     let Adopted { files, spans, adopted_files, adopted_spans, duplicate_spans, .. } = *adopted;
     for damage in &adopted.damage {
@@ -326,13 +327,13 @@ fn report(args: &StoreArgs, directory: &Path, adopted: &Adopted) -> Result<Exit,
     Ok(if adopted.damage.is_empty() { Exit::Ok } else { Exit::Failed })
 }
 
-/// Spans in a line of JSON.
+/// Maximum number of spans in a line of JSON.
 const SPANS_OF_LINE: usize = 500;
 
 fn export(args: &Export) -> Result<Exit, Error> {
     let directory = args.store.directory()?;
     let to_output = args.output.as_os_str() == "-";
-    if to_output && args.format == Written::Parquet {
+    if to_output && args.format == ExportFormat::Parquet {
         return Err(Error::usage("Parquet is written to a folder").hint("-o FOLDER"));
     }
     if to_output && args.store.json {
@@ -346,15 +347,15 @@ fn export(args: &Export) -> Result<Exit, Error> {
     let done = Arc::default();
     let line = ProgressLine::of_bytes(Arc::clone(&done), stored.bytes());
     let exported = match args.format {
-        Written::Parquet => export_files(&stored, &args.output, &done),
-        Written::Zipkin => export_lines(&stored, &args.output, Format::ZipkinJson, &done),
-        Written::Otlp => export_lines(&stored, &args.output, Format::OtlpJson, &done),
+        ExportFormat::Parquet => export_files(&stored, &args.output, &done),
+        ExportFormat::Zipkin => export_lines(&stored, &args.output, Format::ZipkinJson, &done),
+        ExportFormat::Otlp => export_lines(&stored, &args.output, Format::OtlpJson, &done),
     };
     drop(line);
     let (spans, damage) = exported.map_err(|error| match error {
-        Failed::Store(error) => failed(&directory, &error)
+        ExportError::Store(error) => failed(&directory, &error)
             .hint("`blkkin store check` lists what is damaged; nothing was exported"),
-        Failed::Output(error) => {
+        ExportError::Output(error) => {
             Error::failed(format!("cannot write {}: {error}", args.output.display()))
         }
     })?;
@@ -371,25 +372,25 @@ fn export(args: &Export) -> Result<Exit, Error> {
     Ok(if damage.is_empty() { Exit::Ok } else { Exit::Failed })
 }
 
-/// Why an export failed.
-enum Failed {
+/// Reason why an export failed.
+enum ExportError {
     Store(blkkin_lake::Error),
     Output(io::Error),
 }
 
-impl From<blkkin_lake::Error> for Failed {
-    fn from(error: blkkin_lake::Error) -> Failed {
-        Failed::Store(error)
+impl From<blkkin_lake::Error> for ExportError {
+    fn from(error: blkkin_lake::Error) -> ExportError {
+        ExportError::Store(error)
     }
 }
 
-impl From<io::Error> for Failed {
-    fn from(error: io::Error) -> Failed {
-        Failed::Output(error)
+impl From<io::Error> for ExportError {
+    fn from(error: io::Error) -> ExportError {
+        ExportError::Output(error)
     }
 }
 
-/// A name beside another one, for what is not complete.
+/// Temporary name of an output, next to its final one.
 fn unfinished(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".unfinished");
@@ -400,13 +401,13 @@ fn add(done: &AtomicU64, bytes: u64) {
     done.fetch_add(bytes, std::sync::atomic::Ordering::Relaxed);
 }
 
-/// Copies the files of a store, and makes some of its journal. Gives the number of spans, and what
-/// was damaged.
+/// Copies the files of a store, and writes further files with the spans of its journal. Returns the
+/// number of spans, and a message for each damaged part.
 fn export_files(
     stored: &Stored,
     output: &Path,
     done: &AtomicU64,
-) -> Result<(u64, Vec<String>), Failed> {
+) -> Result<(u64, Vec<String>), ExportError> {
     let folder = unfinished(output);
     fs::create_dir(&folder)?;
     let complete = || {
@@ -436,13 +437,13 @@ fn export_files(
     })
 }
 
-/// Writes all spans as lines of JSON.
+/// Writes all spans as lines of JSON. Returns the same as [`export_files`].
 fn export_lines(
     stored: &Stored,
     output: &Path,
     format: Format,
     done: &AtomicU64,
-) -> Result<(u64, Vec<String>), Failed> {
+) -> Result<(u64, Vec<String>), ExportError> {
     if output.as_os_str() == "-" {
         return write_lines(stored, &mut crate::output::stdout(), format, done);
     }
@@ -464,7 +465,7 @@ fn write_lines(
     to: &mut dyn Write,
     format: Format,
     done: &AtomicU64,
-) -> Result<(u64, Vec<String>), Failed> {
+) -> Result<(u64, Vec<String>), ExportError> {
     let mut lines =
         Lines { to: BufWriter::new(to), format, batch: blkkin_wire::Batch::new(format) };
     let mut spans = 0;
@@ -482,7 +483,7 @@ fn write_lines(
     Ok((spans, damage))
 }
 
-/// Writes lines of JSON.
+/// Writer of JSON lines, one batch of spans each.
 struct Lines<'o> {
     to: BufWriter<&'o mut dyn Write>,
     format: Format,
@@ -514,7 +515,7 @@ impl Lines<'_> {
     }
 }
 
-/// Longest line of JSON that is read.
+/// Maximum length of an input line.
 const LINE_BYTES_MAX: u64 = 64 << 20;
 
 fn import(args: &Import) -> Result<Exit, Error> {
@@ -544,7 +545,7 @@ fn import(args: &Import) -> Result<Exit, Error> {
     let mut total = Adopted::default();
     if !files.is_empty() {
         let open = |path: &PathBuf| {
-            // All are looked at before the store is.
+            // All files are checked before the store is changed.
             let cannot = |error: &dyn std::fmt::Display| {
                 Error::failed(format!("cannot read {}: {error}", path.display()))
             };
@@ -566,7 +567,7 @@ fn import(args: &Import) -> Result<Exit, Error> {
     report(&args.store, &directory, &total)
 }
 
-/// A file that is opened when it is read, as there may be more than can be open.
+/// File that is open only while it is read, as there may be more files than descriptors.
 struct LazyFile {
     path: PathBuf,
     file: Option<File>,
@@ -626,7 +627,7 @@ fn import_lines(directory: &Path, texts: &[PathBuf], total: &mut Adopted) -> Res
     Ok(())
 }
 
-/// Stores a line; gives what is wrong with it, if something is.
+/// Stores a line; returns what is wrong with it, or an error if the disk is full.
 fn accept(lake: &Lake, line: &[u8]) -> Result<Option<String>, String> {
     let format = match line.first() {
         None => return Ok(None),

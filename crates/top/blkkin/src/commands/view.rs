@@ -1,4 +1,4 @@
-//! `blkkin view`: events as text, as JSON, or counted.
+//! `blkkin view`: prints events as text or JSON, or counts them.
 
 mod follow;
 
@@ -18,8 +18,8 @@ use std::ops::ControlFlow;
 
 /// Print the events of traces, in order of time
 ///
-/// The text is what babeltrace2 prints, byte for byte, so whatever parses that goes on working.
-/// Events that the tracer dropped are told on standard error where they are missing, and in all
+/// The text is the same as babeltrace2's, byte for byte, so programs that parse its output still
+/// work. Events that the tracer dropped are reported on standard error at their place, and in total
 /// at the end.
 #[derive(clap::Args, Debug)]
 #[command(
@@ -31,7 +31,7 @@ use std::ops::ControlFlow;
         blkkin view --json TRACE | jq -c 'select(.type == \"event\") | .fields'\n  \
         blkkin view --count TRACE                             only decode, and count\n  \
         cat metadata channel0_* | blkkin view -",
-    after_help = crate::EXIT_HELP
+    after_help = crate::help::EXIT_HELP
 )]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -40,27 +40,27 @@ pub(crate) struct Args {
     #[command(flatten)]
     select: SelectArgs,
 
-    /// Stop after so many events
+    /// Stop after this many events
     #[arg(long, value_name = "N", help_heading = "Selection")]
     limit: Option<u64>,
 
-    /// Go on reading as long as the recording goes on, until Ctrl-C
+    /// Keep reading while the recording grows, until Ctrl-C
     ///
-    /// Each packet is printed when it is whole. LTTng writes packets when they are full, after the
-    /// channel's --switch-timer, and when the session is rotated or stopped; and metadata, which
-    /// new events wait for, only at the latter two.
+    /// A packet is printed when it is complete. LTTng writes packets when they are full, after the
+    /// channel's --switch-timer, and when the session is rotated or stopped. It writes metadata
+    /// only when the session is rotated or stopped, and events of new types wait for that.
     #[arg(long, conflicts_with = "count", help_heading = "Input")]
     follow: bool,
 
-    /// One JSON object a line: the traces, each event and loss, the totals
+    /// Print one JSON object a line: the traces, each event and loss, the totals
     #[arg(long, help_heading = "Output")]
     json: bool,
 
-    /// Only decode all events, and print how many there are
+    /// Decode all events, but print only their number
     #[arg(long, conflicts_with = "json", help_heading = "Output")]
     count: bool,
 
-    /// Print more before the fields: trace, trace:hostname, trace:domain, trace:procname,
+    /// Print these before the fields: trace, trace:hostname, trace:domain, trace:procname,
     /// trace:vpid, loglevel, emf, all
     #[arg(short, long, value_name = "FIELD,…", value_delimiter = ',', help_heading = "Output")]
     fields: Vec<String>,
@@ -85,7 +85,7 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "Times")]
     clock_seconds: bool,
 
-    /// Do not print the time since the event before
+    /// Do not print the time since the previous event
     #[arg(long, help_heading = "Times")]
     no_delta: bool,
 
@@ -121,7 +121,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     };
     let mut pass_on = |target, text: &[u8]| match target {
         Target::Output => keep(out.write_all(text)),
-        // Each in its place, also where both go to the same terminal.
+        // Flushed first, so that messages appear at their place if both go to the same terminal.
         Target::Messages => keep(out.flush().and_then(|()| stderr().write_all(text))),
     };
     let mut stats = if args.count {
@@ -145,13 +145,13 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     let wrote = wrote.and_then(|()| out.flush());
     if wrote.is_err() {
         unless_closed(wrote)?;
-        // What would have come is of no interest any more.
+        // The reader of the output is gone, so the remaining messages do not matter.
         return Ok(exit::report_problems(&opened.problems));
     }
     Ok(conclude(&stats, &interrupt))
 }
 
-/// Tells what is missing and what went wrong; gives the status that follows.
+/// Reports losses and problems; returns the exit status.
 fn conclude(stats: &Stats, interrupt: &Interrupt) -> Exit {
     report_losses(stats);
     let exit = exit::report_problems(&stats.problems);
@@ -237,7 +237,7 @@ fn unknown(option: &str, word: &str, known: &[&str]) -> Error {
     }
 }
 
-/// Counts events; in order only where a limit makes the order matter.
+/// Counts events, in order only if a limit makes the order matter.
 pub(super) fn count(reading: &Reading<'_>, in_order: bool) -> Stats {
     match in_order {
         true => reading.ordered(&mut Count),
@@ -245,7 +245,7 @@ pub(super) fn count(reading: &Reading<'_>, in_order: bool) -> Stats {
     }
 }
 
-/// Does nothing with events: the reading counts them.
+/// Consumer that ignores events: the reading itself counts them.
 struct Count;
 
 impl Consumer for Count {
@@ -266,7 +266,7 @@ impl Unordered for Count {
     fn loss(&mut self, _: &Trace, _: &Stream, _: &Loss) {}
 }
 
-/// The total of what is missing.
+/// Prints the total of lost events.
 fn report_losses(stats: &Stats) {
     if let Some(lost) = lost(stats) {
         let shown = plural(stats.events, "event");

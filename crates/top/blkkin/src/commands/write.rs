@@ -1,4 +1,4 @@
-//! What the commands that write traces have in common: where to, how, and what to tell at the end.
+//! Shared parts of the commands that write traces: options, the rewriting, the final report.
 
 use crate::exit::{self, Error, Exit};
 use crate::input::{InputArgs, SelectArgs};
@@ -10,19 +10,19 @@ use blkkin_rewrite::{Form, Rewriter, Summary};
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 
-/// Where to write.
+/// Output of a command that writes traces.
 #[derive(clap::Args, Debug)]
 pub(crate) struct OutputArgs {
-    /// The directory to write: new, or empty
+    /// Directory to write: new, or empty
     #[arg(short, long, value_name = "DIR", required = true)]
     output: PathBuf,
 
-    /// Print what was done as one JSON object
+    /// Print the result as one JSON object
     #[arg(long, help_heading = "Output")]
     json: bool,
 }
 
-/// Reads and writes.
+/// Reads the traces at `input` and writes them to `output` in that form.
 pub(crate) fn run(
     input: &InputArgs,
     select: Option<(&SelectArgs, bool)>,
@@ -34,7 +34,7 @@ pub(crate) fn run(
         let exit = exit::report_problems(&opened.problems);
         return Ok(exit);
     }
-    // How many of the events of a loss are in the range nobody knows; a trace can only tell of all.
+    // Nobody knows how many events of a loss are in the range, so the new trace has the whole loss.
     let mut reading = Reading::new(&opened.traces).losses_whole();
     if let Some((select, utc)) = select {
         let color = crate::output::ColorChoice::Auto.applies(&io::stderr());
@@ -59,7 +59,7 @@ pub(crate) fn run(
         .finish()
         .map_err(|error| failed(error).hint("what had been written so far was removed"))?;
     stats.problems.splice(0..0, opened.problems);
-    tell(&summary, &stats, output)?;
+    print_summary(&summary, &stats, output)?;
     report(&refused);
     let exit = exit::report_problems(&stats.problems);
     Ok(match interrupt.is_asked() {
@@ -86,7 +86,7 @@ fn report(refused: &[blkkin_rewrite::Error]) {
     }
 }
 
-fn tell(summary: &Summary, stats: &Stats, output: &OutputArgs) -> io::Result<()> {
+fn print_summary(summary: &Summary, stats: &Stats, output: &OutputArgs) -> io::Result<()> {
     let Summary { traces, streams, packets, bytes } = summary;
     if output.json {
         let object = serde_json::json!({

@@ -1,6 +1,6 @@
-//! What the agent tells, as JSON. What is not known is `null`; times are nanoseconds.
+//! JSON of the agent's replies. Unknown values are `null`; times are nanoseconds.
 
-use super::Listed;
+use super::SessionDetails;
 use crate::losses;
 use blkkin_control::{
     Application, Channel, Context, EventType, Field, FieldKind, Levels, Processes, Rule, Scalar,
@@ -8,8 +8,8 @@ use blkkin_control::{
 };
 use serde_json::{Value, json};
 
-pub(crate) fn session(listed: &Listed) -> Value {
-    let Listed { state, channels, rules, losses } = listed;
+pub(crate) fn session(listed: &SessionDetails) -> Value {
+    let SessionDetails { state, channels, rules, losses } = listed;
     json!({
         "name": state.session.name,
         "purpose": state.session.purpose.word(),
@@ -86,7 +86,7 @@ pub(crate) fn event_type(event_type: &EventType) -> Value {
     })
 }
 
-/// What the bytes of a field are, as Rust calls it.
+/// Type of a field in Rust's notation.
 pub(crate) fn kind(kind: &FieldKind) -> String {
     match kind {
         FieldKind::Unsigned { width, .. } => format!("u{}", 8 * width.bytes()),

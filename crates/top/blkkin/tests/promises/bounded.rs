@@ -1,14 +1,13 @@
-//! Channels whose events wait for room, and those that bound the size of events.
+//! Channels whose events wait for room, and channels that limit the size of events.
 
 use super::*;
 
-/// Records so many events each time that it gets a line, and prints how many microseconds they
-/// took.
+/// Records this number of events for each input line, and prints the time in microseconds.
 #[test]
 #[ignore = "a program of other tests"]
 fn bursts() {
     let count = amount("TEST_COUNT", 1000);
-    // The first event of a type makes it known.
+    // The first event of a type registers the type.
     record(0);
     say("\nready");
     let mut next = 1;
@@ -23,7 +22,7 @@ fn bursts() {
     say(next);
 }
 
-/// Records an event with a string of so many bytes each time that it gets a line.
+/// Records an event with a string of this size for each input line.
 #[test]
 #[ignore = "a program of other tests"]
 fn texts() {
@@ -37,7 +36,7 @@ fn texts() {
     say(0);
 }
 
-/// A session with a channel of small rings and further options.
+/// Session with a channel of small rings and further options.
 fn record_with(node: &Node, options: &[&str]) {
     node.do_it(&["session", "create", "s", "-o", node.output().to_str().unwrap()]);
     let small = ["channel", "create", "c", "--subbuf-size", "4096", "--num-subbuf", "2"];
@@ -75,7 +74,7 @@ fn a_burst_waits_for_room() {
     figure("blocking", &format!("{figures}, in {} ms", took_us / 1000));
 }
 
-/// A program waits once for an agent that has stopped, and again when that has read.
+/// A program waits once for a stopped agent, and again after the agent has read.
 #[test]
 fn a_stopped_agent_delays_a_program_once() {
     let node = Node::new();
@@ -90,7 +89,7 @@ fn a_stopped_agent_delays_a_program_once() {
         let took_ms = program.count() / 1000;
         assert!((300..3000).contains(&took_ms), "5000 events took {took_ms} ms");
         longest = longest.max(took_ms);
-        // Nothing has been read since.
+        // Nothing was read since.
         let again_ms = program.count() / 1000;
         assert!(again_ms < 300, "5000 more events took {again_ms} ms");
         signal(agent.id(), Signal::CONT);
@@ -104,7 +103,7 @@ fn a_stopped_agent_delays_a_program_once() {
     figure("blocking", &format!("5000 events of a program whose agent stands still: {longest} ms"));
 }
 
-/// Strings are cut as the channel says; readers show that, and the agent counts it, also of
+/// Strings are truncated at the channel's limit; readers show it, and the agent counts it, also for
 /// programs that have ended.
 #[test]
 fn strings_are_bounded_as_a_channel_says() {

@@ -1,5 +1,5 @@
-//! D6: memory and disk stay within what was said they may take, however much is sent and whether or not anybody takes
-//! it. In control groups with little more memory than that, where there are some.
+//! D6: memory and disk stay within their limits, whatever is sent and whether or not it is read. In
+//! control groups with little more memory than that, if available.
 
 use super::*;
 use blkkin_scribe::{Batch, Client, ClientOptions, Entry, ResultCode};
@@ -11,13 +11,13 @@ use support::process::{Running as Process, until};
 use support::server::{Server, http, on_free_ports};
 use support::{Scratch, blkkin};
 
-/// What a server may take, however large its store is.
+/// Limit for a server, independent of its store's size.
 const SERVER_BYTES: u64 = 512 << 20;
 
-/// What passing messages on may take.
+/// Limit for forwarding messages.
 const FORWARDER_BYTES: u64 = 96 << 20;
 
-/// A process in a control group that has a fifth more memory than it should need.
+/// Process in a control group with a fifth more memory than it should need.
 struct Confined {
     group: Option<Group>,
     pid: u32,
@@ -43,7 +43,7 @@ impl Confined {
         Confined { group, pid, bytes }
     }
 
-    /// How much memory it has had at most. Nobody had to end it for that.
+    /// Its peak memory. It was not killed for lack of memory.
     #[track_caller]
     fn check(&self) -> u64 {
         let peak = status_of(self.pid, "VmHWM");
@@ -60,7 +60,7 @@ impl Confined {
     }
 }
 
-/// What the files below a directory take; some go meanwhile.
+/// Size of the files below a directory; some may disappear meanwhile.
 fn size(folder: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(folder) else { return 0 };
     let sizes = entries.flatten().map(|entry| match entry.file_type() {
@@ -70,7 +70,7 @@ fn size(folder: &Path) -> u64 {
     sizes.sum()
 }
 
-/// Text that nobody can pack.
+/// Incompressible text.
 struct Noise(u64);
 
 impl Noise {
@@ -82,7 +82,7 @@ impl Noise {
     }
 }
 
-/// A batch of spans, none of which was there before.
+/// Batch of new spans.
 fn spans(noise: &mut Noise) -> String {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let now_us = now.expect("a time").as_micros();
@@ -136,7 +136,7 @@ fn d6_a_server_that_is_sent_more_than_it_may_keep() {
         while begun.elapsed().as_secs() < seconds {
             disk = disk.max(size(&scratch.0.join("data")));
             let reply = http(server.web, "GET", "/api/v2/traces?limit=10", "", b"");
-            // Who asks may have to wait for too long where so much is sent.
+            // Queries may time out under this load.
             let status = reply.map(|reply| reply.status);
             assert!(matches!(status, Some(200 | 500 | 503 | 504)), "{status:?}");
             std::thread::sleep(Duration::from_millis(200));
@@ -209,9 +209,9 @@ fn d6_what_nobody_takes_waits_within_its_quota() {
     }
     let peak = confined.check();
     assert!(!acknowledged.is_empty() && later > 0, "{} {later}", acknowledged.len());
-    // Positions and the like are small.
+    // Positions and similar files are small.
     assert!(disk <= quota + (1 << 20), "{} KiB on disk", disk >> 10);
-    // Then somebody takes it, all of it, and there is room again.
+    // Then a server accepts everything, and there is room again.
     drop(dead);
     let (_sink, _) = start(&["--listen", &sink, "--dir", "last", "--to", "out"]);
     let arrived = || -> BTreeSet<u64> {

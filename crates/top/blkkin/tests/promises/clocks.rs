@@ -1,4 +1,4 @@
-//! C1: servers, agents and programs in time namespaces, whose clocks show other times than those around them.
+//! C1: servers, agents and programs in time namespaces, whose clocks differ from those outside.
 
 use super::*;
 use crate::support::server::{Server, on_free_ports};
@@ -7,14 +7,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 const YEAR: i64 = 365 * 86400;
 
-/// What starts a program in a time namespace whose clocks, but for the time of day, are ahead.
+/// Command that starts a program in a time namespace whose clocks, except for the time of day, are
+/// ahead.
 fn ahead(seconds: i64) -> Vec<String> {
     let [monotonic, boottime] =
         ["monotonic", "boottime"].map(|clock| format!("--{clock}={seconds}"));
     ["unshare", "--time", "--fork", "--kill-child", &monotonic, &boottime].map(str::to_owned).into()
 }
 
-/// Whether there can be namespaces whose clocks are ahead, and behind.
+/// Whether namespaces with clocks ahead and behind are possible.
 fn can_shift(test: &str) -> bool {
     if !can(test, &["unshare"]) {
         return false;
@@ -58,7 +59,7 @@ fn c1_servers_whose_clocks_are_years_apart() {
         let kind = "content-type: application/json\r\n";
         let reply = server.ask("POST", "/api/v2/spans", kind, spans.as_bytes());
         assert!(reply.starts_with("HTTP/1.1 202 "), "{shift}: {reply}");
-        // All is there, in order, as it was.
+        // All events are present, in order and unchanged.
         let reply = server.ask("GET", "/api/blkkin/v1/search?order=slowest", "", b"");
         let body = reply.split_once("\r\n\r\n").unwrap().1;
         let answer: serde_json::Value = serde_json::from_str(body).unwrap();
@@ -73,7 +74,7 @@ fn c1_servers_whose_clocks_are_years_apart() {
         assert!(status["uptimeSeconds"].as_f64().unwrap() < 600.0, "{shift}: {status}");
         server.child.kill().unwrap();
         server.child.wait().unwrap();
-        // The server ends with who has started it, a moment later.
+        // The server ends a moment after its parent.
         eventually("its end", || TcpStream::connect(server.web).is_err().then_some(()));
     }
     figure("C1", "4 servers of one store, their clocks a year apart: all is there, in order");
@@ -105,7 +106,7 @@ fn c1_agents_and_programs_whose_clocks_are_years_apart() {
         let times = times(&node.output());
         let why = format!("an agent at {agent}, a program at {program_at}");
         assert!(times.is_sorted() && times.len() as u64 == tried, "{why}");
-        // To some milliseconds, as frequencies are measured; the clocks are years apart.
+        // Within some milliseconds, as frequencies are measured; the clocks are years apart.
         let slack_ns = 1_000_000_000;
         let real = began_ns - slack_ns..now_ns() + slack_ns;
         let wrong = times.iter().find(|time| !real.contains(time));
@@ -117,7 +118,7 @@ fn c1_agents_and_programs_whose_clocks_are_years_apart() {
     );
 }
 
-/// When the events of a trace were, in nanoseconds since 1970, in their order.
+/// Times of a trace's events, in nanoseconds since 1970, in order.
 fn times(output: &Path) -> Vec<u64> {
     let view = run(Command::new(env!("CARGO_BIN_EXE_blkkin")).args(["view", "--json"]).arg(output));
     let lines = view.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());

@@ -1,8 +1,8 @@
-//! L1: a program does not notice what becomes of its agent, nor that the disk is full.
+//! L1: a program is not affected by the state of its agent or by a full disk.
 
 use super::*;
 
-/// How the agent is while a program records.
+/// State of the agent while a program records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Condition {
     Never,
@@ -14,16 +14,16 @@ enum Condition {
 const CONDITIONS: [Condition; 4] =
     [Condition::Never, Condition::Running, Condition::Stopped, Condition::Dead];
 
-/// What a program did under a condition.
+/// Results of a program under a condition.
 struct Seen {
     output: String,
     code: Option<i32>,
-    /// The system calls of the thread that records, between the marks.
+    /// System calls of the recording thread, between the marks.
     calls: Vec<String>,
     nanoseconds: u64,
 }
 
-/// Runs `marks` under a condition, below strace if that is wanted.
+/// Runs `marks` under a condition, below strace if requested.
 fn mark_under(condition: Condition, count: u64, with_strace: bool) -> Seen {
     let node = Node::new();
     let agent = (condition != Condition::Never).then(|| {
@@ -71,7 +71,7 @@ fn mark_under(condition: Condition, count: u64, with_strace: bool) -> Seen {
     Seen { output, code: status.code(), calls, nanoseconds: nanoseconds.unwrap_or(0) }
 }
 
-/// The calls of the thread that made the marks, from the first to the second.
+/// Calls of the thread that made the marks, from the first mark to the second.
 fn between_marks(log: &str) -> Vec<String> {
     let parts =
         |line: &str| line.split_once(' ').map(|(id, call)| (id.to_owned(), call.trim().to_owned()));
@@ -92,13 +92,13 @@ fn l1_recording_asks_nothing_of_the_kernel() {
     if !has(test, &["strace"]) {
         return;
     }
-    // More than a ring has room for, where nobody reads it.
+    // More than fits into a ring that nobody reads.
     let count = amount("TEST_EVENTS", 200_000);
     let seen: Vec<Seen> =
         CONDITIONS.iter().map(|condition| mark_under(*condition, count, true)).collect();
     for (condition, seen) in CONDITIONS.iter().zip(&seen) {
         let calls = &seen.calls;
-        // An agent that sleeps is woken, once until it sleeps again.
+        // A sleeping agent is woken, once per sleep.
         let wakes = calls.iter().filter(|call| call.starts_with("write(")).count();
         let looks = calls
             .iter()
@@ -123,7 +123,8 @@ fn sum(count: u64) -> u64 {
     (1..=count).map(|number| number * number % 7).sum()
 }
 
-/// What an event costs under each condition is told, not judged: machines have other things to do.
+/// The cost of an event under each condition is printed without a limit, as the machine may be
+/// busy.
 #[test]
 fn l1_what_an_event_costs_is_told() {
     let count = amount("TEST_TIMED", 20_000);
@@ -134,7 +135,7 @@ fn l1_what_an_event_costs_is_told() {
     figure("L1", &format!("ns an event with the agent: {}", costs.join(", ")));
 }
 
-/// A small disk that only its namespace has: agents are started there.
+/// Small disk that exists only in its namespace, where agents are started.
 pub(super) struct Disk<'n> {
     node: &'n Node,
     holder: Running,
@@ -176,28 +177,28 @@ impl Disk<'_> {
         self.path.join("trace")
     }
 
-    /// Where this process sees what is on it.
+    /// Path by which this process sees its files.
     pub(super) fn seen(&self, name: &str) -> PathBuf {
         let path = self.path.join(name);
         PathBuf::from(format!("/proc/{}/root{}", self.holder.id(), path.display()))
     }
 
-    /// A copy of the trace, to be read while others write.
+    /// Copy of the trace, which can be read while the original is written.
     fn copied(&self) -> tempfile::TempDir {
         let copy = tempfile::tempdir_in(self.node.directory.path()).unwrap();
         run(Command::new("cp").arg("-r").arg(self.seen("trace")).arg(copy.path()));
         copy
     }
 
-    /// Bytes of all files of traces.
+    /// Bytes of all trace files.
     pub(super) fn trace_size(&self) -> u64 {
         let traces = traces_below(&self.seen("trace")).into_iter();
         let files = traces.filter_map(|trace| fs::read_dir(trace).ok()).flatten().flatten();
         files.filter_map(|file| Some(file.metadata().ok()?.len())).sum()
     }
 
-    /// Fills it, until nothing more is written; the rings fill up as well, and the program counts what finds
-    /// no room.
+    /// Fills it until nothing more is written; the rings fill up as well, and the program counts
+    /// lost events.
     pub(super) fn fill(&self, program: &mut Program) {
         let full = program.count();
         eventually("much is tried", || {
@@ -212,7 +213,7 @@ impl Disk<'_> {
         assert_eq!(self.trace_size(), size, "the disk is full");
     }
 
-    /// Makes room again; how long it takes until something is written.
+    /// Frees space; returns the time until something is written.
     fn empty(&self) -> Duration {
         let (begun, size) = (Instant::now(), self.trace_size());
         fs::remove_file(self.seen("filler")).unwrap();
@@ -222,7 +223,7 @@ impl Disk<'_> {
     }
 }
 
-/// D4, as far as it is L1's: the disk is full.
+/// The part of D4 that concerns L1: the disk is full.
 #[test]
 fn l1_a_full_disk_is_a_state() {
     if !can("l1_a_full_disk_is_a_state", &["unshare", "mount", "nsenter"]) {
@@ -263,7 +264,7 @@ fn l1_a_full_disk_is_a_state() {
     );
 }
 
-/// And agents are killed meanwhile: what each has left is full.
+/// With agents killed meanwhile: the rings that each left are full.
 #[test]
 fn l1_a_full_disk_and_dead_agents() {
     if !can("l1_a_full_disk_and_dead_agents", &["unshare", "mount", "nsenter"]) {

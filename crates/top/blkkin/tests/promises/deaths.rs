@@ -1,4 +1,5 @@
-//! L2, L3, L7: agents and programs die, and what was recorded is there; also in memory alone.
+//! L2, L3, L7: agents and programs are killed, and recorded events survive; also those only in
+//! memory.
 
 use super::*;
 
@@ -38,7 +39,7 @@ fn l2_restarts_of_the_agent_leave_nothing_behind() {
     );
 }
 
-/// babeltrace2, which warns of packets and events that are missing, warns of nothing.
+/// babeltrace2 warns of missing packets and events; here it must not warn.
 #[track_caller]
 fn check_nothing_is_missing(output: &Path) {
     if is_installed("babeltrace2") {
@@ -84,7 +85,7 @@ fn l2_snapshots_go_on_after_restarts() {
     figure("L2", &format!("3 restarts: {found} events in a snapshot, in order, none missing"));
 }
 
-/// A program that notes what it does, and the notes.
+/// Program that notes its actions, with its notes.
 struct Noted {
     program: Program,
     notes: SharedMemory,
@@ -113,12 +114,12 @@ impl Noted {
         self.notes.word(BEGUN).load(Acquire)
     }
 
-    /// Ends it by a signal.
+    /// Kills it with a signal.
     fn die(&mut self, cause: Signal) -> ExitStatus {
         signal(self.program.id(), cause);
         let mut again = Instant::now() + Duration::from_millis(20);
         eventually("it dies", || {
-            // Rust's handler of SIGSEGV expects that what has failed will fail once more.
+            // Rust's handler of SIGSEGV expects the fault to repeat.
             if cause == Signal::SEGV && Instant::now() > again {
                 signal(self.program.id(), cause);
                 again += Duration::from_millis(20);
@@ -211,7 +212,7 @@ fn packets_in(image: &[u8], uuid: [u8; 16]) -> Vec<Image> {
     found
 }
 
-/// The memory of a process that does not run, as it is.
+/// Memory of a stopped process.
 fn memory_of(pid: u32) -> Vec<u8> {
     use std::os::unix::fs::FileExt;
     let memory = File::open(format!("/proc/{pid}/mem")).unwrap();
@@ -220,7 +221,7 @@ fn memory_of(pid: u32) -> Vec<u8> {
     for line in maps.lines().filter(|line| line.contains(" rw-s ")) {
         let place = place_of(line);
         let mut part = vec![0; (place.end - place.start) as usize];
-        // Some of it may be devices'.
+        // Device mappings cannot be read.
         if memory.read_exact_at(&mut part, place.start).is_ok() {
             image.extend(part);
         }
@@ -228,7 +229,7 @@ fn memory_of(pid: u32) -> Vec<u8> {
     image
 }
 
-/// All events are in the packets of an image, up to the last one.
+/// Checks that the packets of an image contain all events, up to the last one.
 #[track_caller]
 fn check_image(image: &[u8], uuid: [u8; 16], count: u64) -> usize {
     let packets = packets_in(image, uuid);
@@ -266,7 +267,7 @@ fn l7_the_last_records_are_in_a_core_file() {
     assert!(packets > 1);
     figure("L7", &format!("{count} events in {packets} packets, found in memory alone"));
     signal(pid, Signal::CONT);
-    // The kernel writes core files itself only if it is not told otherwise.
+    // The kernel writes core files itself only with the default pattern.
     let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
     if pattern.starts_with('|') || pattern.contains('/') {
         return skip(test, "core files go elsewhere here");

@@ -1,5 +1,5 @@
-//! H2: who connects and dies at once, while somebody holds the connection and another process gets the same
-//! number, is not taken for that process.
+//! H2: a process that connects and ends immediately, while another one holds the connection and a
+//! third gets its pid, is not mistaken for the third.
 
 use super::*;
 use blkkin_control::{
@@ -8,7 +8,7 @@ use blkkin_control::{
 };
 use blkkin_sys::socket::{Listener, Socket};
 
-/// A program of the test below: connects, gives the connection to somebody else, and ends.
+/// Program of the test below: connects, passes the connection to another process, and ends.
 #[test]
 #[ignore = "a program of other tests"]
 fn connects() {
@@ -18,10 +18,10 @@ fn connects() {
     assert_eq!(holder.send(b"x", &[agent.as_fd()]).unwrap(), 1);
 }
 
-/// What holds a connection of somebody else.
+/// Process that holds another one's connection.
 struct Held {
     socket: Socket,
-    /// Who has connected.
+    /// Process that has connected.
     pid: u32,
 }
 
@@ -56,7 +56,7 @@ impl Held {
     }
 }
 
-/// Programs of that user and those groups.
+/// Programs with this user and these groups.
 fn as_user(user: u32, groups: &str) -> Command {
     let mut command = Command::new("setpriv");
     let user = user.to_string();
@@ -70,7 +70,7 @@ const MASTER: u32 = 12;
 const GROUP: (&str, &str) = ("daemon", "1");
 
 struct Place {
-    /// In which everybody may look.
+    /// Directory that every user can read.
     folder: PathBuf,
     tests: PathBuf,
     holder: Listener,
@@ -110,7 +110,7 @@ impl Place {
     }
 }
 
-/// A process of the master's with that number.
+/// Process of the master with this pid.
 fn take_number(pid: u32) -> Running {
     eventually("the number is used again", || {
         fs::write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_string()).unwrap();
@@ -120,7 +120,7 @@ fn take_number(pid: u32) -> Running {
     })
 }
 
-/// A program of the test below, with numbers of processes and a `/run` of its own.
+/// Program of the test below, with its own pid namespace and `/run`.
 #[test]
 #[ignore = "a program of other tests"]
 fn numbers_are_used_again() {

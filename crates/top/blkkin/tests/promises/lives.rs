@@ -1,4 +1,4 @@
-//! L10: programs that were there before the agent, and those that are gone soon.
+//! L10: programs started before the agent, and programs that end soon.
 
 use super::*;
 use blkkin_sys::testing::{Fork, in_child};
@@ -10,7 +10,7 @@ fn brief() {
     record(amount("TEST_NUMBER", 0));
 }
 
-/// Forks again and again; each child records one event, and the parent one for each.
+/// Forks repeatedly; each child records one event, and the parent one for each child.
 #[test]
 #[ignore = "a program of other tests"]
 fn forks() {
@@ -21,7 +21,7 @@ fn forks() {
     }
 }
 
-/// A test's program that nobody has told how long it waits for an agent.
+/// Program of a test without a setting for the time that it waits for an agent.
 fn untold(node: &Node, name: &str) -> Command {
     let mut command = node.test_program(&[], name);
     command.env_remove("BLKKIN_WAIT");

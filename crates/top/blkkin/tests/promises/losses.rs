@@ -1,4 +1,5 @@
-//! D10: commands that end or show a recording say what was lost and why, and their exit status differs.
+//! D10: commands that end or show a recording report losses and their causes, with a different exit
+//! status.
 
 use super::conditions::Disk;
 use super::*;
@@ -7,13 +8,13 @@ use std::process::Output;
 /// Words that would hide a loss.
 const DENIALS: [&str; 2] = ["none lost", "nothing was lost"];
 
-/// What a command printed.
+/// Output of a command.
 fn words_of(output: &Output) -> String {
     let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
     format!("{out}{err}")
 }
 
-/// Checks that a command says how something was lost, and ends with that status.
+/// Checks that a command reports a loss, and ends with this status.
 #[track_caller]
 fn check_told(mut command: Command, why: &str, status: i32) -> String {
     let output = command.output().unwrap();
@@ -24,13 +25,13 @@ fn check_told(mut command: Command, why: &str, status: i32) -> String {
     words
 }
 
-/// The status of a session as JSON, whatever it has lost.
+/// Status of a session as JSON, with or without losses.
 fn status(node: &Node) -> serde_json::Value {
     let output = node.command(&["status", "--json", "--interval", "0"]).output().unwrap();
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
-/// Losses by a cause, as `status` has them: events, packets and places of unknown numbers.
+/// Losses by a cause, as in `status`: events, packets and places of unknown numbers.
 fn lost_by(node: &Node, cause: &str) -> [u64; 3] {
     let status = status(node);
     let all = status["lost"]["causes"].as_array().expect("a list").iter();
@@ -41,7 +42,7 @@ fn lost_by(node: &Node, cause: &str) -> [u64; 3] {
     })
 }
 
-/// A session with rings that hold a few hundred events.
+/// Session whose rings hold a few hundred events.
 fn record_into_small_rings(node: &Node) {
     node.do_it(&["session", "create", "s", "-o", node.output().to_str().unwrap()]);
     let small = ["--subbuf-size", "4096", "--num-subbuf", "2"];
@@ -50,7 +51,7 @@ fn record_into_small_rings(node: &Node) {
     node.do_it(&["session", "start", "s"]);
 }
 
-/// A program that has recorded more than its rings hold, and has ended.
+/// Program that has recorded more than its rings hold, and has ended.
 fn lose_events(node: &Node) {
     let mut program = node.program(100_000, 0);
     program.count();
@@ -79,7 +80,7 @@ fn d10_full_rings_are_told_by_each_command() {
     figure("D10", "full rings: status, list, stop and destroy tell, 0 denials");
 }
 
-/// The counts are those of the trace, and of an agent that is started anew.
+/// The counts match the trace, also after a restart of the agent.
 #[test]
 fn d10_counts_outlive_the_agent() {
     let node = Node::new();
@@ -120,7 +121,7 @@ fn d10_a_full_disk_is_told_by_each_command() {
     let mut program = node.program(100, 300);
     eventually("the trace is begun", || (disk.trace_size() > 0).then_some(()));
     disk.fill(&mut program);
-    // Rings hold much before something is lost.
+    // Rings hold many events before any is lost.
     eventually("the loss is counted", || {
         program.count();
         (lost_by(&node, "output")[0] > 0).then_some(())
@@ -135,7 +136,7 @@ fn d10_a_full_disk_is_told_by_each_command() {
     figure("D10", &format!("a full disk, {tried} events tried: each command tells, 0 denials"));
 }
 
-/// `record` on a disk that becomes full, and on one that was full from the start.
+/// `record` on a disk that becomes full, and on one that is full from the start.
 #[test]
 fn d10_record_tells_of_a_full_disk() {
     if !can("d10_record_tells_of_a_full_disk", &["unshare", "mount", "nsenter"]) {
@@ -172,7 +173,7 @@ fn d10_record_tells_of_a_full_disk() {
     figure("D10", "record on a full disk, and on one that becomes full: both tell");
 }
 
-/// `record` succeeds with 3 where its command has succeeded and events were lost.
+/// `record` ends with status 3 if its command succeeded and events were lost.
 #[test]
 fn d10_record_tells_of_full_rings() {
     let node = Node::new();
@@ -203,12 +204,12 @@ fn d10_types_that_nobody_describes_are_told() {
     figure("D10", "616 event types too many: status, stop and destroy tell");
 }
 
-/// Whether each command that reads a trace warns that it may miss events.
+/// Whether every command that reads a trace warns that events may be missing.
 #[track_caller]
 fn is_warned_of(node: &Node, trace: &Path) -> bool {
     let warned = ["view", "info", "spans"].map(|command| {
         let output = node.command(&[command]).arg(trace).output().unwrap();
-        // The end of a trace that is being written may not be there yet.
+        // The end of a trace that is being written may be missing.
         assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
         words_of(&output).contains("may miss events: its program or its agent ended")
     });
@@ -216,8 +217,8 @@ fn is_warned_of(node: &Node, trace: &Path) -> bool {
     warned[0]
 }
 
-/// Where `record` is killed, the trace says that it may miss events, and the next `record` removes the agent's
-/// directory.
+/// If `record` is killed, the trace shows that events may be missing, and the next `record` removes
+/// the agent's directory.
 #[test]
 fn d10_a_record_that_is_killed_leaves_a_mark() {
     let node = Node::new();
@@ -253,7 +254,7 @@ fn d10_a_record_that_is_killed_leaves_a_mark() {
     figure("D10", "record killed: a mark in the trace, and nothing left behind after the next one");
 }
 
-/// Nobody has the rings of a program that ends while there is no agent.
+/// The rings of a program that ends without an agent are lost.
 #[test]
 fn d10_a_program_and_its_agent_that_both_die_are_told() {
     let node = Node::new();
@@ -284,7 +285,7 @@ fn d10_a_program_and_its_agent_that_both_die_are_told() {
     figure("D10", "program and agent killed: status, list, stop and destroy tell");
 }
 
-/// A program gives up its rings when no agent has come for some seconds.
+/// A program gives up its rings if no agent appears for some seconds.
 #[test]
 fn d10_an_agent_that_is_away_too_long_is_told() {
     let node = Node::new();
@@ -305,7 +306,7 @@ fn d10_an_agent_that_is_away_too_long_is_told() {
     figure("D10", "an agent away for 9 s: status, stop and destroy tell");
 }
 
-/// A session writes no more than it may, and an agent that is started anew goes by that.
+/// A session writes no more than its limit, which a restarted agent keeps.
 #[test]
 fn d10_a_bound_on_disk_is_told() {
     let node = Node::new();
@@ -339,7 +340,7 @@ fn d10_a_bound_on_disk_is_told() {
     figure("D10", &format!("a session of 200 KiB, {tried} events tried: {} bytes written", size()));
 }
 
-/// Not all of a file system is taken.
+/// Some space of the file system is left free.
 #[test]
 fn d10_space_is_left_for_others() {
     if !can("d10_space_is_left_for_others", &["unshare", "mount", "nsenter"]) {
@@ -362,7 +363,7 @@ fn d10_space_is_left_for_others() {
     figure("D10", &format!("a disk of 20 MiB: {} bytes written", disk.trace_size()));
 }
 
-/// `record` goes on while a daemon that its command has started does.
+/// `record` continues as long as a daemon that its command has started.
 #[test]
 fn d10_record_follows_daemons() {
     let node = Node::new();
@@ -371,7 +372,7 @@ fn d10_record_follows_daemons() {
         .chain(own.get_args())
         .map(|word| format!("'{}'", word.to_str().unwrap()))
         .collect();
-    // The shell ends at once.
+    // The shell ends immediately.
     let line = format!("(sleep 0.3; exec setsid {} > /dev/null) < /dev/null &", words.join(" "));
     let record = |name: &str, options: &[&str]| {
         let mut command = node.command(&["record", "--json", "-o"]);
@@ -391,7 +392,7 @@ fn d10_record_follows_daemons() {
     figure("D10", "record follows a daemon: 301 of 301 events");
 }
 
-/// The number of events in `status` is that of the trace.
+/// The number of events in `status` equals that of the trace.
 #[test]
 fn d10_recorded_events_are_counted() {
     let node = Node::new();
@@ -428,7 +429,7 @@ fn too_many_subbuffers() -> String {
     (kib / 4 / (256 << 10) + 4).next_power_of_two().to_string()
 }
 
-/// A program whose rings a quota does not allow.
+/// Program whose rings exceed a quota.
 #[test]
 fn d10_what_a_quota_refuses_is_told_by_each_command() {
     let node = Node::new();
@@ -461,7 +462,7 @@ fn d10_what_a_quota_refuses_is_told_by_each_command() {
     );
 }
 
-/// Programs that the agent has no descriptors for, some of which it does not even let in.
+/// Programs for which the agent has no descriptors, some of which cannot even connect.
 #[test]
 fn d10_programs_that_are_not_let_in_are_told() {
     let node = Node::new();
@@ -470,7 +471,7 @@ fn d10_programs_that_are_not_let_in_are_told() {
     command.arg(env!("CARGO_BIN_EXE_blkkin")).env("BLKKIN_SOCKET", node.socket());
     let _agent = node.agent_by(command);
     node.record_all();
-    // A connection takes one of them, a program some more.
+    // A connection takes one of them, a program several.
     let mut held = Vec::new();
     while node.command(&["session", "list"]).output().unwrap().status.success() {
         held.push(std::os::unix::net::UnixStream::connect(node.socket()).unwrap());
@@ -495,7 +496,7 @@ fn d10_programs_that_are_not_let_in_are_told() {
     figure("D10", "a program that was not let in: status, list, stop and destroy tell");
 }
 
-/// `record` of more programs than its agent has descriptors for.
+/// `record` with more programs than its agent has descriptors for.
 #[test]
 fn d10_record_tells_of_a_quota() {
     let node = Node::new();
@@ -518,7 +519,7 @@ fn d10_record_tells_of_a_quota() {
     );
 }
 
-/// A program that is stopped has not come back to the next agent when its session is ended.
+/// A stopped program has not reconnected to the next agent when its session ends.
 #[test]
 fn d10_a_program_that_is_not_back_is_told() {
     let node = Node::new();
@@ -540,7 +541,7 @@ fn d10_a_program_that_is_not_back_is_told() {
     figure("D10", "a session that is ended before its program is back: stop and destroy tell");
 }
 
-/// A program fills its rings before the next agent comes.
+/// A program fills its rings before the next agent starts.
 #[test]
 fn d10_full_rings_without_an_agent_are_told() {
     let node = Node::new();
@@ -627,7 +628,7 @@ fn d10_damaged_rings_are_told() {
     figure("D10", "a program that damages its rings: each command tells");
 }
 
-/// Where nothing was lost, nobody says so.
+/// Without losses, no command reports any.
 #[test]
 fn d10_nothing_is_told_where_nothing_was_lost() {
     let node = Node::new();

@@ -1,6 +1,7 @@
-//! What the tracer promises, tried with real agents and programs: that a program does not notice its agent,
-//! that no death loses what was recorded, that no program and no user hurts another. Each test names its
-//! promise. Amounts are small here; environment variables make them large, as `cargo xtask torture` does.
+//! Tests of the tracer's promises with real agents and programs: a program is not affected by its
+//! agent, no killed process loses recorded events, no program or user harms another. Each test
+//! names its promise. Amounts are small here; environment variables make them large, as `cargo
+//! xtask torture` does.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -36,20 +37,20 @@ use support::node::{
 use support::process::{Signal, signal};
 use support::{is_installed, skip};
 
-/// A program of the tests below.
+/// Program of the tests below.
 #[test]
 #[ignore = "a program of other tests"]
 fn program() {
     numbers();
 }
 
-/// Records between two marks that the kernel sees, prints what it has worked out, and ends with a status of
-/// its own.
+/// Records between two marks that appear as system calls, prints its result, and ends with its own
+/// exit status.
 #[test]
 #[ignore = "a program of other tests"]
 fn marks() {
     let count = amount("TEST_COUNT", 1000);
-    // The first event of a type makes it known.
+    // The first event of a type registers the type.
     record(0);
     say("\nready");
     let mut line = String::new();
@@ -71,7 +72,7 @@ fn marks() {
     std::process::exit(7);
 }
 
-/// Notes in memory that the test has what it is about to record, and what it has recorded.
+/// Notes in memory shared with the test: the next event, and the last recorded one.
 #[test]
 #[ignore = "a program of other tests"]
 fn notes() {
@@ -96,7 +97,7 @@ fn notes() {
 const BEGUN: usize = 0;
 const DONE: usize = 64;
 
-/// Records on many threads at once.
+/// Records on many threads in parallel.
 #[test]
 #[ignore = "a program of other tests"]
 fn crowd() {
@@ -115,7 +116,7 @@ fn crowd() {
                         std::thread::yield_now();
                     }
                 }
-                // All of them are there at once.
+                // All threads exist at the same time.
                 end.wait();
             };
             std::thread::Builder::new().stack_size(64 << 10).spawn_scoped(scope, work).unwrap();
@@ -129,7 +130,7 @@ fn crowd() {
     say(1 + threads * each);
 }
 
-/// Has as many types of events as it is told, and records one of each.
+/// Has this number of event types, and records one event of each.
 #[test]
 #[ignore = "a program of other tests"]
 fn greedy() {
@@ -149,7 +150,7 @@ fn record(number: u64) {
     event!(Level::Info, "test:number", n = number);
 }
 
-/// Whether a test can be root's, with these programs.
+/// Whether the test runs as root and these programs are installed.
 fn can(test: &str, programs: &[&str]) -> bool {
     if !is_root() {
         skip(test, "only root can do that");
@@ -163,7 +164,7 @@ fn has(test: &str, programs: &[&str]) -> bool {
     missing.inspect(|program| skip(test, &format!("{program} is missing"))).is_none()
 }
 
-/// That a command was successful.
+/// Checks that a command succeeded.
 #[track_caller]
 fn run(command: &mut Command) -> String {
     let output = command.output().unwrap();
@@ -171,7 +172,7 @@ fn run(command: &mut Command) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// babeltrace2 reads as many events as we do, and complains of nothing.
+/// Checks that babeltrace2 reads the same number of events, without warnings.
 #[track_caller]
 fn check_with_babeltrace2(output: &Path, count: usize) {
     if !is_installed("babeltrace2") {
@@ -187,7 +188,7 @@ fn status_of(pid: u32, word: &str) -> String {
     line.unwrap_or_else(|| panic!("no {word}: {status}")).trim().to_owned()
 }
 
-/// How many descriptors a process has, how many mappings of rings, and of what size in all.
+/// Number of descriptors of a process, and number and total size of its ring mappings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Holdings {
     descriptors: usize,
@@ -209,18 +210,18 @@ fn holdings(pid: u32) -> Holdings {
     }
 }
 
-/// What a line of a process's maps is about.
+/// Address range in a line of a process's memory map.
 fn place_of(line: &str) -> std::ops::Range<u64> {
     let (from, to) = line.split_whitespace().next().unwrap().split_once('-').unwrap();
     let number = |text| u64::from_str_radix(text, 16).unwrap();
     number(from)..number(to)
 }
 
-/// A control group of processes.
+/// Control group of processes.
 struct Group(PathBuf);
 
 impl Group {
-    /// One below that folder; none where this machine has no such groups, or not for us.
+    /// Creates a group below this directory; `None` if the machine has none, or not for this user.
     fn new(folder: &str) -> Option<Group> {
         let path = Path::new("/sys/fs/cgroup").join(folder);
         static COUNT: AtomicU64 = AtomicU64::new(0);
@@ -228,7 +229,7 @@ impl Group {
         let path = path.join(format!("blkkin-test-{}-{number}", std::process::id()));
         fs::create_dir(&path).ok()?;
         let group = Group(path);
-        // Elsewhere it is a folder like others.
+        // Without control groups this is an ordinary directory.
         group.0.join("cgroup.procs").exists().then_some(group)
     }
 
@@ -237,7 +238,7 @@ impl Group {
         path.exists() && fs::write(path, value.to_string()).is_ok()
     }
 
-    /// Has its processes stand still, or go on.
+    /// Freezes or thaws its processes.
     fn freeze(&self, is_still: bool) {
         let (state, number) = if is_still { ("FROZEN", "1") } else { ("THAWED", "0") };
         let is_told = self.set("freezer.state", state) || self.set("cgroup.freeze", number);
@@ -256,7 +257,7 @@ impl Drop for Group {
         for line in fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default().lines() {
             let _ = fs::write(self.0.with_file_name("cgroup.procs"), line);
         }
-        // The kernel may not be done yet with processes that have just ended.
+        // The kernel may still be removing processes that have just ended.
         for _ in 0..100 {
             if fs::remove_dir(&self.0).is_ok() {
                 return;

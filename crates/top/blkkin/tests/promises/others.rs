@@ -1,10 +1,10 @@
-//! H2, H3, K2, P1: other users, quotas, containers, groups that are frozen, and what the agent may do.
+//! H2, H3, K2, P1: other users, quotas, containers, frozen groups, and the agent's capabilities.
 
 use super::*;
 use blkkin_client::{Client, Patience};
 use blkkin_control::{Events, Purpose, Request, Selection, Session};
 
-/// A public agent, which listens where the system's does, with a `/run` of its own.
+/// Public agent at the system's socket path, with its own `/run`.
 struct Public {
     node: Node,
     agent: Running,
@@ -19,7 +19,7 @@ impl Public {
         let node = Node::new();
         let directory = node.directory.path();
         fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).unwrap();
-        // Where everybody can start it.
+        // Where every user can execute it.
         let copy = |from: &Path, name: &str| {
             let to = directory.join(name);
             fs::copy(from, &to).unwrap();
@@ -94,7 +94,7 @@ fn h2_other_users_are_neither_seen_nor_controlled() {
         told(user, &["event", "enable", "-s", name, "test:*"]);
         told(user, &["session", "start", name]);
     }
-    // Root sees both, nobody only what is theirs.
+    // Root sees both, other users only their own.
     let listed = told("0", &["event", "list"]);
     assert!(listed.contains("of0") && listed.contains("of65534"), "{listed}");
     let listed = told(NOBODY, &["event", "list"]);
@@ -172,7 +172,7 @@ fn h3_more_connections_than_one_user_may_have() {
     );
 }
 
-/// What is too much is refused, in words and counted; other programs lose nothing.
+/// Requests beyond the quota are refused with a message and counted; other programs lose nothing.
 #[test]
 fn h3_more_types_than_one_program_may_have() {
     let node = Node::new();
@@ -223,8 +223,8 @@ fn h3_more_types_than_one_program_may_have() {
     );
 }
 
-/// Whoever opens connections until there are no descriptors keeps the agent from nothing but letting others
-/// in: it records on, and makes the files that it needs.
+/// A user who opens connections until descriptors run out only prevents new connections: the agent
+/// records, and creates the files that it needs.
 #[test]
 fn h3_more_connections_than_there_are_descriptors() {
     let node = Node::new();
@@ -293,7 +293,7 @@ fn h3_more_connections_than_there_are_descriptors() {
     );
 }
 
-/// How long a process has run.
+/// CPU time of a process.
 fn cpu_time(pid: u32) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap();
     Duration::from_nanos(stat.split_whitespace().next().unwrap().parse().unwrap())
@@ -327,7 +327,7 @@ fn k2_a_program_in_namespaces_of_its_own() {
     figure("K2", "own pid, mount and user namespace: outer and inner number right, nothing lost");
 }
 
-/// A program that does not run holds nobody up.
+/// A stopped program delays nothing.
 fn check_stopped(what: &str, stop: impl FnOnce(u32) -> Box<dyn FnOnce()>) {
     let node = Node::new();
     let _agent = node.agent();
@@ -363,7 +363,7 @@ fn k2_a_stopped_program_holds_nobody_up() {
 
 #[test]
 fn k2_a_frozen_program_holds_nobody_up() {
-    // Of the first version of control groups, and of the second beside it or alone.
+    // Control groups of version 1, and of version 2 beside it or alone.
     let groups: Vec<Group> =
         ["freezer", "unified", "."].into_iter().filter_map(Group::new).collect();
     if groups.is_empty() {
@@ -447,7 +447,7 @@ fn p1_root_gives_up_what_it_does_not_need() {
     );
 }
 
-/// A user's agent has no powers at all, whatever it is told to do.
+/// A user's agent has no capabilities, whatever its options.
 #[test]
 fn p1_a_users_agent_has_no_powers() {
     let test = "p1_a_users_agent_has_no_powers";

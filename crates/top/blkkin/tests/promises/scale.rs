@@ -1,4 +1,4 @@
-//! L5, L6, L11: many threads and processes, the memory that they take, and processors that change.
+//! L5, L6, L11: many threads and processes, their memory, and changing processors.
 
 use super::*;
 use std::os::unix::fs::MetadataExt;
@@ -61,7 +61,7 @@ fn l5_many_processes_record() {
     );
 }
 
-/// Allocated bytes of all files in memory that a program shares with its agent.
+/// Allocated bytes of all memory files that a program shares with its agent.
 fn shared_bytes(pid: u32) -> u64 {
     let mut files = std::collections::BTreeMap::new();
     for entry in fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten() {
@@ -75,7 +75,8 @@ fn shared_bytes(pid: u32) -> u64 {
     files.values().sum()
 }
 
-/// Pages of a ring come when they are written, by whichever side, so a program pays for what it records.
+/// Pages of a ring are allocated when either side writes them, so a program only takes memory for
+/// what it records.
 #[test]
 fn l11_programs_of_one_event_take_little_memory() {
     const EACH_MAX: u64 = 200 << 10;
@@ -117,7 +118,7 @@ fn l11_programs_of_one_event_take_little_memory() {
     );
 }
 
-/// Records from several threads, as fast as each can, events of 72 bytes.
+/// Records events of 72 bytes from several threads, each as fast as it can.
 #[test]
 #[ignore = "a program of other tests"]
 fn burst() {
@@ -139,7 +140,7 @@ fn burst() {
     say(format_args!("\nready\n{}", THREADS * EACH));
 }
 
-/// All of it fits the buffers of one processor, so it does not matter how soon the agent reads.
+/// All events fit into the buffers of one processor, so the agent's speed does not matter.
 #[test]
 fn a_burst_of_400_000_events_is_kept_by_default() {
     let node = Node::new();
@@ -150,7 +151,7 @@ fn a_burst_of_400_000_events_is_kept_by_default() {
     assert_eq!(check_all(&node.output(), tried), 0);
 }
 
-/// Moves all threads of a process to some processors.
+/// Moves all threads of a process to these processors.
 fn move_to(pid: u32, processors: &str) {
     let mut command = Command::new("taskset");
     let _ = command.args(["-a", "-p", "-c", processors, &pid.to_string()]).output().unwrap();
@@ -198,7 +199,7 @@ fn l6_programs_are_moved_between_processors() {
     );
 }
 
-/// As where processors were added after the agent was started.
+/// As if processors were added after the agent's start.
 #[test]
 fn l6_a_processor_without_a_ring_uses_the_last_one() {
     let test = "l6_a_processor_without_a_ring_uses_the_last_one";
@@ -232,8 +233,8 @@ fn l6_a_processor_without_a_ring_uses_the_last_one() {
     );
 }
 
-/// Turns processors off and on again while a program records on all of them. Who else uses the machine would
-/// notice, so it is done only in a guest.
+/// Switches processors off and on while a program records on all of them. This disturbs other users
+/// of the machine, so it runs only in a guest.
 #[test]
 #[ignore = "turns processors off: `cargo xtask torture` does it in a guest"]
 fn l6_processors_are_turned_off_and_on() {

@@ -1,5 +1,5 @@
-//! What tests of commands that talk to the node's agent share: a stand-in with two sessions, and how to
-//! check what a command asks of it, and prints.
+//! Helpers for tests of commands that use the node's agent: a stand-in with two sessions, and
+//! checks of a command's requests and output.
 
 use super::stand_in::StandIn;
 use super::{blkkin, run, text};
@@ -48,7 +48,7 @@ pub fn selection() -> Selection {
     }
 }
 
-/// The session `web`, with all that it has.
+/// Session `web` with all its channels and events.
 pub fn web() -> Vec<Reply> {
     let rule =
         |enabled, selection| Reply::Rule(Rule { channel: "main".into(), enabled, selection });
@@ -96,7 +96,7 @@ pub fn no_such_session(name: &str) -> Vec<Reply> {
     failed(code::NO_SUCH_SESSION, &format!("there is no session `{name}`"))
 }
 
-/// Knows the sessions `web` (that records) and `flight`.
+/// Has the sessions `web` (which records) and `flight`.
 pub fn answer(request: &Request) -> Vec<Reply> {
     let mut replies = match request {
         Request::CreateSession(session) if session.name == "web" => {
@@ -145,7 +145,7 @@ pub fn answer(request: &Request) -> Vec<Reply> {
     replies
 }
 
-/// Knows one session only.
+/// Has one session only.
 pub fn answer_one(request: &Request) -> Vec<Reply> {
     match request {
         Request::ListSessions(_) => [web(), vec![Reply::Done]].concat(),
@@ -153,7 +153,7 @@ pub fn answer_one(request: &Request) -> Vec<Reply> {
     }
 }
 
-/// What a command has asked, and its exit status, output and errors.
+/// Requests of a command, its exit status, output and errors.
 pub struct Told {
     pub requests: Vec<Request>,
     pub status: i32,
@@ -178,7 +178,7 @@ pub fn tell(daemon: &StandIn, arguments: &[&str]) -> Told {
     }
 }
 
-/// Checks a command that does what it should: what it asks, and what it prints.
+/// Checks requests and output of a command that succeeds.
 #[track_caller]
 pub fn check(daemon: &StandIn, arguments: &[&str], requests: &[Request], out: &str, errors: &str) {
     let told = tell(daemon, arguments);
@@ -187,7 +187,7 @@ pub fn check(daemon: &StandIn, arguments: &[&str], requests: &[Request], out: &s
     assert_eq!(told.status, 0);
 }
 
-/// Checks a command that does not.
+/// Checks a command that fails.
 #[track_caller]
 pub fn check_failure(
     daemon: &StandIn,

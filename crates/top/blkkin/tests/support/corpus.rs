@@ -1,4 +1,4 @@
-//! The recipes of `tests/corpus`, and going through them.
+//! Recipes of `tests/corpus`, and running checks on them.
 
 use super::recipe::Recipe;
 use super::{Scratch, text};
@@ -8,12 +8,12 @@ use std::process::Output;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Where the recipes are.
+/// Directory of the recipes.
 pub fn corpus() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/corpus")
 }
 
-/// The recipes of a folder of the corpus, by name.
+/// Recipes of a directory of the corpus, by name.
 pub fn recipes(folder: &str) -> Vec<Recipe> {
     let entries = fs::read_dir(corpus().join(folder)).expect("the corpus");
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
@@ -24,7 +24,8 @@ pub fn recipes(folder: &str) -> Vec<Recipe> {
     recipes
 }
 
-/// Runs `check` on all recipes of a folder, a few at a time; it gives what is wrong.
+/// Runs `check` on all recipes of a directory, several in parallel; `check` returns the
+/// differences.
 pub fn for_each(folder: &str, check: impl Fn(&Recipe, &Path) -> Vec<String> + Sync) {
     let scratch = Scratch::new(folder);
     let recipes = recipes(folder);
@@ -46,25 +47,25 @@ pub fn for_each(folder: &str, check: impl Fn(&Recipe, &Path) -> Vec<String> + Sy
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// What is wrong, if the two are not equal.
+/// Description of the difference, if there is one.
 pub fn differs(what: &str, expected: &[u8], got: &[u8]) -> Option<String> {
     (expected != got).then(|| format!("{what}\nexpected:\n{}got:\n{}", text(expected), text(got)))
 }
 
-/// The losses that were told: which, and when, but not the stream, which may be in another file.
+/// Reported losses with their times, without the stream, which may be in another file.
 pub fn losses(output: &Output) -> String {
     let messages = text(&output.stderr);
     let losses = messages.lines().filter_map(|line| line.split_once(" in trace"));
     losses.map(|(loss, _)| format!("{loss}\n")).collect()
 }
 
-/// What stands beside a recipe.
+/// Expectation beside a recipe.
 pub fn expectation(folder: &str, name: &str, extension: &str) -> Vec<u8> {
-    // What is empty has no file.
+    // Empty output has no file.
     fs::read(corpus().join(folder).join(format!("{name}.{extension}"))).unwrap_or_default()
 }
 
-/// Whether to write anew what stands beside the recipes, before it is compared with.
+/// Whether to write the expectations again before comparing.
 pub fn writes_expectations() -> bool {
     let asked = std::env::var_os("BLKKIN_WRITE_EXPECTATIONS").is_some();
     assert!(!(asked && std::env::var_os("CI").is_some()), "expectations are written by hand");

@@ -1,24 +1,24 @@
-//! A recording that goes on: a trace that is written packet by packet, as a tracer does it.
+//! Recording in progress: a trace that is written packet by packet, as a tracer does it.
 
 use super::recipe;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// A trace with two event classes (`a`, `b`: a number `x` each) in streams with sequence numbers
+/// Trace with two event classes (`a`, `b`, with a number `x` each) in streams with sequence numbers
 /// and counters of lost events.
 pub struct Growing {
     pub path: PathBuf,
-    /// The end of its UUID.
+    /// Last part of its UUID.
     id: u8,
 }
 
-/// A packet's place in its stream.
+/// Position of a packet in its stream.
 #[derive(Clone, Copy)]
 pub struct Packet<'e> {
     pub stream: u64,
     pub seq: u64,
-    /// From one to the other, in nanoseconds.
+    /// Begin and end, in nanoseconds.
     pub time: (u64, u64),
     pub lost: u64,
     /// Class id, time, and number.
@@ -44,11 +44,11 @@ stream {
 event { name = a; id = 0; fields := struct { u8 x; }; };
 "#;
 
-/// A second event class, which the metadata does not have from the start.
+/// Second event class, which is not in the metadata at the start.
 pub const LATER_METADATA: &str = "event { name = b; id = 1; fields := struct { u8 x; }; };\n";
 
 impl Growing {
-    /// Begins a trace, without streams as yet.
+    /// Starts a trace without streams.
     pub fn begin(path: &Path, id: u8) -> Growing {
         let growing = Growing { path: path.to_owned(), id };
         fs::create_dir_all(path).expect("to make a folder");
@@ -56,7 +56,7 @@ impl Growing {
         growing
     }
 
-    /// Adds to a file.
+    /// Appends to a file.
     pub fn append(&self, file: &str, bytes: &[u8]) {
         let path = self.path.join(file);
         let file = OpenOptions::new().append(true).create(true).open(&path);
@@ -64,7 +64,7 @@ impl Growing {
         file.write_all(bytes).expect("to write");
     }
 
-    /// Adds a packet to the file of its stream.
+    /// Appends a packet to the file of its stream.
     pub fn packet(&self, packet: Packet<'_>) {
         self.append(&format!("stream_{}", packet.stream), &self.bytes(packet));
     }
@@ -85,8 +85,8 @@ impl Growing {
     }
 }
 
-/// A trace that takes many seconds to read and little space: a file of packets by many names,
-/// each of which counts as a stream since they have no ids.
+/// Trace that is slow to read and small: a packet file with many names, each of which counts as a
+/// stream as they have no ids.
 pub fn endless(path: &Path) {
     let growing = Growing::begin(path, 1);
     let metadata = growing.path.join("metadata");

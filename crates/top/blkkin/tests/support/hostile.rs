@@ -1,9 +1,9 @@
-//! Metadata that is meant to cost much memory for its size, in both languages: very many of each
-//! thing that can be described, and names that stand for much and are used often.
+//! Metadata designed to cost much memory for its size, in both languages: very many of each thing
+//! that can be described, and names that stand for large types and are used often.
 
 use std::fmt::Write;
 
-/// A text that grows by pieces.
+/// Text that grows by pieces.
 pub struct Hostile {
     pub name: &'static str,
     head: String,
@@ -38,7 +38,7 @@ impl Hostile {
     }
 }
 
-/// Short names, all different, and no keywords.
+/// Short names, all different, none a keyword.
 fn name(mut number: usize) -> String {
     let mut name = "_".to_owned();
     loop {
@@ -276,7 +276,7 @@ pub fn ctf2(size: usize) -> Vec<Hostile> {
     ]
 }
 
-/// What LTTng's user-space tracer writes for programs with so many tracepoints.
+/// Metadata of LTTng's user-space tracer for programs with this number of tracepoints.
 pub fn many_tracepoints(count: usize) -> String {
     let int = "integer { size = 32; align = 8; signed = 1; encoding = none; base = 10; }";
     let mut text = format!(

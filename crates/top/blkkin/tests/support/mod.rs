@@ -1,5 +1,5 @@
-//! What the tests of the program share: running it, recipes of traces, and skipping what this
-//! machine cannot do.
+//! Shared helpers: running the program, recipes of traces, and skipping tests that this machine
+//! cannot run.
 
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
@@ -28,7 +28,7 @@ pub fn blkkin(directory: &Path) -> Command {
     command
 }
 
-/// The command, run by a shell that has set a limit with `ulimit`.
+/// The command, run by a shell after setting a limit with `ulimit`.
 pub fn with_limit(limit: &str, command: &Command) -> Command {
     let mut limited = Command::new("sh");
     limited.arg("-c").arg(format!("ulimit {limit} && exec \"$0\" \"$@\""));
@@ -55,7 +55,7 @@ pub fn run_with_input(command: &mut Command, input: &[u8]) -> Output {
     let mut pipe = child.stdin.take().expect("a pipe");
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            // It may end before it has read everything.
+            // It may end before it has read all input.
             let _ = pipe.write_all(input);
         });
         child.wait_with_output().expect("the command to end")

@@ -1,5 +1,5 @@
-//! A node for tests that record: an agent of its own, programs, and what became of their events. The one
-//! oracle: numbered events. All that were tried are in the trace, or counted as lost.
+//! A node for tests that record: its own agent, programs, and checks of their events. Events are
+//! numbered: every attempted event must be in the trace or counted as lost.
 
 #[allow(unused_imports, reason = "not each test needs all of it")]
 pub use blkkin_sys::testing::{amount, figure};
@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A program, of which each file of tests has a test: records events with numbers, in bursts, until its
-/// standard input ends. Says how many it has tried, whenever it is asked, and at the end.
+/// Program that each test file has as a test: records numbered events in bursts until its standard
+/// input ends. Prints the number of attempts on request, and at the end.
 pub fn numbers() {
     let burst = amount("TEST_BURST", 100);
     let pause = amount("TEST_PAUSE_US", 100);
@@ -43,7 +43,7 @@ pub fn numbers() {
     say(number);
 }
 
-/// Says something to whoever has started this program.
+/// Prints a line to the process that has started this program.
 pub fn say(what: impl std::fmt::Display) {
     writeln!(std::io::stdout().lock(), "{what}").expect("somebody to say it to");
 }
@@ -52,12 +52,12 @@ pub fn is_root() -> bool {
     blkkin_sys::user_id() == 0
 }
 
-/// A place for an agent's socket, and for traces.
+/// Directory for an agent's socket and for traces.
 pub struct Node {
     pub directory: tempfile::TempDir,
 }
 
-/// Something that ends with the test.
+/// Child process that is killed at the end of the test.
 pub struct Running(pub Child);
 
 impl Running {
@@ -65,7 +65,7 @@ impl Running {
         self.0.id()
     }
 
-    /// Ends it at once, wherever it is.
+    /// Kills it immediately, whatever it is doing.
     pub fn kill(mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
@@ -102,7 +102,7 @@ impl Node {
         self.agent_by(self.command(&["agent"]))
     }
 
-    /// An agent in a mount namespace of its own, in which a shell does something first.
+    /// Agent in its own mount namespace, in which a shell first runs a script.
     pub fn agent_behind(&self, mounts: &str) -> Running {
         let mut command = Command::new("unshare");
         command.args(["--mount", "--propagation", "private", "sh", "-ec"]);
@@ -123,7 +123,7 @@ impl Node {
     #[track_caller]
     pub fn do_it(&self, arguments: &[&str]) -> String {
         let output = self.command(arguments).output().unwrap();
-        // With 3 it is done, and something of the recording was lost, which tests count by themselves.
+        // Status 3 means done with losses, which tests count themselves.
         assert!(matches!(output.status.code(), Some(0 | 3)), "{arguments:?}: {output:?}");
         String::from_utf8(output.stdout).unwrap()
     }
@@ -138,19 +138,19 @@ impl Node {
         self.do_it(&["session", "start", "s"]);
     }
 
-    /// Has all that was recorded written.
+    /// Ends the session, which writes all recorded data.
     #[track_caller]
     pub fn end_session(&self) {
         self.do_it(&["session", "stop", "s"]);
         self.do_it(&["session", "destroy", "s"]);
     }
 
-    /// Programs that have found the agent.
+    /// Programs that are connected to the agent.
     pub fn applications(&self) -> Vec<Application> {
         applications_of(&self.socket())
     }
 
-    /// A program that records, and that has found the agent.
+    /// Starts a program that records, and waits until it is connected to the agent.
     pub fn program(&self, burst: u64, pause_us: u64) -> Program {
         self.program_behind(&[], burst, pause_us)
     }
@@ -162,7 +162,7 @@ impl Node {
         Program::start(command)
     }
 
-    /// A program that is one of the ignored tests.
+    /// Program that is one of the ignored tests.
     pub fn test_program(&self, starter: &[&str], name: &str) -> Command {
         let mut command = own_test(starter, name);
         command
@@ -179,7 +179,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Starts it, and waits until it says that it is ready.
+    /// Starts it, and waits until it reports that it is ready.
     pub fn start(mut command: Command) -> Program {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap());
@@ -199,21 +199,21 @@ impl Program {
         line.trim().to_owned()
     }
 
-    /// All that it still says.
+    /// Remaining output.
     pub fn rest(&mut self) -> String {
         let mut rest = String::new();
         self.lines.read_to_string(&mut rest).unwrap();
         rest
     }
 
-    /// How many events it has tried to record.
+    /// Number of events that it has attempted to record.
     #[track_caller]
     pub fn count(&mut self) -> u64 {
         self.running.0.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
         self.line().parse().unwrap()
     }
 
-    /// Has it end by itself; how many events it has tried to record in all.
+    /// Lets it end by itself; returns the total number of attempted events.
     #[track_caller]
     pub fn end(mut self) -> u64 {
         drop(self.running.0.stdin.take());
@@ -224,7 +224,7 @@ impl Program {
     }
 }
 
-/// Programs that have found the agent that listens there.
+/// Programs that are connected to the agent at this socket.
 pub fn applications_of(socket: &Path) -> Vec<Application> {
     let all = Applications { processes: Processes::default(), event_types: false };
     let Ok(mut client) = Client::connect(&[socket.to_owned()], "test", "0", Patience::default())
@@ -251,7 +251,7 @@ pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// The numbers in a trace, as blkkin reads them, and how many events are said to be lost.
+/// Numbers in a trace, as blkkin reads them, and the number of events reported as lost.
 #[track_caller]
 pub fn read(output: &Path) -> (Vec<u64>, u64) {
     let view = Command::new(env!("CARGO_BIN_EXE_blkkin"))
@@ -273,13 +273,14 @@ pub fn read(output: &Path) -> (Vec<u64>, u64) {
     (numbers, lost)
 }
 
-/// Nothing is there twice.
+/// Checks that no number occurs twice.
 #[track_caller]
 pub fn check_distinct(numbers: &[u64]) {
     assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]), "an event is there twice");
 }
 
-/// All of so many events are in the trace, once, or counted as lost; gives how many are lost.
+/// Checks that each attempted event is in the trace once or counted as lost; returns the number of
+/// lost ones.
 #[track_caller]
 pub fn check_all(output: &Path, tried: u64) -> u64 {
     let (numbers, lost) = read(output);
@@ -288,7 +289,7 @@ pub fn check_all(output: &Path, tried: u64) -> u64 {
     lost
 }
 
-/// The directories of traces of programs.
+/// Directories of the programs' traces.
 pub fn traces_below(output: &Path) -> Vec<PathBuf> {
     let traces = std::fs::read_dir(output.join("ust/pid")).into_iter().flatten().flatten();
     traces.map(|entry| entry.path()).collect()

@@ -1,4 +1,4 @@
-//! A program that runs while the test goes on: its lines as they come, signals, and its end.
+//! Program that runs during the test: its lines as they arrive, signals, and its end.
 
 pub use blkkin_sys::testing::{Signal, signal};
 
@@ -10,7 +10,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long anything may take.
+/// Maximum time for any step.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 pub struct Running {
@@ -19,13 +19,13 @@ pub struct Running {
     errors: Receiver<String>,
 }
 
-/// How a program has ended.
+/// Result of a program.
 #[derive(Debug)]
 pub struct Ended {
     pub status: ExitStatus,
-    /// Lines of standard output that had not been looked at.
+    /// Lines of standard output that were not checked.
     pub lines: Vec<String>,
-    /// And of standard error.
+    /// Lines of standard error that were not checked.
     pub errors: Vec<String>,
 }
 
@@ -38,7 +38,7 @@ impl Running {
         Running { child, lines, errors }
     }
 
-    /// The next line of standard output.
+    /// Next line of standard output.
     #[track_caller]
     pub fn line(&mut self) -> String {
         match self.lines.recv_timeout(PATIENCE) {
@@ -47,7 +47,7 @@ impl Running {
         }
     }
 
-    /// The next line of standard error.
+    /// Next line of standard error.
     #[track_caller]
     pub fn error(&mut self) -> String {
         match self.errors.recv_timeout(PATIENCE) {
@@ -64,7 +64,7 @@ impl Running {
         }
     }
 
-    /// Closes the pipe that standard output goes to, as soon as there is another line.
+    /// Closes the pipe of standard output at the next line.
     pub fn close(&mut self) {
         (_, self.lines) = mpsc::channel();
     }
@@ -73,7 +73,7 @@ impl Running {
         self.child.id()
     }
 
-    /// Presses Ctrl-C.
+    /// Sends SIGINT, as Ctrl-C does.
     pub fn interrupt(&self) {
         signal(self.child.id(), Signal::INT);
     }
@@ -121,7 +121,7 @@ impl Drop for Running {
     }
 }
 
-/// Waits until something holds.
+/// Waits for a condition.
 #[track_caller]
 pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
@@ -131,7 +131,7 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Whether a process has a handler of its own for SIGINT.
+/// Whether a process has its own handler for SIGINT.
 pub fn listens(id: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));

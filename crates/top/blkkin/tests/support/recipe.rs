@@ -1,4 +1,4 @@
-//! Recipes: traces written as text that a person can read, in `tests/corpus`.
+//! Recipes: traces written as readable text, in `tests/corpus`.
 //!
 //! A recipe opens with lines that tell what it shows (`# …`) and what does not apply to it
 //! (`not-babeltrace: why`, `not-stdin: why`). Then come files, each after a line `--- PATH KIND`.
@@ -17,19 +17,19 @@
 use std::fs;
 use std::path::Path;
 
-/// A trace to be written.
+/// Trace to be written.
 pub struct Recipe {
     pub name: String,
     /// Path below the trace's directory, and content.
     pub files: Vec<(String, Vec<u8>)>,
-    /// Why babeltrace2 prints something else.
+    /// Reason why babeltrace2 prints something else.
     pub not_babeltrace: Option<String>,
-    /// Why it cannot be read from standard input.
+    /// Reason why it cannot be read from standard input.
     pub not_stdin: Option<String>,
 }
 
 impl Recipe {
-    /// Reads the recipe at `path`, whose folder has `common` beside it.
+    /// Reads the recipe at `path`; `common` is beside its directory.
     pub fn read(path: &Path) -> Recipe {
         let lines = lines(path);
         let name = path.file_stem().and_then(|name| name.to_str()).expect("a file name").to_owned();
@@ -85,7 +85,7 @@ impl Recipe {
         }
     }
 
-    /// The trace as a stream, if it can be one: its metadata, then its packets.
+    /// The trace as a stream, if possible: its metadata, then its packets.
     pub fn as_stdin(&self) -> Option<Vec<u8>> {
         let (metadata, streams): (Vec<_>, Vec<_>) =
             self.files.iter().partition(|(name, _)| name.ends_with("metadata"));
@@ -125,7 +125,7 @@ fn json(lines: &[&str]) -> String {
     lines.iter().map(|line| format!("{}{line}\n", fragment(line))).collect()
 }
 
-/// Metadata in packets, as LTTng writes it, each padded to 16 bytes more than it needs.
+/// Metadata in packets, as LTTng writes it, each with 16 bytes of padding.
 fn metadata_packets(text: &[u8], big: bool, size: usize) -> Vec<u8> {
     const HEADER: usize = 37;
     const PADDING: usize = 16;
@@ -145,7 +145,7 @@ fn metadata_packets(text: &[u8], big: bool, size: usize) -> Vec<u8> {
     bytes
 }
 
-/// The words of a line, without its comment.
+/// Words of a line, without its comment.
 fn words(line: &str) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
     let mut rest = line.trim_start();
@@ -160,17 +160,17 @@ fn words(line: &str) -> Result<Vec<String>, String> {
     Ok(words)
 }
 
-/// A stream file in the making.
+/// Stream file that is being built.
 #[derive(Default)]
 struct Bytes {
     out: Vec<u8>,
     packet: usize,
     content_bits: Option<usize>,
-    /// Places for sizes: offset, width in bits, big-endian, whether of the content.
+    /// Positions of sizes: offset, width in bits, whether big-endian, whether of the content.
     sizes: Vec<(usize, usize, bool, bool)>,
 }
 
-/// The bytes that words stand for.
+/// Bytes that the words describe.
 pub fn bytes(lines: &[&str]) -> Result<Vec<u8>, String> {
     let mut bytes = Bytes::default();
     for line in lines {
@@ -260,7 +260,7 @@ impl Bytes {
         self.number(0, bits / 8, big);
     }
 
-    /// Bit by bit, so that it cannot have the decoder's errors.
+    /// Bit by bit, so that it cannot have the same errors as the decoder.
     fn bits(&mut self, fields: &[(i128, i128)], big: bool) {
         let mut bit_count = 0;
         for &(width, value) in fields {
@@ -297,7 +297,7 @@ impl Bytes {
         Ok(())
     }
 
-    /// Ends the packet: its sizes are known now.
+    /// Ends the packet, and fills in its sizes.
     fn close(&mut self) {
         let total = (self.out.len() - self.packet) * 8;
         let content = self.content_bits.take().unwrap_or(total);

@@ -1,4 +1,4 @@
-//! `blkkin server` as a process, and questions over HTTP to it or to others. Start at [`Server`].
+//! `blkkin server` as a process, and HTTP requests to it or to other servers. Start at [`Server`].
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, kill_process};
@@ -8,19 +8,19 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::Duration;
 
-/// Waits for nothing longer; it is not reached where all is well.
+/// Maximum time of a wait; never reached in a successful test.
 const HANG: Duration = Duration::from_secs(60);
 
-/// A server that is ended with the test.
+/// Server that is killed at the end of the test.
 pub struct Server {
     pub child: Child,
     err: BufReader<ChildStderr>,
-    /// What it has printed until it was ready.
+    /// Output until it was ready.
     pub told: String,
     pub web: SocketAddr,
 }
 
-/// On ports that are free, for Zipkin's and Scribe's protocols.
+/// On free ports, for Zipkin's and Scribe's protocols.
 pub fn on_free_ports(command: &mut Command) -> &mut Command {
     let ports = ["--listen", "0", "--otlp-http", "off", "--otlp-grpc", "off", "--scribe", "0"];
     command.arg("server").args(ports)
@@ -31,7 +31,7 @@ impl Server {
         Server::start_until(command, ": Scribe\n")
     }
 
-    /// Starts one that is ready when it has printed this.
+    /// Starts a server that is ready when it has printed this.
     pub fn start_until(command: &mut Command, ready: &str) -> Server {
         let mut child = command.stderr(Stdio::piped()).spawn().expect("a server");
         let mut err = BufReader::new(child.stderr.take().expect("a pipe"));
@@ -57,7 +57,7 @@ impl Server {
         }
     }
 
-    /// Where it listens for what a line names.
+    /// Address in the line with this name.
     pub fn address(&self, what: &str) -> SocketAddr {
         listening(&self.told, what)
     }
@@ -69,7 +69,7 @@ impl Server {
         String::from_utf8_lossy(&reply).into_owned()
     }
 
-    /// The most memory that it has had, in bytes.
+    /// Peak resident memory, in bytes.
     pub fn memory(&self) -> u64 {
         let path = format!("/proc/{}/status", self.child.id());
         let status = fs::read_to_string(path).expect("it lives");
@@ -78,7 +78,7 @@ impl Server {
         kib << 10
     }
 
-    /// Ends it; gives all that it has printed.
+    /// Ends it; returns its whole output.
     pub fn end(mut self) -> String {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, Signal::TERM).expect("it lives");
@@ -102,7 +102,7 @@ fn listening(told: &str, what: &str) -> SocketAddr {
     found.unwrap_or_else(|| panic!("no address of {what}: {told}"))
 }
 
-/// Sends a request, if somebody listens.
+/// Sends a request, if there is a listener.
 fn send(
     to: SocketAddr,
     method: &str,
@@ -116,19 +116,19 @@ fn send(
     let head = format!(
         "{method} {path} HTTP/1.1\r\nhost: {to}\r\nconnection: close\r\n{headers}content-length: {len}\r\n\r\n"
     );
-    // Who is refused early is not read to the end.
+    // The server may refuse the request before it has read all of it.
     let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
     Some(BufReader::new(stream))
 }
 
-/// What was answered: the status of HTTP, and the body as text.
+/// Answer: the HTTP status, and the body as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     pub status: u16,
     pub body: String,
 }
 
-/// Asks any server; `None` if there is no answer of HTTP's.
+/// Sends a request to any server; `None` if there is no HTTP answer.
 pub fn http(to: SocketAddr, method: &str, path: &str, headers: &str, body: &[u8]) -> Option<Reply> {
     let mut stream = send(to, method, path, headers, body)?;
     let mut head = String::new();
@@ -137,7 +137,7 @@ pub fn http(to: SocketAddr, method: &str, path: &str, headers: &str, body: &[u8]
     }
     let head = head.to_ascii_lowercase();
     let status = head.split(' ').nth(1)?.parse().ok()?;
-    // Zipkin's server closes its connections long after it has answered.
+    // Zipkin's server closes connections long after its answer.
     let len = head.split_once("content-length: ").and_then(|(_, rest)| rest.lines().next());
     let mut body = vec![0; len.map_or(Some(0), |len| len.parse().ok())?];
     match len {

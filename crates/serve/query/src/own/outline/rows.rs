@@ -1,41 +1,42 @@
-//! What an outline needs of a request's spans, in little memory. Start at [`Rows`].
+//! Spans of a request in compact form, for outlines. Start at [`Rows`].
 
 use blkkin_model::{Kind, SpanRef};
 use blkkin_store::fingerprint;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-/// Of more spans than that only the number is known.
+/// Maximum number of spans; further ones are only counted.
 const ROWS_MAX: usize = 1 << 20;
 
-/// Likewise of annotations.
+/// Maximum number of annotations; further ones are only counted.
 const NOTES_MAX: usize = 1 << 20;
 
-/// Texts take no more bytes; for more there is no room.
+/// Maximum total size of strings, in bytes; further strings are left out.
 const TEXT_BYTES_MAX: usize = 32 << 20;
 
-/// The number of a text that is empty, or for which there was no room.
+/// String number of an empty string, or of one that was left out.
 pub(super) const NO_TEXT: u32 = u32::MAX;
 
-/// What is known of a span.
+/// Data of a span.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) id: u64,
-    /// 0 if there is none.
+    /// Id of the parent; 0 for none.
     pub(super) parent: u64,
     pub(super) start_ns: Option<u64>,
     pub(super) duration_ns: Option<u64>,
-    /// Numbers of texts.
+    /// String numbers.
     pub(super) service: u32,
     pub(super) name: u32,
-    /// As it is told.
+    /// Kind as encoded in the answer.
     pub(super) kind: u8,
     pub(super) is_error: bool,
-    /// It is what was done for a caller, whose span may have its id.
+    /// Whether the span is the callee's side of a call, so that the caller's span may have the same
+    /// id.
     pub(super) is_lower: bool,
 }
 
-/// What happened at a moment.
+/// Annotation of a span.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Note {
     pub(super) row: u32,
@@ -43,15 +44,15 @@ pub(super) struct Note {
     pub(super) value: u32,
 }
 
-/// The spans of a request, each once.
+/// Spans of a request without duplicates.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     pub(super) rows: Vec<Row>,
     pub(super) annotations: Vec<Note>,
-    /// All spans and annotations, also those that are not there.
+    /// Total numbers of spans and annotations, including those beyond the limits.
     pub(super) spans: u64,
     pub(super) annotation_count: u64,
-    /// The first start and the last end.
+    /// First start and last end, in nanoseconds.
     pub(super) times: Option<(u64, u64)>,
     pub(super) texts: Vec<Rc<str>>,
     numbers: HashMap<Rc<str>, u32>,
@@ -60,7 +61,7 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// Adds a span, unless it was sent again.
+    /// Adds a span, unless it is a duplicate.
     pub(super) fn add(&mut self, span: &SpanRef<'_>) {
         let has_room = self.rows.len() < ROWS_MAX;
         let print = fingerprint(span);

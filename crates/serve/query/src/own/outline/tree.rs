@@ -1,43 +1,44 @@
-//! How the spans of a request hang together, whatever they say of each other. Start at [`Tree::of`].
+//! Tree of a request's spans, robust against wrong parents. Start at [`Tree::of`].
 //!
-//! All of it takes time in proportion to the spans, but for sorting: nothing walks up to an ancestor more than once.
+//! Apart from sorting, the time is linear in the number of spans: no ancestor is visited more than
+//! once.
 
 use super::rows::Row;
 use std::cmp::Reverse;
 use std::ops::Range;
 
-/// No row.
+/// Parent of a root.
 const NONE: u32 = u32::MAX;
-/// A row that is not there.
+/// Parent that is missing.
 const LOST: u32 = u32::MAX - 1;
 
-/// Of spans that share an id so many are looked at for the one that a child is of.
+/// Maximum number of spans with equal ids that are examined as parent of a child.
 const ALIKE_MAX: usize = 8;
 
-/// What is above a row.
+/// Parent of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Above {
-    /// It says that there is nothing.
+pub(super) enum Parent {
+    /// Root span.
     None,
-    /// It is not there, or below the row itself.
+    /// Missing parent, or one below the row itself.
     Lost,
     Row(u32),
 }
 
-/// Rows and what is below them.
+/// Rows with their children.
 pub(super) struct Tree<'r> {
     rows: &'r [Row],
     parents: Vec<u32>,
-    /// All rows, those below the same row beside each other and in order of start; behind them those that have nothing
-    /// above them.
+    /// All rows: children of the same row are adjacent and in order of start; rows without a parent
+    /// come last.
     children: Vec<u32>,
-    /// Where those of each row end, and where the next ones' start.
+    /// End of each row's children in `children`, which is the begin of the next row's.
     ends: Vec<u32>,
-    /// Where those start that have nothing above them.
+    /// Begin of the rows without a parent in `children`.
     top: usize,
 }
 
-/// The order of rows below the same one: by start, those without one last.
+/// Order of siblings: by start; rows without a start come last.
 fn order(rows: &[Row], row: u32) -> impl Ord + use<> {
     let of = &rows[row as usize];
     (of.start_ns.is_none(), of.start_ns, of.is_lower, of.id, row)
@@ -55,7 +56,7 @@ impl<'r> Tree<'r> {
         }
         let mut sum = 0;
         for end in &mut ends {
-            // For now it is where they start.
+            // Begins of the children for now; filling `children` turns them into ends.
             sum += std::mem::replace(end, sum);
         }
         let top = sum as usize;
@@ -76,11 +77,11 @@ impl<'r> Tree<'r> {
         Tree { rows, parents, children, ends, top }
     }
 
-    pub(super) fn above(&self, row: u32) -> Above {
+    pub(super) fn parent(&self, row: u32) -> Parent {
         match self.parents[row as usize] {
-            NONE => Above::None,
-            LOST => Above::Lost,
-            parent => Above::Row(parent),
+            NONE => Parent::None,
+            LOST => Parent::Lost,
+            parent => Parent::Row(parent),
         }
     }
 
@@ -90,13 +91,14 @@ impl<'r> Tree<'r> {
         &self.children[start as usize..self.ends[row] as usize]
     }
 
-    /// Rows, each before what is below it: so many, without those that are deepest, and of these without the latest.
+    /// At most `limit` rows, parents before children. The deepest rows are left out first, and on
+    /// one level the latest.
     pub(super) fn walk(&self, limit: usize) -> Vec<u32> {
         let is_shown = self.shown(limit);
         let mut walk = Vec::with_capacity(limit.min(self.rows.len()));
         let mut stack: Vec<u32> = self.children[self.top..].iter().rev().copied().collect();
         while let Some(row) = stack.pop() {
-            // What is below a row that is cut is cut.
+            // Children of a row that is left out are left out, too.
             if is_shown[row as usize] {
                 walk.push(row);
                 stack.extend(self.below(row).iter().rev());
@@ -122,7 +124,7 @@ impl<'r> Tree<'r> {
     }
 }
 
-/// Rows by their ids; of those that share one, those of callers come first.
+/// Rows sorted by id; with equal ids, callers come first.
 struct Ids<'r> {
     rows: &'r [Row],
     sorted: Vec<u32>,
@@ -142,11 +144,11 @@ impl<'r> Ids<'r> {
         &self.rows[row as usize]
     }
 
-    /// For each row the one above it, as they say; some may be above themselves.
+    /// Parent of each row by the ids alone; a row may be its own ancestor.
     fn parents(&self) -> Vec<u32> {
         let mut parents = vec![NONE; self.rows.len()];
         for alike in self.sorted.chunk_by(|one, other| self.row(*one).id == self.row(*other).id) {
-            // The two halves of a call share an id.
+            // The two sides of a call share an id.
             let upper = alike[0];
             for &row in alike {
                 let of = self.row(row);
@@ -162,7 +164,8 @@ impl<'r> Ids<'r> {
         parents
     }
 
-    /// The row that a row is a child of: of those with that id, the half of the same service, else the lower one.
+    /// Parent of a row: among the spans with the parent's id, the one of the same service, else the
+    /// callee's side.
     fn parent(&self, row: u32, of: &Row) -> u32 {
         let alike = &self.sorted[self.range(of.parent)];
         let lower = alike.partition_point(|&it| !self.row(it).is_lower);
@@ -180,9 +183,10 @@ impl<'r> Ids<'r> {
     }
 }
 
-/// Of rows that are below each other in a circle, the first has lost what is above it.
+/// Breaks each cycle of parents: the first row of a cycle, in order, becomes a row with a missing
+/// parent.
 fn break_circles(rows: &[Row], parents: &mut [u32]) {
-    // By which walk upwards a row was met.
+    // Number of the upward walk in which a row was visited first.
     let mut met = vec![0u32; rows.len()];
     for (start, walk) in (0..rows.len() as u32).zip(1..) {
         let mut row = start;
@@ -201,7 +205,7 @@ fn break_circles(rows: &[Row], parents: &mut [u32]) {
     }
 }
 
-/// The circle that a row is in.
+/// Breaks the cycle that contains `member`.
 fn break_circle(rows: &[Row], parents: &mut [u32], member: u32) {
     let mut first = member;
     let mut row = parents[member as usize];
@@ -225,14 +229,14 @@ mod tests {
         let rows: Vec<Row> = rows.iter().map(|row| self::row(row)).collect();
         let tree = Tree::of(&rows);
         let walk = tree.walk(limit);
-        let told = walk.iter().map(|&row| match tree.above(row) {
-            Above::None => format!("{row}"),
-            Above::Lost => format!("{row}<?"),
-            Above::Row(parent) => format!("{row}<{parent}"),
+        let told = walk.iter().map(|&row| match tree.parent(row) {
+            Parent::None => format!("{row}"),
+            Parent::Lost => format!("{row}<?"),
+            Parent::Row(parent) => format!("{row}<{parent}"),
         });
         assert_eq!(told.collect::<Vec<_>>().join(" "), expected);
         for (at, &row) in walk.iter().enumerate() {
-            if let Above::Row(parent) = tree.above(row) {
+            if let Parent::Row(parent) = tree.parent(row) {
                 assert!(walk[..at].contains(&parent), "{row} is not below its parent");
             }
         }

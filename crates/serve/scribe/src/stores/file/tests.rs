@@ -19,8 +19,8 @@ fn plan(path: &Path) -> FilePlan {
     }
 }
 
-fn place(is_exact: bool) -> Place {
-    Place { category: b"cat".to_vec(), is_exact, bucket: None, may_be_torn: false }
+fn context(is_exact: bool) -> StoreContext {
+    StoreContext { category: b"cat".to_vec(), is_exact, bucket: None, may_be_torn: false }
 }
 
 fn batch(messages: &[&str]) -> Batch {
@@ -31,7 +31,7 @@ fn batch(messages: &[&str]) -> Batch {
     batch
 }
 
-/// Names and what is in them.
+/// Names of the files in a directory, with their contents.
 fn found(directory: &Path) -> Vec<(String, String)> {
     let mut found: Vec<_> = fs::read_dir(directory)
         .expect("a directory")
@@ -71,21 +71,21 @@ fn dates() {
 fn files_grow_and_are_numbered() {
     let scratch = Scratch::new("scribe-file");
     let mut plan = plan(&scratch.0);
-    File::new(&plan, &place(true)).write(&batch(&["one", "two"])).expect("to write");
+    File::new(&plan, &context(true)).write(&batch(&["one", "two"])).expect("to write");
     let both = "one\ntwo\n";
     check(&scratch.0, &[("cat_00000", both), ("cat_current", both)]);
-    // The next one goes on.
-    File::new(&plan, &place(true)).write(&batch(&["three"])).expect("to write");
+    // The next one appends to the last file.
+    File::new(&plan, &context(true)).write(&batch(&["three"])).expect("to write");
     let three = "one\ntwo\nthree\n";
     check(&scratch.0, &[("cat_00000", three), ("cat_current", three)]);
-    // After a sudden end it does not.
-    let torn = Place { may_be_torn: true, ..place(true) };
+    // After a crash it begins a new file.
+    let torn = StoreContext { may_be_torn: true, ..context(true) };
     File::new(&plan, &torn).write(&batch(&["four"])).expect("to write");
     check(&scratch.0, &[("cat_00000", three), ("cat_00001", "four\n"), ("cat_current", "four\n")]);
-    // Whoever is not meant by name has a directory.
+    // A category that the configuration does not name gets a directory.
     (plan.writes_category, plan.adds_newlines) = (true, false);
     (plan.base, plan.makes_symlink) = (Some("other".to_owned()), false);
-    let bucket = Place { bucket: Some("bucket007".to_owned()), ..place(false) };
+    let bucket = StoreContext { bucket: Some("bucket007".to_owned()), ..context(false) };
     File::new(&plan, &bucket).write(&batch(&["a", "b"])).expect("to write");
     check(&scratch.0.join("cat/bucket007"), &[("cat_00000", "cat\nacat\nb")]);
 }
@@ -94,7 +94,7 @@ fn files_grow_and_are_numbered() {
 fn files_end_at_their_size() {
     let scratch = Scratch::new("scribe-file");
     let plan = FilePlan { bytes_max: 10, writes_meta: true, ..plan(&scratch.0) };
-    let mut file = File::new(&plan, &place(true));
+    let mut file = File::new(&plan, &context(true));
     file.write(&batch(&["12345", "67890", "abc", "defghijk", "l"])).expect("to write");
     let meta =
         |number| format!("scribe_meta<new_logfile>: {}/cat_0000{number}\n", scratch.0.display());
@@ -115,7 +115,7 @@ fn files_end_at_their_size() {
 fn messages_do_not_cross_chunks() {
     let scratch = Scratch::new("scribe-file");
     let plan = FilePlan { chunk_bytes: 8, makes_symlink: false, ..plan(&scratch.0) };
-    let mut file = File::new(&plan, &place(true));
+    let mut file = File::new(&plan, &context(true));
     file.write(&batch(&["1234", "567", "89", "too long for a chunk"])).expect("to write");
     check(&scratch.0, &[("cat_00000", "1234\n\0\0\x00567\n89\n\0too long for a chunk\n")]);
 }
@@ -124,7 +124,7 @@ fn messages_do_not_cross_chunks() {
 fn time_begins_new_files() {
     let scratch = Scratch::new("scribe-file");
     let check = |rotation, from, to, expected: bool| {
-        let file = File::new(&FilePlan { rotation, ..plan(&scratch.0) }, &place(true));
+        let file = File::new(&FilePlan { rotation, ..plan(&scratch.0) }, &context(true));
         let open = file.open_file("x".into(), Moment(from)).expect("a file");
         assert_eq!(file.is_due(&open, Moment(to)), expected, "{rotation:?} {from} {to}");
     };
@@ -141,22 +141,22 @@ fn time_begins_new_files() {
     let often = Rotation::Every(std::time::Duration::from_secs(30));
     check(often, 10, 39, false);
     check(often, 10, 40, true);
-    let file = File::new(&FilePlan { rotation: hourly, ..plan(&scratch.0) }, &place(true));
+    let file = File::new(&FilePlan { rotation: hourly, ..plan(&scratch.0) }, &context(true));
     let (name, _) = file.next_name(Moment(7 * hour)).expect("a name");
     assert_eq!(name, "cat-1970-01-01_00007");
 }
 
-/// A directory that is taken away is made again, with a new file.
+/// A removed directory is created again, with a new file.
 #[test]
 fn directories_come_back() {
     let scratch = Scratch::new("scribe-file");
     let path = scratch.0.join("in");
-    let mut file = File::new(&FilePlan { makes_symlink: false, ..plan(&path) }, &place(true));
+    let mut file = File::new(&FilePlan { makes_symlink: false, ..plan(&path) }, &context(true));
     file.write(&batch(&["one"])).expect("to write");
     fs::remove_dir_all(&path).expect("to remove");
     file.write(&batch(&["two"])).expect("to write");
     check(&path, &[("cat_00000", "two\n")]);
-    // While it cannot be made, nothing is written; then all is, once.
+    // While it cannot be created, nothing is written; afterwards everything is written once.
     fs::remove_dir_all(&path).expect("to remove");
     fs::write(&path, "in the way").expect("to write");
     let mut again = batch(&["three"]);

@@ -1,5 +1,5 @@
-//! What the demo consists of: a server with its store, a node agent, the chain of processes, and what brings their
-//! requests from one to the other. Start at [`Chain::start`].
+//! Parts of the demo: a server with its store, a node agent, the processes of the chain, and the
+//! feed of requests to the server. Start at [`Chain::start`].
 
 use super::feed::Feed;
 use crate::exit::Error;
@@ -17,12 +17,12 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// All of it, running.
+/// The running demo.
 pub(super) struct Chain {
     directory: PathBuf,
     stack: Option<Stack>,
     recording: Option<Recording>,
-    /// How many recordings there have been, and what was lost in those that have ended.
+    /// Number of recordings so far, and losses of those that have ended.
     recordings: u32,
     lost: u64,
     client: Client,
@@ -32,34 +32,34 @@ pub(super) struct Chain {
     web: SocketAddr,
 }
 
-/// What is recorded since some time, and what brings it to the server.
+/// Recording session, with the feed of its requests to the server.
 struct Recording {
     session: String,
     trace: PathBuf,
     feed: Feed,
 }
 
-/// One of its parts.
+/// Server, agent or process of the chain.
 pub(super) struct Part {
     pub(super) name: String,
     pub(super) pid: u32,
-    /// Where it listens.
+    /// Address or socket.
     pub(super) at: String,
 }
 
-/// What has come of it.
+/// Counts at the end of the demo.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Totals {
-    /// Spans that the store has.
+    /// Spans in the store.
     pub(super) spans: u64,
-    /// What was lost on the way: events in rings, spans that were not delivered or not taken.
+    /// Losses: events in rings, and spans that were not delivered or not accepted.
     pub(super) lost: u64,
 }
 
-/// What is stored takes no more than this.
+/// Maximum size of the store, in bytes.
 const STORE_BYTES_MAX: u64 = 2 << 30;
 
-/// What parts have to say goes to this file.
+/// Log file of all parts.
 static LOG: Mutex<Option<std::fs::File>> = Mutex::new(None);
 
 impl Chain {
@@ -106,8 +106,8 @@ impl Chain {
         })
     }
 
-    /// Has the agent record all requests from now on, and brings them to the server. What was recorded before is
-    /// there by now, and removed.
+    /// Starts a recording of all requests, with a feed to the server. Ends the previous recording,
+    /// whose requests are stored by then, and removes its trace.
     pub(super) fn record(&mut self) -> Result<(), Error> {
         self.recordings += 1;
         let session = format!("demo-{}", self.recordings);
@@ -115,26 +115,27 @@ impl Chain {
         self.start_session(&session, Purpose::Record, Some(trace.clone()))?;
         self.ask(&Request::StartSession(session.clone()))?;
         let feed = Feed::start(trace.clone(), &format!("{}v1/traces", self.url()))?;
-        // Whoever else uses the disk may have requests under way: for a moment, both record, and what both have
-        // the store keeps once.
+        // Other clients of the disk may have requests under way. For a moment both sessions record;
+        // the store keeps a span of both once.
         let before = self.recording.replace(Recording { session, trace, feed });
         let Some(before) = before else { return Ok(()) };
         let trace = before.trace.clone();
         self.end_recording(before)?;
         if let Err(error) = std::fs::remove_dir_all(&trace) {
-            // Somebody else may have removed it, or reads it. That is no reason to end.
+            // Another process may have removed it or be reading it. The demo goes on.
             log(&format!("cannot remove `{}`: {error}", trace.display()));
         }
         Ok(())
     }
 
-    /// Begins another recording if this one has more than so many bytes. No requests of the load may be under way.
+    /// Starts a new recording if the current trace has more than `bytes_max` bytes. The load must
+    /// have no request under way.
     pub(super) fn keep_below(&mut self, bytes_max: u64) -> Result<(), Error> {
         let size = self.recording.as_ref().map(|recording| bytes_below(&recording.trace));
         if size.is_some_and(|size| size > bytes_max) { self.record() } else { Ok(()) }
     }
 
-    /// Ends one when all of it has come to the server.
+    /// Ends a recording after all its requests have reached the server.
     fn end_recording(&mut self, Recording { session, feed, .. }: Recording) -> Result<(), Error> {
         self.ask(&Request::StopSession(session.clone()))?;
         self.ask(&Request::DestroySession(session))?;
@@ -142,7 +143,7 @@ impl Chain {
         Ok(())
     }
 
-    /// Makes a session that records all events, once it is started.
+    /// Creates a session for all events, without starting it.
     pub(super) fn start_session(
         &mut self,
         name: &str,
@@ -158,7 +159,7 @@ impl Chain {
         Ok(())
     }
 
-    /// Where everything is kept.
+    /// Directory of all files of the demo.
     pub(super) fn directory(&self) -> &Path {
         &self.directory
     }
@@ -167,7 +168,7 @@ impl Chain {
         Ok(self.client.ask_all(request)?)
     }
 
-    /// An error if a part has ended by itself.
+    /// Fails if a process of the chain has ended.
     pub(super) fn check(&mut self) -> Result<(), Error> {
         match self.stack.as_mut().and_then(Stack::ended) {
             Some(role) => Err(Error::failed(format!("{role} has ended by itself"))),
@@ -188,12 +189,12 @@ impl Chain {
         self.web.port()
     }
 
-    /// Where the page is.
+    /// Address of the server's page.
     pub(super) fn url(&self) -> String {
         format!("http://{}/", self.web)
     }
 
-    /// Where a request is shown.
+    /// Address of the page of a request.
     pub(super) fn page_of(&self, id: &str) -> String {
         format!("{}#/trace/{id}", self.url())
     }
@@ -220,7 +221,7 @@ impl Chain {
         Totals { spans: counters.kept, lost: counters.lost + counters.refused + self.lost + fed }
     }
 
-    /// Ends all parts, in an order in which nothing that has begun is lost.
+    /// Ends all parts, sources before sinks, so that every request that has begun is stored.
     pub(super) fn end(mut self) -> Result<Totals, Error> {
         if let Some(stack) = self.stack.take() {
             stack.stop().map_err(|error| Error::failed(format!("the chain: {error}")))?;
@@ -240,7 +241,7 @@ impl Chain {
     }
 }
 
-/// How much the files in a directory and below take. What is being made or removed counts as nothing.
+/// Total size of the files below a directory. Files that appear or disappear meanwhile count as 0.
 fn bytes_below(directory: &Path) -> u64 {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let size = |entry: DirEntry| match entry.metadata() {
@@ -251,7 +252,7 @@ fn bytes_below(directory: &Path) -> u64 {
     entries.map(size).sum()
 }
 
-/// Starts the server where it is wanted, or at another port if somebody has that one.
+/// Starts the server at `listen`, or at another port if that one is taken.
 fn serve(store: &Arc<dyn SpanStore>, listen: SocketAddr) -> Result<Running, Error> {
     let settings = |listen: SocketAddr| Settings {
         listen: Listen { web: vec![listen], ..Listen::default() },

@@ -1,5 +1,5 @@
-//! What tracing costs: the same load with tracing off, of one request in a hundred, and of all, in turn. Start at
-//! [`measure`].
+//! Cost of tracing: the load runs in turn with tracing off, with one request in a hundred followed,
+//! and with all followed. Start at [`measure`].
 
 use super::chain::Chain;
 use crate::exit::Error;
@@ -10,31 +10,31 @@ use blkkin_control::{Purpose, Request};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// How requests are followed, as users would say it.
+/// Modes of tracing: label, sampling rule, whether the session records.
 const MODES: [(&str, Option<&str>, bool); 3] = [
     ("off", None, false),
     ("one request of 100", Some("1/100"), true),
     ("every request", None, true),
 ];
 
-/// So often each of them.
+/// Measurements of each mode.
 const ROUNDS: usize = 5;
 
-/// For so long.
+/// Duration of one measurement.
 const TIME: Duration = Duration::from_millis(500);
 
-/// The session that records meanwhile, and its directory.
+/// Name of the recording session and of its directory.
 const SESSION: &str = "cost";
 
-/// The load's part of the disk.
+/// Bytes of the disk that the load uses.
 const REGION: u64 = 16 << 20;
 
-/// Requests a second of each mode, in the order of the rounds.
+/// Requests per second of each mode, by round.
 pub(super) struct Cost {
     iops: [Vec<f64>; MODES.len()],
 }
 
-/// By how many per cent the load is slower: by the medians of all rounds, and in the rounds.
+/// Slowdown of the load in per cent: by the medians, and the least and the most of a single round.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slowdown {
     percent: f64,
@@ -43,18 +43,18 @@ struct Slowdown {
 }
 
 impl Slowdown {
-    /// Whether tracing was slower in each round. Otherwise chance is larger than the cost.
+    /// Whether tracing was slower in every round. Otherwise noise exceeds the cost.
     fn is_measurable(self) -> bool {
         self.least > 0.0
     }
 }
 
-/// Measures. Ctrl-C ends it early, with what there is by then.
+/// Runs the measurement. After Ctrl-C it returns the rounds finished so far.
 pub(super) fn measure(chain: &mut Chain, interrupt: &Interrupt) -> Result<Cost, Error> {
     let mut cost = Cost { iops: Default::default() };
     let directory = chain.directory().join(SESSION);
     chain.start_session(SESSION, Purpose::Snapshot, Some(directory.clone()))?;
-    // The first requests have objects made.
+    // The first requests create objects in the stores, so they do not count.
     run(chain)?;
     for round in 0..ROUNDS {
         for turn in 0..MODES.len() {
@@ -75,12 +75,12 @@ pub(super) fn measure(chain: &mut Chain, interrupt: &Interrupt) -> Result<Cost, 
     }
     chain.ask(&Request::SetSampling(None))?;
     chain.ask(&Request::DestroySession(SESSION.to_owned()))?;
-    // No snapshot was taken, so nothing is in it.
+    // The directory is empty, as no snapshot was taken.
     let _ = std::fs::remove_dir(directory);
     Ok(cost)
 }
 
-/// Requests a second, as many as are answered.
+/// Requests per second of a load without a rate limit.
 fn run(chain: &Chain) -> Result<f64, Error> {
     let load = Load { clients: 1, region: Some(REGION), ..Load::new(chain.nbd(), TIME) };
     let report = load.run().map_err(|why| Error::failed(format!("the load: {why}")))?;
@@ -94,13 +94,14 @@ impl Cost {
         iops.get(iops.len() / 2).copied().unwrap_or(0.0)
     }
 
-    /// Returns by how many per cent a mode is slower than no tracing.
+    /// Slowdown of a mode, compared with tracing off.
     fn slowdown(&self, mode: usize) -> Option<Slowdown> {
         let less = |off: f64, on: f64| (1.0 - on / off.max(1e-9)) * 100.0;
         let rounds = self.iops[0].iter().zip(&self.iops[mode]);
         let mut rounds: Vec<f64> = rounds.map(|(off, on)| less(*off, *on)).collect();
         rounds.sort_by(f64::total_cmp);
-        // Of the medians in the column beside it. It is never outside the range of the rounds.
+        // From the medians that the table shows in the column before. It is never outside the range
+        // of the rounds.
         let percent = less(self.median(0), self.median(mode));
         Some(Slowdown { percent, least: *rounds.first()?, most: *rounds.last()? })
     }

@@ -1,4 +1,5 @@
-//! Brings the requests of a recording that goes on to a server: what `blkkin spans --follow --to` does, on a thread.
+//! Sends the requests of a growing recording to a server, as `blkkin spans --follow --to` does, on
+//! a thread.
 
 use crate::exit::Error;
 use blkkin_deliver::{Destination, Exporter, Options};
@@ -11,30 +12,30 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// A request is complete when nothing has come for so long.
+/// Time without an event after which a request is complete.
 const IDLE: Duration = Duration::from_millis(300);
 
-/// The same while one of its spans has not ended, as where the disk takes long.
+/// The same for a request with a span that has not ended, for instance while the disk is slow.
 const IDLE_UNENDED: Duration = Duration::from_secs(10);
 
-/// How soon spans are sent.
+/// Maximum age of a batch of spans before it is sent.
 const BATCH_AGE: Duration = Duration::from_millis(100);
 
-/// How long the last ones may take.
-const FAREWELL: Duration = Duration::from_secs(10);
+/// Maximum time to send the last spans.
+const END_MAX: Duration = Duration::from_secs(10);
 
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const ROOM_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What brings them.
+/// Thread that reads the recording and sends its requests.
 pub(super) struct Feed {
     ends: Arc<AtomicBool>,
-    /// Events that the tracer has dropped, and spans that were not delivered.
+    /// Events that the tracer dropped, and spans that were not delivered.
     lost: Arc<AtomicU64>,
     thread: JoinHandle<Option<String>>,
 }
 
 impl Feed {
-    /// Follows the traces in a directory.
+    /// Starts to follow the traces in a directory.
     pub(super) fn start(trace: PathBuf, url: &str) -> Result<Feed, Error> {
         let failed = |error: String| Error::failed(format!("cannot send spans: {error}"));
         let destination =
@@ -42,10 +43,10 @@ impl Feed {
         let options = Options { batch_age: BATCH_AGE, ..Options::new(destination) };
         let exporter = Exporter::open(options).map_err(|error| failed(error.to_string()))?;
         let (ends, lost) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let (asked, counted) = (Arc::clone(&ends), Arc::clone(&lost));
+        let (ends_clone, lost_clone) = (Arc::clone(&ends), Arc::clone(&lost));
         let thread = std::thread::Builder::new()
             .name("feed".to_owned())
-            .spawn(move || follow(trace, exporter, &asked, &counted))
+            .spawn(move || follow(trace, exporter, &ends_clone, &lost_clone))
             .map_err(|error| failed(error.to_string()))?;
         Ok(Feed { ends, lost, thread })
     }
@@ -54,7 +55,7 @@ impl Feed {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// Brings what is there by now, and ends; says what was lost.
+    /// Sends everything recorded so far, and ends; returns the number of losses.
     pub(super) fn end(self) -> Result<u64, Error> {
         self.ends.store(true, Ordering::Relaxed);
         match self.thread.join() {
@@ -65,7 +66,7 @@ impl Feed {
     }
 }
 
-/// Goes on until the end is asked for; says what was wrong, if something was.
+/// Follows the trace until `ends` is set; returns the first problem, if any.
 fn follow(
     trace: PathBuf,
     exporter: Exporter,
@@ -81,7 +82,7 @@ fn follow(
     let push = |request: &Request<'_>| {
         for step in &request.steps {
             while exporter.push(&step.span).is_err() {
-                exporter.wait_for_room(LOOK_EVERY);
+                exporter.wait_for_room(ROOM_INTERVAL);
             }
         }
         ControlFlow::Continue(())
@@ -90,7 +91,7 @@ fn follow(
     let mut stats = Stats::default();
     let start = Instant::now();
     loop {
-        // What had come by then is still looked at.
+        // Read the flag first, so that events before it are still read in the last round.
         let is_last = ends.load(Ordering::Relaxed);
         if is_last {
             follower.look_at_all()
@@ -108,7 +109,7 @@ fn follow(
     }
     let _ = collector.finish();
     drop(collector);
-    exporter.wait_until_empty(FAREWELL);
+    exporter.wait_until_empty(END_MAX);
     let trouble = exporter.trouble();
     let counters = exporter.close();
     let undelivered = counters.dropped_in_all();

@@ -1,4 +1,4 @@
-//! `blkkin event list`: what running programs can record, by program.
+//! `blkkin event list`: event types of running programs.
 
 use super::ProcessArgs;
 use crate::conversation::{AgentArgs, check, json, print};
@@ -14,10 +14,10 @@ use blkkin_control::{Application, Applications, EventType, Reply, Request};
         blkkin event list\n  \
         blkkin event list --exe ceph-osd --fields             with what they carry\n  \
         blkkin event list --json | jq -r '.programs[].event_types[].name' | sort -u",
-    after_help = crate::AGENT_HELP
+    after_help = crate::help::AGENT_HELP
 )]
 pub(super) struct List {
-    /// Also what the events carry
+    /// Show the fields of each event type
     #[arg(short, long)]
     fields: bool,
 
@@ -28,7 +28,7 @@ pub(super) struct List {
     agent: AgentArgs,
 }
 
-/// A program and what it can record.
+/// Program with its event types.
 struct Program {
     application: Application,
     event_types: Vec<EventType>,

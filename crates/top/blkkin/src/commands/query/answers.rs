@@ -1,25 +1,25 @@
-//! Answers as what is drawn of them. `docs/server-api.md` says what they look like.
+//! Decodes answers of the query API, described in `docs/server-api.md`, into the rows to print.
 
-use super::strange;
+use super::unexpected_answer;
 use crate::exit::Error;
 use blkkin_text::found::{Calls, Found, Latencies, Latency};
 use serde_json::Value;
 
-/// Takes a list out of an answer.
+/// Removes and returns a list of an answer.
 pub(super) fn list(answer: &mut Value, name: &str) -> Result<Vec<Value>, Error> {
     match answer.get_mut(name).map(Value::take) {
         Some(Value::Array(members)) => Ok(members),
-        _ => Err(strange(answer, name)),
+        _ => Err(unexpected_answer(answer, name)),
     }
 }
 
-/// Reads the members of a list.
+/// Decodes each member of a list.
 pub(super) fn members<T>(
     answer: &Value,
     name: &str,
     read: impl Fn(&Value) -> Result<T, Error>,
 ) -> Result<Vec<T>, Error> {
-    let members = answer[name].as_array().ok_or_else(|| strange(answer, name))?;
+    let members = answer[name].as_array().ok_or_else(|| unexpected_answer(answer, name))?;
     members.iter().map(read).collect()
 }
 
@@ -42,7 +42,7 @@ pub(super) fn latency(of: &Value) -> Result<Latency, Error> {
     };
     let example = |example: &Value| Ok((text(example, "traceId")?, number(example, "durationNs")?));
     let mut examples = members(of, "examples", example)?;
-    // Several spans of a request may take as long as each other.
+    // Several spans of one request may have equal durations.
     examples.dedup();
     Ok(Latency {
         spans: number(of, "spans")?,
@@ -71,7 +71,7 @@ pub(super) fn calls(of: &Value) -> Result<Calls, Error> {
     })
 }
 
-/// Values, one a line; with a tab and a number behind, where there is one.
+/// Values, one a line, each followed by a tab and its number of spans if the answer has it.
 pub(super) fn words(of: &Value) -> Result<String, Error> {
     let line = |value: &Value| match value {
         Value::String(word) => Ok(format!("{}\n", clean(word))),
@@ -80,12 +80,12 @@ pub(super) fn words(of: &Value) -> Result<String, Error> {
     Ok(members(of, "values", line)?.concat())
 }
 
-/// Fit for a terminal.
+/// Replaces control characters, for a terminal.
 fn clean(text: &str) -> String {
     text.chars().map(|char| if char.is_control() { '?' } else { char }).collect()
 }
 
-/// In order.
+/// Percentiles of an answer, in ascending order.
 fn percentiles(of: &Value) -> Vec<(String, u64)> {
     let known = of["percentilesNs"].as_object();
     let known =
@@ -97,14 +97,14 @@ fn percentiles(of: &Value) -> Vec<(String, u64)> {
 }
 
 pub(super) fn text(of: &Value, name: &str) -> Result<String, Error> {
-    of[name].as_str().map(str::to_owned).ok_or_else(|| strange(of, name))
+    of[name].as_str().map(str::to_owned).ok_or_else(|| unexpected_answer(of, name))
 }
 
 pub(super) fn number(of: &Value, name: &str) -> Result<u64, Error> {
-    of[name].as_u64().ok_or_else(|| strange(of, name))
+    of[name].as_u64().ok_or_else(|| unexpected_answer(of, name))
 }
 
-/// Times are text, as they are too large for numbers of JavaScript.
+/// Decodes a time. Times are strings, as they exceed the exact integers of JavaScript.
 pub(super) fn time(of: &Value, name: &str) -> Result<u64, Error> {
-    of[name].as_str().and_then(|text| text.parse().ok()).ok_or_else(|| strange(of, name))
+    of[name].as_str().and_then(|text| text.parse().ok()).ok_or_else(|| unexpected_answer(of, name))
 }

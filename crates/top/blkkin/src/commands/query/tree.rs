@@ -1,7 +1,8 @@
-//! A request that was asked for, as `blkkin spans` draws those that it puts together. Start at [`draw`].
+//! Draws a request of an answer as `blkkin spans` draws the requests it assembles. Start at
+//! [`draw`].
 
 use super::answers::{text, time};
-use super::strange;
+use super::unexpected_answer;
 use crate::exit::Error;
 use blkkin_model::{Kind, ValueRef};
 use blkkin_spans::{Assembler, END, LOST, Limits, Request, START, Said, What, Whole};
@@ -10,13 +11,13 @@ use blkkin_text::requests::TreePrinter;
 use serde_json::Value;
 use std::ops::ControlFlow;
 
-/// Draws it.
+/// Feeds the spans of an answer to an assembler and prints the resulting request.
 pub(in crate::commands) fn draw(
     answer: &Value,
     options: &Options,
     annotations: bool,
 ) -> Result<String, Error> {
-    let spans = answer["spans"].as_array().ok_or_else(|| strange(answer, "spans"))?;
+    let spans = answer["spans"].as_array().ok_or_else(|| unexpected_answer(answer, "spans"))?;
     let mut out = String::new();
     let mut printer = TreePrinter::new(blkkin_text::requests::Options {
         color: options.color,
@@ -26,38 +27,43 @@ pub(in crate::commands) fn draw(
         utc: options.utc,
         absolute: true,
     });
-    let mut take = |request: &Request<'_>| {
+    let mut print_request = |request: &Request<'_>| {
         printer.print(&mut out, request);
         ControlFlow::Continue(())
     };
-    // All of it is one request, and it is in memory already.
+    // The answer is one request and in memory already, so no limit applies.
     let limits = Limits { bytes: usize::MAX, bytes_of_request: usize::MAX, ..Limits::default() };
     let limits = Limits { spans: usize::MAX, spans_of_request: usize::MAX, ..limits };
     let mut assembler = Assembler::new(limits);
     assembler.lose(LOSING, None, None);
-    // Tags of spans without a time need one.
+    // Tags of spans without a time need one: the earliest start of the request.
     let first = spans.iter().filter_map(|span| time(span, "startNs").ok()).min().unwrap_or(0);
     for span in spans {
-        say(span, first, &mut |said| {
-            let _ = assembler.add(said, 0, &mut take);
+        report_span(span, first, &mut |said| {
+            let _ = assembler.add(said, 0, &mut print_request);
         })?;
     }
-    let _ = assembler.finish(&mut take);
+    let _ = assembler.finish(&mut print_request);
     Ok(out)
 }
 
-/// Spans that are tagged as having a lost end or start come from this source, which is told to have lost something at all
-/// times.
+/// Event source of spans that are tagged as having a lost start or end. The assembler is told that
+/// this source has losses at all times.
 const LOSING: u32 = 1;
 
-/// Says what an answer has of a span.
-fn say(span: &Value, first: u64, say: &mut impl FnMut(&Said<'_>)) -> Result<(), Error> {
+/// Reports the contents of one span of an answer to an assembler.
+fn report_span(
+    span: &Value,
+    first: u64,
+    report_span: &mut impl FnMut(&Said<'_>),
+) -> Result<(), Error> {
     let id = |name: &str| u64::from_str_radix(span[name].as_str()?, 16).ok();
     let trace_id = text(span, "traceId")?;
-    let trace_id = u128::from_str_radix(&trace_id, 16).map_err(|_| strange(span, "traceId"))?;
+    let trace_id =
+        u128::from_str_radix(&trace_id, 16).map_err(|_| unexpected_answer(span, "traceId"))?;
     let local = &span["local"];
     let address = local["ipv4"].as_str().or(local["ipv6"].as_str()).unwrap_or_default();
-    let texts = Texts::of(span);
+    let texts = BorrowedTexts::of(span);
     let mut fields = texts.fields(span);
     let mut is_lost = |key: &str| {
         let before = fields.len();
@@ -68,7 +74,7 @@ fn say(span: &Value, first: u64, say: &mut impl FnMut(&Said<'_>)) -> Result<(), 
     let said = Said {
         trace_id: trace_id as u64,
         trace_id_high: (trace_id >> 64) as u64,
-        span_id: id("id").ok_or_else(|| strange(span, "id"))?,
+        span_id: id("id").ok_or_else(|| unexpected_answer(span, "id"))?,
         parent_id: id("parentId").unwrap_or(0),
         name: span["name"].as_str().unwrap_or_default(),
         service: local["service"].as_str().unwrap_or_default(),
@@ -87,7 +93,7 @@ fn say(span: &Value, first: u64, say: &mut impl FnMut(&Said<'_>)) -> Result<(), 
         target: "",
         fields: &fields,
     });
-    // Of a span without an end only the begin can be said, as whoever recorded it did.
+    // Only the begin of a span without an end is reported, as its program recorded it.
     let begin = match kind {
         Kind::Client => Some("cs"),
         Kind::Server => Some("sr"),
@@ -100,23 +106,25 @@ fn say(span: &Value, first: u64, say: &mut impl FnMut(&Said<'_>)) -> Result<(), 
         && !start_is_lost
         && span["annotations"].as_array().is_none_or(Vec::is_empty);
     if is_undated {
-        say(&Said { what: What::Undated(kind), ..said });
+        report_span(&Said { what: What::Undated(kind), ..said });
     }
     match (whole, begin) {
-        (Some(whole), None) if !start_is_lost => say(&Said { what: What::Span(whole), ..said }),
+        (Some(whole), None) if !start_is_lost => {
+            report_span(&Said { what: What::Span(whole), ..said })
+        }
         (whole, begin) => {
             if let (Some(_), Some(begin)) = (whole, begin) {
-                say(&Said { what: What::Event(begin), ..said });
+                report_span(&Said { what: What::Event(begin), ..said });
             }
             for (key, value) in &fields {
-                say(&Said { what: What::KeyValue(key, *value), ..said });
+                report_span(&Said { what: What::KeyValue(key, *value), ..said });
             }
         }
     }
     for annotation in span["annotations"].as_array().into_iter().flatten() {
         let value = annotation["value"].as_str().unwrap_or_default();
         let time_ns = time(annotation, "timeNs").unwrap_or(said.time_ns);
-        say(&Said { what: What::Event(value), time_ns, ..said });
+        report_span(&Said { what: What::Event(value), time_ns, ..said });
     }
     Ok(())
 }
@@ -132,14 +140,15 @@ fn kind(word: &str) -> Kind {
     }
 }
 
-/// Whom a span is about beside who says it, as a text that its fields borrow.
-struct Texts {
+/// Values that are made from an answer and borrowed by the fields of a span: the remote endpoint
+/// and the error flag.
+struct BorrowedTexts {
     remote: Option<String>,
     is_error: bool,
 }
 
-impl Texts {
-    fn of(span: &Value) -> Texts {
+impl BorrowedTexts {
+    fn of(span: &Value) -> BorrowedTexts {
         let remote = span.get("remote").map(|remote| {
             let word = |name: &str| remote[name].as_str().unwrap_or_default();
             let port = remote["port"].as_u64().map(|port| format!(":{port}")).unwrap_or_default();
@@ -147,8 +156,8 @@ impl Texts {
             format!("{} {address}", word("service")).trim().to_owned()
         });
         let tags = span["tags"].as_array();
-        let is_told = tags.into_iter().flatten().any(|tag| tag["key"] == "error");
-        Texts { remote, is_error: span["isError"] == true && !is_told }
+        let has_error_tag = tags.into_iter().flatten().any(|tag| tag["key"] == "error");
+        BorrowedTexts { remote, is_error: span["isError"] == true && !has_error_tag }
     }
 
     fn fields<'a>(&'a self, span: &'a Value) -> Vec<(&'a str, ValueRef<'a>)> {

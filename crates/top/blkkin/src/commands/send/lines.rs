@@ -1,6 +1,6 @@
-//! `blkkin send --lines`: each line of a text is a message, without its end.
+//! `blkkin send --lines`: sends each line of a text, without its line feed, as a message.
 
-use super::{Args, Messages};
+use super::{Args, MessageSink};
 use crate::exit::{Error, Exit};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -10,18 +10,18 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-/// A line is no longer than a server takes; what is, is left out as a whole.
+/// Maximum length of a line, which is a server's limit; a longer line is left out as a whole.
 const LINE_BYTES_MAX: u64 = 4 << 20;
 
-/// A line that came waits no longer for others.
+/// Maximum time that a line waits for others before its batch is sent.
 const WAIT: Duration = Duration::from_millis(200);
 
-/// What is read ahead.
+/// Maximum number of lines that are read ahead.
 const LINES_AHEAD: usize = 1000;
 
 type Lines = Receiver<io::Result<Vec<u8>>>;
 
-pub(super) fn send(args: &Args, messages: &mut Messages) -> Result<Exit, Error> {
+pub(super) fn send(args: &Args, messages: &mut MessageSink) -> Result<Exit, Error> {
     for path in &args.input.paths {
         let failed =
             |error: io::Error| Error::failed(format!("cannot read {}: {error}", path.display()));
@@ -45,18 +45,18 @@ pub(super) fn send(args: &Args, messages: &mut Messages) -> Result<Exit, Error> 
     Ok(Exit::Ok)
 }
 
-/// Reads in a thread, which may wait for what never comes.
+/// Reads a file on a separate thread, as a read may block for ever.
 fn read(path: &Path) -> io::Result<Lines> {
     let file = match path.as_os_str() == "-" {
         true => File::from(io::stdin().as_fd().try_clone_to_owned()?),
         false => File::open(path)?,
     };
-    let (tell, lines) = sync_channel(LINES_AHEAD);
+    let (print_totals, lines) = sync_channel(LINES_AHEAD);
     thread::Builder::new().name("lines".to_owned()).spawn(move || {
         let mut reader = BufReader::with_capacity(64 << 10, file);
         loop {
             let mut line = Vec::new();
-            // One more than permitted, so that it is seen to be too large.
+            // One byte more than the limit shows that a line is too long.
             let limit = LINE_BYTES_MAX + 1;
             let read = reader.by_ref().take(limit).read_until(b'\n', &mut line);
             let is_cut = line.len() as u64 == limit && !line.ends_with(b"\n");
@@ -66,10 +66,10 @@ fn read(path: &Path) -> io::Result<Lines> {
                     if line.last() == Some(&b'\n') {
                         line.pop();
                     }
-                    tell.send(Ok(line))
+                    print_totals.send(Ok(line))
                 }
                 Err(error) => {
-                    let _ = tell.send(Err(error));
+                    let _ = print_totals.send(Err(error));
                     return;
                 }
             };

@@ -1,6 +1,7 @@
-//! `blkkin send` of a trace: its events as lines of JSON, or its requests as spans; also of one that grows.
+//! `blkkin send` for traces: events as JSON, or requests as spans; with `--follow`, of a growing
+//! trace.
 
-use super::{Args, GRACE, Messages};
+use super::{Args, GRACE, MessageSink};
 use crate::exit::{self, Error, Exit};
 use crate::input::Selection;
 use crate::interrupt::Interrupt;
@@ -17,7 +18,7 @@ use std::time::Instant;
 
 pub(super) fn send(
     args: &Args,
-    messages: &mut Messages,
+    messages: &mut MessageSink,
     interrupt: &Interrupt,
 ) -> Result<Exit, Error> {
     let stats = match (args.spans, args.follow) {
@@ -56,13 +57,13 @@ pub(super) fn send(
     Ok(exit::report_problems(&stats.problems))
 }
 
-/// Each line is a message, without its end.
-fn push_lines(messages: &mut Messages, text: &[u8]) -> ControlFlow<()> {
+/// Sends each line as a message, without its line feed.
+fn push_lines(messages: &mut MessageSink, text: &[u8]) -> ControlFlow<()> {
     let mut lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     lines.try_for_each(|line| messages.push(line))
 }
 
-/// Reads all that there is.
+/// Reads the traces once, to their end.
 fn read(
     args: &Args,
     interrupt: &Interrupt,
@@ -81,7 +82,8 @@ fn read(
     Ok(stats)
 }
 
-/// Reads what comes, until Ctrl-C; `flush` after each round, with the nanoseconds since the start, says whether to go on.
+/// Reads a growing trace until Ctrl-C. After each round, `flush` is called with the nanoseconds
+/// since the start and decides whether to go on.
 fn follow<C: Consumer>(
     args: &Args,
     interrupt: &Interrupt,
@@ -94,7 +96,7 @@ fn follow<C: Consumer>(
             .hint("give the directory that the recording is written to"));
     }
     let mut follower = Follower::new(&sources);
-    // Warnings are told with all others at the end.
+    // Warnings are reported with all other problems at the end.
     for problem in follower.problems().iter().filter(|problem| !problem.is_warning()) {
         exit::warn(&format!("{problem}; waiting for what may come"));
     }
@@ -103,7 +105,7 @@ fn follow<C: Consumer>(
     let filter = args.select.growing_filter(follower.traces(), ColorChoice::Auto)?;
     let start = Instant::now();
     loop {
-        // What had come by then is still sent.
+        // Read the flag first, so that events before it are still sent in the last round.
         let ends = interrupt.is_asked();
         if follower.look() && !times.are_final {
             times = args.select.times(follower.traces(), args.clock_gmt)?;
@@ -125,15 +127,15 @@ fn follow<C: Consumer>(
     }
 }
 
-/// Sends each span of a request.
+/// Encodes each span of a request as a message.
 struct Spans<'m> {
-    messages: &'m mut Messages,
+    messages: &'m mut MessageSink,
     thrift: Vec<u8>,
     text: String,
 }
 
 impl<'m> Spans<'m> {
-    fn new(messages: &'m mut Messages) -> Spans<'m> {
+    fn new(messages: &'m mut MessageSink) -> Spans<'m> {
         Spans { messages, thrift: Vec::new(), text: String::new() }
     }
 }

@@ -1,9 +1,9 @@
-//! Lines on standard error, for a person, the system's journal, or a program that reads JSON.
+//! Log lines on standard error, for a person, the system's journal, or a program that reads JSON.
 
 use serde_json::json;
 use std::io::Write;
 
-/// How lines are written.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum LogFormat {
     /// Time, level and message.
@@ -30,7 +30,7 @@ impl Level {
     }
 }
 
-/// Writes lines. All threads may do so.
+/// Writer of log lines, usable from all threads.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Log {
     format: LogFormat,
@@ -43,7 +43,7 @@ impl Log {
 
     pub(super) fn line(self, level: Level, message: &str) {
         let line = self.written(level, message, jiff::Timestamp::now());
-        // In one piece, so that lines of several threads do not mix.
+        // One write for each line, so that lines of several threads do not mix.
         let _ = crate::output::styled_stderr().write_all(line.as_bytes());
     }
 
@@ -52,7 +52,7 @@ impl Log {
         match self.format {
             LogFormat::Text => {
                 let level = level.to_ascii_uppercase();
-                // Messages may hold what others have sent.
+                // Messages may contain text from clients.
                 let message = message.replace(['\n', '\r'], " ");
                 format!("{time} {level} blkkin server: {message}\n")
             }

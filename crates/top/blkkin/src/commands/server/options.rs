@@ -1,6 +1,6 @@
 //! Options of `blkkin server` from a file and from the environment. Start at [`complete`].
 //!
-//! They become words of the command line, so that they mean and say the same there, wherever they come from.
+//! Each becomes a word of the command line, so all sources have the same syntax and error messages.
 
 use crate::exit::Error;
 use clap::{ArgAction, Command};
@@ -8,17 +8,17 @@ use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 
-/// What the names of variables begin with.
+/// Prefix of environment variables.
 const PREFIX: &str = "BLKKIN_SERVER_";
 
-/// An option that can be given.
-struct Known {
+/// Option of the command.
+struct ServerOption {
     name: String,
     is_flag: bool,
 }
 
-/// Adds the options that the environment or the configuration file has and the command line has not, if the words are
-/// of `blkkin server`.
+/// Appends options that the command line does not have: from the environment first, then from the
+/// configuration file. Only for words of `blkkin server`.
 pub(crate) fn complete(
     mut words: Vec<OsString>,
     command: &Command,
@@ -29,17 +29,17 @@ pub(crate) fn complete(
     else {
         return Ok(words);
     };
-    let known: Vec<Known> = server
+    let options: Vec<ServerOption> = server
         .get_arguments()
         .filter_map(|argument| {
             let is_flag = !matches!(argument.get_action(), ArgAction::Set | ArgAction::Append);
-            Some(Known { name: argument.get_long()?.to_owned(), is_flag })
+            Some(ServerOption { name: argument.get_long()?.to_owned(), is_flag })
         })
         .filter(|option| option.name != "help")
         .collect();
     let mut given: BTreeSet<String> = words[2..].iter().filter_map(|word| name_of(word)).collect();
     let mut added = Vec::new();
-    for option in &known {
+    for option in &options {
         let name = format!("{PREFIX}{}", option.name.replace('-', "_").to_ascii_uppercase());
         let value = variable(&name).filter(|value| !value.is_empty());
         let Some(value) = value.filter(|_| !given.contains(&option.name)) else { continue };
@@ -61,7 +61,7 @@ pub(crate) fn complete(
             }
             let (name, value) = line.split_once('=').ok_or_else(|| wrong("not OPTION = VALUE"))?;
             let (name, value) = (name.trim(), value.trim());
-            let option = known.iter().find(|known| known.name == name && name != "config");
+            let option = options.iter().find(|options| options.name == name && name != "config");
             let option = option.ok_or_else(|| wrong(&format!("there is no option `{name}`")))?;
             if !given.contains(name) {
                 added.extend(option.word(value).map_err(|why| wrong(&why))?);
@@ -72,8 +72,8 @@ pub(crate) fn complete(
     Ok(words)
 }
 
-impl Known {
-    /// The word of the command line for a value; none for a flag that is not set.
+impl ServerOption {
+    /// Word of the command line for an option with this value; `None` for a flag that is off.
     fn word(&self, value: &str) -> Result<Option<OsString>, String> {
         let name = &self.name;
         match (self.is_flag, value) {
@@ -85,13 +85,13 @@ impl Known {
     }
 }
 
-/// The name of the option that a word of the command line begins.
+/// Name of the option at the begin of a word, without `--` and value.
 fn name_of(word: &OsStr) -> Option<String> {
     let name = word.to_str()?.strip_prefix("--")?;
     Some(name.split('=').next().unwrap_or(name).to_owned())
 }
 
-/// The value of an option, which is in the same word or in the next one.
+/// Value of an option, in the same word or in the next one.
 fn value_of<'w>(
     mut words: impl Iterator<Item = &'w OsString>,
     option: &str,

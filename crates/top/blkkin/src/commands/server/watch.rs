@@ -1,7 +1,8 @@
-//! Logs what the server's counters say: refusals, damage, losses, and what retention removed. Start at [`start`].
+//! Logs changes of the server's counters: refusals, damage, losses, and spans removed by retention.
+//! Start at [`start`].
 //!
-//! The first of its kind is logged within a second; more of the same are gathered for a minute, so that a sender who
-//! is refused all the time does not fill the log.
+//! The first event of a kind is logged within a second; further ones are summed up for a minute, so
+//! that a client that is refused all the time does not fill the log.
 
 use super::log::{Level, Log};
 use blkkin_server::Conditions;
@@ -12,71 +13,71 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Between two looks at the counters.
+/// Interval between two readings of the counters.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Between two lines of a kind.
+/// Minimum time between two lines of one kind.
 const PAUSE: Duration = Duration::from_secs(60);
 
-/// What is counted at a moment.
+/// Counters at one moment.
 #[derive(Clone, Debug, Default)]
 struct Sample {
     store: Counters,
-    /// Messages that were turned away before or by the store.
+    /// Messages that the collector or the store asked to send again later.
     turned_away: u64,
-    /// Messages that had something wrong with them.
+    /// Messages that were refused as invalid.
     dropped: u64,
-    /// Why the store refused the last batch, if it did.
+    /// Reason of the store's last refusal, while it refuses.
     refusal: Option<String>,
 }
 
-/// Something that is logged when its counter grows.
-struct Kind {
+/// Alert of event, logged when its counter grows.
+struct Alert {
     level: Level,
     count: fn(&Sample) -> u64,
     what: &'static str,
-    /// Whether the store's refusal is the reason.
+    /// Whether the line ends with the store's reason for refusing.
     has_reason: bool,
 }
 
-const KINDS: [Kind; 7] = [
-    Kind {
+const ALERTS: [Alert; 7] = [
+    Alert {
         level: Level::Error,
         count: |sample| sample.turned_away,
         what: "messages turned away, whose senders should try again",
         has_reason: true,
     },
-    Kind {
+    Alert {
         level: Level::Warn,
         count: |sample| sample.dropped,
         what: "messages refused, as something was wrong with them",
         has_reason: false,
     },
-    Kind {
+    Alert {
         level: Level::Warn,
         count: |sample| sample.store.refused,
         what: "spans refused, as something was wrong with them",
         has_reason: false,
     },
-    Kind {
+    Alert {
         level: Level::Info,
         count: |sample| sample.store.expired,
         what: "spans removed, as they were older than --keep or took more than --keep-bytes",
         has_reason: false,
     },
-    Kind {
+    Alert {
         level: Level::Error,
         count: |sample| sample.store.lost,
         what: "spans lost with files that cannot be read",
         has_reason: false,
     },
-    Kind {
+    Alert {
         level: Level::Error,
         count: |sample| sample.store.damaged,
         what: "spans in files of which something cannot be read: answers may be without them",
         has_reason: false,
     },
-    Kind {
+    Alert {
         level: Level::Error,
         count: |sample| sample.store.aside_removed,
         what: "damaged files removed, as there was no room to keep them",
@@ -84,19 +85,19 @@ const KINDS: [Kind; 7] = [
     },
 ];
 
-/// A thread that looks at the counters until this is dropped.
-pub(super) struct Watching {
+/// Thread that reads the counters, until dropped.
+pub(super) struct WatchThread {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Starts to log what is counted beyond `before`.
+/// Starts to log counts beyond `before`.
 pub(super) fn start(
     log: Log,
     store: Arc<dyn SpanStore>,
     conditions: Conditions,
     before: Counters,
-) -> io::Result<Watching> {
+) -> io::Result<WatchThread> {
     let (stop, stopped) = mpsc::channel();
     let sample = move || Sample {
         store: store.counters(),
@@ -109,15 +110,15 @@ pub(super) fn start(
         let mut is_over = false;
         while !is_over {
             is_over = stopped.recv_timeout(INTERVAL) != Err(RecvTimeoutError::Timeout);
-            // What is left at the end is logged whenever the last line was.
+            // The last round logs everything, without the pause.
             let lines = watch.step(sample(), Instant::now(), is_over);
             lines.iter().for_each(|(level, line)| log.line(*level, line));
         }
     })?;
-    Ok(Watching { stop: Some(stop), thread: Some(thread) })
+    Ok(WatchThread { stop: Some(stop), thread: Some(thread) })
 }
 
-impl Drop for Watching {
+impl Drop for WatchThread {
     fn drop(&mut self) {
         self.stop.take();
         if let Some(thread) = self.thread.take() {
@@ -127,33 +128,33 @@ impl Drop for Watching {
 }
 
 struct Watch {
-    /// What has been logged, and when.
-    logged: [(u64, Option<Instant>); KINDS.len()],
+    /// Count and time of the last line, for each kind.
+    logged: [(u64, Option<Instant>); ALERTS.len()],
     refusal: Option<String>,
 }
 
 impl Watch {
     fn new(before: Sample) -> Watch {
-        Watch { logged: KINDS.map(|kind| ((kind.count)(&before), None)), refusal: None }
+        Watch { logged: ALERTS.map(|alert| ((alert.count)(&before), None)), refusal: None }
     }
 
-    /// Returns the lines for what has been counted since the last ones.
+    /// Lines for counts since the last line of each kind.
     fn step(&mut self, sample: Sample, now: Instant, is_last: bool) -> Vec<(Level, String)> {
         let mut lines = Vec::new();
         let refusal = sample.refusal.clone();
-        for (kind, (logged, time)) in KINDS.iter().zip(&mut self.logged) {
-            let count = (kind.count)(&sample);
+        for (alert, (logged, time)) in ALERTS.iter().zip(&mut self.logged) {
+            let count = (alert.count)(&sample);
             let waits = time.is_some_and(|time| now.duration_since(time) < PAUSE) && !is_last;
             if count <= *logged || waits {
-                // Spans that are found damaged may be fewer later.
+                // The number of damaged spans can also decrease.
                 *logged = count.min(*logged);
                 continue;
             }
-            let mut line = format!("{} {}", count - *logged, kind.what);
-            if let Some(why) = refusal.as_ref().filter(|_| kind.has_reason) {
+            let mut line = format!("{} {}", count - *logged, alert.what);
+            if let Some(why) = refusal.as_ref().filter(|_| alert.has_reason) {
                 line = format!("{line}: {why}");
             }
-            lines.push((kind.level, line));
+            lines.push((alert.level, line));
             (*logged, *time) = (count, Some(now));
         }
         if self.refusal.is_some() && refusal.is_none() {

@@ -1,6 +1,6 @@
-//! `blkkin session list`: sessions in a line each, or one with all that it has.
+//! `blkkin session list`: a line for each session, or all about one.
 
-use crate::conversation::{AgentArgs, Listed, check, json, print};
+use crate::conversation::{AgentArgs, SessionDetails, check, json, print};
 use crate::exit::{Error, Exit, note};
 use crate::losses;
 use crate::output::plural;
@@ -38,14 +38,14 @@ pub(super) fn run(name: Option<&str>, agent: &AgentArgs) -> Result<Exit, Error> 
     Ok(exit(name, &sessions))
 }
 
-/// Scripts go through all sessions, whatever became of one; a session that is named is asked about.
-fn exit(name: Option<&str>, sessions: &[Listed]) -> Exit {
+/// Exit status: [`Exit::Lost`] only for a named session with losses, as scripts list all sessions.
+fn exit(name: Option<&str>, sessions: &[SessionDetails]) -> Exit {
     let losses = name.and(sessions.first()).map_or(&[][..], |listed| &listed.losses);
     losses::exit(losses)
 }
 
-/// A line for each.
-pub(crate) fn lines(sessions: &[Listed], color: bool) -> String {
+/// Table of sessions, one line each.
+pub(crate) fn lines(sessions: &[SessionDetails], color: bool) -> String {
     let mut table = Table::new(&[
         ("SESSION", Align::Left),
         ("STATE", Align::Left),
@@ -55,7 +55,7 @@ pub(crate) fn lines(sessions: &[Listed], color: bool) -> String {
         ("LOST", Align::Left),
         ("OUTPUT", Align::Left),
     ]);
-    for Listed { state, channels, rules, losses } in sessions {
+    for SessionDetails { state, channels, rules, losses } in sessions {
         let session = &state.session;
         table.row(vec![
             session.name.as_str().into(),
@@ -75,9 +75,9 @@ pub(crate) fn lines(sessions: &[Listed], color: bool) -> String {
     table.print(color)
 }
 
-/// All about one.
-fn whole(listed: &Listed) -> String {
-    let Listed { state, channels, rules, losses } = listed;
+/// Describes a session with its channels, rules and losses.
+fn whole(listed: &SessionDetails) -> String {
+    let SessionDetails { state, channels, rules, losses } = listed;
     let session = &state.session;
     let does = match session.purpose {
         Purpose::Record => "records",
@@ -110,7 +110,7 @@ fn whole(listed: &Listed) -> String {
     text
 }
 
-/// A line for each channel.
+/// Table of channels, one line each.
 pub(crate) fn channel_lines(channels: &[Channel]) -> String {
     if channels.is_empty() {
         return String::new();
@@ -137,7 +137,7 @@ pub(crate) fn channel_lines(channels: &[Channel]) -> String {
     table.print(false)
 }
 
-/// What happens to events that find a ring full.
+/// Policy of a channel for events that find a ring full.
 fn when_full(channel: &Channel) -> String {
     match channel.wait_us {
         0 => channel.mode.word().to_owned(),
@@ -145,7 +145,7 @@ fn when_full(channel: &Channel) -> String {
     }
 }
 
-/// As one would write it on the command line.
+/// Selection in the syntax of the command line.
 fn selection(selection: &Selection) -> String {
     let mut text = selection.names.join(" ");
     for excluded in &selection.excluded {
@@ -175,7 +175,7 @@ fn selection(selection: &Selection) -> String {
     text
 }
 
-/// In the local time zone, to the second.
+/// Date and time in the local time zone, to the second.
 fn date(ns: u64) -> String {
     let mut printer = TimePrinter::new(TimeFormat::Date, false);
     let text = Text::of(|out| printer.print(out, i64::try_from(ns).unwrap_or(i64::MAX), 0));

@@ -1,5 +1,5 @@
-//! `blkkin spans --to URL`: spans go to another system. Where to and how ([`ToArgs`]), handing them over, waiting until
-//! they have arrived, and the totals.
+//! `blkkin spans --to URL`: sends spans to another system. Options ([`DeliveryArgs`]), handing spans
+//! to the exporter, waiting for delivery, totals.
 
 use super::Args;
 use crate::exit::{Error, Exit};
@@ -18,37 +18,39 @@ use std::io::{IsTerminal, Read};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Where spans go, and how.
+/// Destination of spans, and options of the delivery.
 #[derive(clap::Args, Debug)]
 #[command(next_help_heading = "Sending")]
-pub(super) struct ToArgs {
-    /// Send spans there, instead of printing them: http://HOST:9411/api/v2/spans (Zipkin),
-    /// http://HOST:4318/v1/traces or otlp://HOST:4317 (OpenTelemetry, by HTTP or gRPC), with https,
-    /// otlps by TLS; scribe://HOST:9410/CATEGORY (Scribe)
+pub(super) struct DeliveryArgs {
+    /// Send spans to this URL instead of printing them: http://HOST:9411/api/v2/spans (Zipkin),
+    /// http://HOST:4318/v1/traces or otlp://HOST:4317 (OpenTelemetry over HTTP or gRPC), https and
+    /// otlps with TLS; scribe://HOST:9410/CATEGORY (Scribe)
     ///
-    /// Each span is delivered at least once, or counted as not delivered, and then the exit status is 1.
-    /// What fails for now is sent again, what the destination refuses is put aside.
+    /// Each span is delivered at least once, or counted as not delivered, and then the exit status
+    /// is 1. After a temporary failure spans are sent again; spans that the destination refuses are
+    /// put aside.
     #[arg(long, value_name = "URL", conflicts_with_all = ["tree", "annotations"])]
     to: Option<String>,
 
-    /// Keep what waits in this folder, so that it survives the end of this program; without PATHs, only
-    /// send what waits there. Otherwise it waits in memory
+    /// Keep waiting spans in this directory, so that they survive the end of this program; without
+    /// PATHs, only send what waits there [default: wait in memory]
     #[arg(long, value_name = "DIR", requires = "to")]
     queue: Option<PathBuf>,
 
-    /// How much may wait; by default 1G on disk, 64M in memory. When that is full, reading waits
+    /// Maximum size of the queue; when it is full, reading waits [default: 1G on disk, 64M in
+    /// memory]
     #[arg(long, value_name = "SIZE", value_parser = values::bytes, requires = "to")]
     queue_size: Option<u64>,
 
-    /// When the queue is full, give up the oldest spans instead of waiting
+    /// When the queue is full, drop the oldest spans instead of waiting
     #[arg(long, requires = "to")]
     drop_oldest: bool,
 
-    /// The format, where the destination understands several
+    /// Format of spans, if the destination accepts several
     #[arg(long, value_name = "FORMAT", value_parser = formats(), requires = "to")]
     format: Option<Format>,
 
-    /// Compress what is sent
+    /// Compress request bodies
     #[arg(long, requires = "to")]
     gzip: bool,
 
@@ -56,21 +58,21 @@ pub(super) struct ToArgs {
     #[arg(long, value_name = "HEADER", requires = "to")]
     header: Vec<String>,
 
-    /// A file with headers, one a line: 'Authorization: Bearer …'. They are never shown
+    /// File with headers, one a line: 'Authorization: Bearer …'. They are never shown
     #[arg(long, value_name = "FILE", requires = "to")]
     header_file: Option<PathBuf>,
 
-    /// Trust the certificates in this file (PEM), instead of those that the system trusts
+    /// Trust the certificates in this PEM file instead of the system's
     #[arg(long, value_name = "FILE", requires = "to")]
     ca: Option<PathBuf>,
 
-    /// Give up spans that wait for longer: 30m. Only time in which this runs counts,
-    /// and of earlier runs what passed until their last spans
+    /// Drop spans that have waited longer: 30m. Only time in which this program runs counts; an
+    /// earlier run counts until its last span
     #[arg(long, value_name = "DURATION", value_parser = length, requires = "to", default_value = "24h")]
     max_age: u64,
 
-    /// End when the destination has taken nothing for so long; 0 is never. With --follow, it is waited
-    /// for until Ctrl-C
+    /// Give up when the destination has accepted nothing for this long; 0: never. With --follow,
+    /// wait until Ctrl-C
     #[arg(
         long,
         value_name = "SECONDS",
@@ -81,14 +83,14 @@ pub(super) struct ToArgs {
     patience: Duration,
 }
 
-/// More is no list of headers.
+/// Maximum number of bytes read from a header file.
 const HEADER_BYTES_MAX: u64 = 64 << 10;
 
-/// How long Ctrl-C lets delivery go on.
+/// Time for delivery to go on after Ctrl-C.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// How often to look whether the user wants an end.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Interval between two checks for Ctrl-C.
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 fn formats() -> impl TypedValueParser<Value = Format> {
     let sent = |format: &Format| *format != Format::ZipkinThriftSpan;
@@ -98,7 +100,7 @@ fn formats() -> impl TypedValueParser<Value = Format> {
     })
 }
 
-impl ToArgs {
+impl DeliveryArgs {
     fn options(&self, url: &str) -> Result<Options, Error> {
         let wrong = |error: blkkin_deliver::Error| Error::usage(error.to_string());
         let destination = Destination::parse(url, self.format).map_err(wrong)?;
@@ -127,28 +129,28 @@ impl ToArgs {
     }
 }
 
-/// Hands requests over.
+/// Hands requests to an exporter and waits for their delivery.
 pub(super) struct Delivery {
-    /// Until the end.
+    /// `None` after the end.
     exporter: Option<Exporter>,
     destination: Destination,
     queue: Option<PathBuf>,
     interrupt: Interrupt,
-    /// How long the destination may take nothing.
+    /// Maximum time without a delivered span.
     patience: Duration,
     is_follow: bool,
-    /// What was delivered or given up, when that last changed.
-    last: (u64, Instant),
-    /// Requests were not read to their end, as there was no room for them.
+    /// Number of delivered or dropped spans, and when it last changed.
+    progress: (u64, Instant),
+    /// Set if reading stopped early, as the queue was full.
     is_over: bool,
-    outcome: Outcome,
+    result: DeliveryResult,
 }
 
-/// What has come of it.
+/// Result of the delivery.
 #[derive(Default)]
-struct Outcome {
+struct DeliveryResult {
     counters: Counters,
-    /// What the destination has said.
+    /// The destination's last error.
     trouble: Option<String>,
 }
 
@@ -159,7 +161,7 @@ impl std::fmt::Debug for Delivery {
 }
 
 impl Delivery {
-    /// `None` if spans are to be printed.
+    /// Opens the exporter; `None` if spans are to be printed.
     pub(super) fn open(args: &Args, interrupt: &Interrupt) -> Result<Option<Delivery>, Error> {
         let Some(url) = &args.to.to else { return Ok(None) };
         let options = args.to.options(url)?;
@@ -172,18 +174,18 @@ impl Delivery {
             interrupt: interrupt.clone(),
             patience: args.to.patience,
             is_follow: args.follow,
-            last: (0, Instant::now()),
+            progress: (0, Instant::now()),
             is_over: false,
-            outcome: Outcome::default(),
+            result: DeliveryResult::default(),
         }))
     }
 
-    /// Whether nothing more is to be read.
+    /// Whether reading should stop.
     pub(super) fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// Hands over a request; waits as long as there is no room.
+    /// Hands over a request; waits while the queue is full.
     pub(super) fn request(&mut self, request: &Request<'_>) {
         for step in &request.steps {
             loop {
@@ -191,9 +193,9 @@ impl Delivery {
                 if exporter.push(&step.span).is_ok() {
                     break;
                 }
-                // A recording that goes on waits on disk.
+                // A growing recording waits on disk, so there is no hurry.
                 let patience = if self.is_follow { Duration::MAX } else { self.patience };
-                if !exporter.wait_for_room(LOOK_EVERY) && self.is_enough(patience) {
+                if !exporter.wait_for_room(CHECK_INTERVAL) && self.should_give_up(patience) {
                     self.is_over = true;
                     return;
                 }
@@ -201,31 +203,31 @@ impl Delivery {
         }
     }
 
-    /// Nothing more comes for now: what was handed over should be safe.
+    /// Sends the last, incomplete batch when no more spans come for now.
     pub(super) fn flush(&mut self) {
-        // If there is no room now, it is tried again.
+        // A full queue is not an error here: the next call tries again.
         let _ = self.exporter.as_ref().map(Exporter::flush);
     }
 
-    /// Whether the user wants an end, or the destination has taken nothing for too long.
-    fn is_enough(&mut self, patience: Duration) -> bool {
+    /// Whether to give up: after Ctrl-C, or when the destination has accepted nothing for too long.
+    fn should_give_up(&mut self, patience: Duration) -> bool {
         let Some(exporter) = &self.exporter else { return true };
         let counters = exporter.counters();
         let settled = counters.delivered + counters.dropped_in_all();
-        if settled != self.last.0 {
-            self.last = (settled, Instant::now());
+        if settled != self.progress.0 {
+            self.progress = (settled, Instant::now());
         }
-        self.interrupt.is_asked_since(GRACE) || self.last.1.elapsed() >= patience
+        self.interrupt.is_asked_since(GRACE) || self.progress.1.elapsed() >= patience
     }
 
-    /// Waits until all has arrived, as long as that makes sense.
+    /// Waits until all spans are delivered, or until giving up.
     fn wait(&mut self) {
         let start = Instant::now();
         let mut bar = None;
-        // While there was nothing to send, nothing could be taken.
-        self.last.1 = start;
+        // Time without spans does not count as the destination's failure.
+        self.progress.1 = start;
         while let Some(exporter) = &self.exporter {
-            if exporter.wait_until_empty(LOOK_EVERY) {
+            if exporter.wait_until_empty(CHECK_INTERVAL) {
                 break;
             }
             if std::io::stderr().is_terminal() && start.elapsed() > GRACE {
@@ -235,7 +237,7 @@ impl Delivery {
                 bar.set_message(format!("{waiting} still to be delivered{trouble}"));
                 bar.tick();
             }
-            if self.is_enough(self.patience) {
+            if self.should_give_up(self.patience) {
                 break;
             }
         }
@@ -244,19 +246,19 @@ impl Delivery {
         }
     }
 
-    /// Waits for the end, and writes the totals.
+    /// Waits for the delivery, and writes the totals.
     pub(super) fn end(&mut self, is_json: bool, requests: u64, out: &mut Vec<u8>) {
         self.wait();
         let Some(exporter) = self.exporter.take() else { return };
         let trouble = exporter.trouble();
-        self.outcome = Outcome { counters: exporter.close(), trouble };
+        self.result = DeliveryResult { counters: exporter.close(), trouble };
         let text = if is_json { self.json(requests) } else { self.table() };
         out.extend_from_slice(text.as_bytes());
     }
 
-    /// One object.
+    /// Totals as one JSON object.
     fn json(&self, requests: u64) -> String {
-        let Outcome { counters, trouble } = &self.outcome;
+        let DeliveryResult { counters, trouble } = &self.result;
         let dropped = Cause::ALL.into_iter().map(|cause| (cause.word(), counters.dropped(cause)));
         let dropped: serde_json::Map<String, serde_json::Value> =
             dropped.map(|(word, count)| (word.to_owned(), count.into())).collect();
@@ -283,9 +285,9 @@ impl Delivery {
         format!("{line}\n")
     }
 
-    /// Rows for what there is.
+    /// Totals as a table.
     fn table(&self) -> String {
-        let counters = &self.outcome.counters;
+        let counters = &self.result.counters;
         let mut table =
             Table::new(&[("SPANS", Align::Left), ("COUNT", Align::Right), ("NOTE", Align::Left)]);
         let queue = self.queue.as_ref().map(|folder| folder.display().to_string());
@@ -313,7 +315,7 @@ impl Delivery {
 
     fn note(&self, cause: Cause) -> String {
         match cause {
-            Cause::Refused => match (self.outcome.counters.refused_kept, &self.queue) {
+            Cause::Refused => match (self.result.counters.refused_kept, &self.queue) {
                 (1.., Some(folder)) => format!("kept in {}", folder.join("refused").display()),
                 _ => "the destination does not want them".to_owned(),
             },
@@ -326,9 +328,9 @@ impl Delivery {
         }
     }
 
-    /// Tells the user what was not delivered; gives the status that follows.
+    /// Reports undelivered spans; returns the exit status.
     pub(super) fn report(&self) -> Exit {
-        let Outcome { counters, trouble } = &self.outcome;
+        let DeliveryResult { counters, trouble } = &self.result;
         let all = counters.found + counters.pushed;
         let missing = all - counters.delivered;
         if missing == 0 && !self.is_over {

@@ -1,5 +1,5 @@
-//! `blkkin spans --follow`: requests as they become complete, until Ctrl-C, a closed pipe or the
-//! limit. What is open then is printed, too.
+//! `blkkin spans --follow`: prints requests as they become complete, until Ctrl-C, a closed pipe or
+//! the limit. Open requests are printed at the end.
 
 use super::printing::Printing;
 use super::{Args, conclude};
@@ -10,7 +10,7 @@ use blkkin_reader::{Follower, Source, Stats};
 use blkkin_spans::Collector;
 use std::time::{Duration, Instant};
 
-/// How long Ctrl-C lets a round go on.
+/// Time for a round to go on after Ctrl-C.
 const GRACE: Duration = Duration::from_secs(1);
 
 pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<Exit, Error> {
@@ -24,7 +24,7 @@ pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<Exit, Error> {
             .hint("without it, what waits in the queue is sent"));
     }
     let mut follower = Follower::new(&sources);
-    // Warnings are told with all others at the end.
+    // Warnings are reported with all other problems at the end.
     for problem in follower.problems().iter().filter(|problem| !problem.is_warning()) {
         exit::warn(&format!("{problem}; waiting for what may come"));
     }
@@ -37,7 +37,7 @@ pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<Exit, Error> {
     let start = Instant::now();
     let now = || i64::try_from(start.elapsed().as_nanos()).unwrap_or(i64::MAX);
     loop {
-        // What had come by then is still looked at.
+        // Read the flag first, so that events before it are still read in the last round.
         let ends = interrupt.is_asked();
         is_new |= follower.look();
         if std::mem::take(&mut is_new) {

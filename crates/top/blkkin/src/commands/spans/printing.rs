@@ -1,4 +1,4 @@
-//! Where requests go: which of them, in which form, and when that is enough.
+//! Selection and output of requests: as trees, as JSON, or to an exporter.
 
 use super::Args;
 use super::delivery::Delivery;
@@ -15,11 +15,11 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Prints requests.
+/// Sink of requests that prints or sends them.
 #[derive(Debug)]
 pub(super) struct Printing {
     out: Shown<std::fs::File>,
-    /// What is not written yet.
+    /// Output that is not written yet.
     text: Vec<u8>,
     wrote: io::Result<()>,
     form: Form,
@@ -28,21 +28,21 @@ pub(super) struct Printing {
     limit: Option<u64>,
     shown: u64,
     interrupt: Interrupt,
-    /// How long Ctrl-C lets it go on to print what has come already.
+    /// Time to print requests that were read already, after Ctrl-C.
     grace: Duration,
     is_follow: bool,
 }
 
 #[derive(Debug)]
 enum Form {
-    /// Drawn when it is known of which times.
+    /// The printer is made once the clocks of the traces are known.
     Tree(Options, Option<TreePrinter>),
     Json,
-    /// Not printed, but sent; whether the totals are JSON.
+    /// Requests are sent; the flag asks for totals in JSON.
     To(Box<Delivery>, bool),
 }
 
-/// What is written at a time.
+/// Size of a write to standard output.
 const CHUNK: usize = 64 << 10;
 
 impl Printing {
@@ -75,7 +75,7 @@ impl Printing {
         })
     }
 
-    /// Tells what is read.
+    /// Writes the header, if the form has one.
     pub(super) fn begin(&mut self, traces: &[Arc<Trace>]) {
         match &mut self.form {
             Form::Json => json::begin(&mut self.text, traces.iter().map(|trace| &**trace)),
@@ -88,7 +88,7 @@ impl Printing {
         }
     }
 
-    /// Tells the totals.
+    /// Writes the totals.
     pub(super) fn end(&mut self, end: &End<'_>) {
         match &mut self.form {
             Form::Tree(..) => {}
@@ -98,7 +98,7 @@ impl Printing {
         self.flush();
     }
 
-    /// Tells the user what was not delivered; gives the status that follows.
+    /// Reports undelivered spans; returns the exit status.
     pub(super) fn report_delivery(&self) -> Exit {
         match &self.form {
             Form::To(delivery, _) => delivery.report(),
@@ -106,12 +106,12 @@ impl Printing {
         }
     }
 
-    /// How many requests were printed.
+    /// Number of requests that were printed or handed over.
     pub(super) fn shown(&self) -> u64 {
         self.shown
     }
 
-    /// Whether nothing more can or should be printed.
+    /// Whether output has failed, ended or reached the limit.
     pub(super) fn is_over(&self) -> bool {
         self.wrote.is_err()
             || self.interrupt.is_asked_since(self.grace)
@@ -119,7 +119,7 @@ impl Printing {
             || matches!(&self.form, Form::To(delivery, _) if delivery.is_over())
     }
 
-    /// Writes what is not written yet.
+    /// Writes the buffered output, and flushes the delivery.
     pub(super) fn flush(&mut self) {
         if let Form::To(delivery, _) = &mut self.form {
             delivery.flush();
@@ -130,7 +130,7 @@ impl Printing {
         self.text.clear();
     }
 
-    /// What became of writing.
+    /// Result of writing so far; resets it.
     pub(super) fn take_error(&mut self) -> io::Result<()> {
         std::mem::replace(&mut self.wrote, Ok(()))
     }

@@ -1,27 +1,27 @@
-//! Rings put together: what those of a program and channel have seen, and how much a second.
+//! Rows of the ring table: counters and rates of rings, summed by program and channel.
 
 use super::Status;
 use blkkin_control::{Ended, Loss, Purpose, Released, Ring};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Whose rings they are.
+/// Rings that a row stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Who {
-    /// All of a process.
+pub(super) enum RowSubject {
+    /// All rings of a process in a channel.
     Process(u32),
-    /// One of a process: a processor's, or that of threads which cannot use those.
+    /// One ring of a process: that of a CPU, or (`None`) of threads that cannot use the CPUs'
+    /// rings.
     Ring(u32, Option<u32>),
-    /// Those of programs that have ended.
+    /// Rings of programs that have ended.
     Ended,
 }
 
-/// What rings have seen. Numbers are the agent's, which may be wrong: sums do not go beyond what
-/// there is.
+/// Counters of one or more rings. An agent's numbers may be wrong, so sums saturate.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Seen {
+pub(super) struct RingCounters {
     pub(super) rings: u64,
-    /// None if somebody has not counted them.
+    /// `None` if a ring of the sum did not count them.
     pub(super) events_recorded: Option<u64>,
     pub(super) events_discarded: u64,
     pub(super) packets_taken: u64,
@@ -33,7 +33,7 @@ pub(super) struct Seen {
     pub(super) rates: Option<Rates>,
 }
 
-/// How much a second.
+/// Amounts per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Rates {
     pub(super) events_recorded: Option<f64>,
@@ -41,18 +41,18 @@ pub(super) struct Rates {
     pub(super) bytes_written: f64,
 }
 
-/// A line of what is shown.
+/// Row of the ring table.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
     pub(super) session: String,
     pub(super) channel: String,
-    pub(super) who: Who,
-    /// Whether it is a loss if packets are overwritten. It is not where that was asked for.
+    pub(super) subject: RowSubject,
+    /// Whether overwritten packets are losses; they are not in sessions for snapshots.
     pub(super) overwriting_loses: bool,
-    pub(super) seen: Seen,
+    pub(super) counters: RingCounters,
 }
 
-/// What was lost of all that is shown.
+/// Total losses of all rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Lost {
     pub(super) events: u64,
@@ -61,31 +61,34 @@ pub(super) struct Lost {
     pub(super) has_uncounted: bool,
 }
 
-/// What identifies a ring.
+/// Key of a ring: session, channel, process, CPU.
 type Key<'r> = (&'r str, &'r str, u32, Option<u32>);
 
 fn key(ring: &Ring) -> Key<'_> {
     (&ring.session, &ring.channel, ring.pid, ring.cpu)
 }
 
-/// By session, channel and process, or ring. What has ended comes last of its channel.
+/// Rows in order of session, channel and process, or of ring if `each`. Ended programs come last in
+/// their channel.
 pub(super) fn rows(status: &Status, each: bool) -> Vec<Row> {
     let before: HashMap<Key<'_>, &Ring> =
         status.before.iter().map(|ring| (key(ring), ring)).collect();
-    let mut rows: BTreeMap<(&str, &str, Who), Seen> = BTreeMap::new();
-    let mut add = |session, channel, who, seen| match rows.entry((session, channel, who)) {
-        Entry::Vacant(entry) => {
-            entry.insert(seen);
-        }
-        Entry::Occupied(mut entry) => entry.get_mut().add(&seen),
-    };
+    let mut rows: BTreeMap<(&str, &str, RowSubject), RingCounters> = BTreeMap::new();
+    let mut add =
+        |session, channel, subject, counters| match rows.entry((session, channel, subject)) {
+            Entry::Vacant(entry) => {
+                entry.insert(counters);
+            }
+            Entry::Occupied(mut entry) => entry.get_mut().add(&counters),
+        };
     for ring in &status.rings {
-        let who = if each { Who::Ring(ring.pid, ring.cpu) } else { Who::Process(ring.pid) };
+        let subject =
+            if each { RowSubject::Ring(ring.pid, ring.cpu) } else { RowSubject::Process(ring.pid) };
         let rates = before.get(&key(ring)).and_then(|before| rates(before, ring));
-        add(&ring.session, &ring.channel, who, Seen::of_ring(ring, rates));
+        add(&ring.session, &ring.channel, subject, RingCounters::of_ring(ring, rates));
     }
     for ended in &status.ended {
-        add(&ended.session, &ended.channel, Who::Ended, Seen::of_ended(ended));
+        add(&ended.session, &ended.channel, RowSubject::Ended, RingCounters::of_ended(ended));
     }
     let sessions = status.sessions.iter().map(|listed| &listed.state.session);
     let keep_in_memory: HashSet<&str> = sessions
@@ -93,17 +96,18 @@ pub(super) fn rows(status: &Status, each: bool) -> Vec<Row> {
         .map(|session| session.name.as_str())
         .collect();
     rows.into_iter()
-        .map(|((session, channel, who), seen)| Row {
+        .map(|((session, channel, subject), counters)| Row {
             session: session.to_owned(),
             channel: channel.to_owned(),
-            who,
+            subject,
             overwriting_loses: !keep_in_memory.contains(session),
-            seen,
+            counters,
         })
         .collect()
 }
 
-/// The losses by cause, or of all rows if the agent is older, and of what had to make room.
+/// Total losses: by cause, or the sum of all rows if the agent is too old to report causes; plus
+/// packets in rings that were released to make room.
 pub(super) fn lost(rows: &[Row], released: &[Released], losses: &[Loss]) -> Lost {
     let mut lost = Lost::default();
     for Loss { events, packets, uncounted, .. } in losses {
@@ -115,18 +119,18 @@ pub(super) fn lost(rows: &[Row], released: &[Released], losses: &[Loss]) -> Lost
     for Released { packets_lost, .. } in released {
         lost.packets = lost.packets.saturating_add(*packets_lost);
     }
-    for Row { seen, overwriting_loses, .. } in rows {
-        lost.events = lost.events.saturating_add(seen.events_discarded);
+    for Row { counters, overwriting_loses, .. } in rows {
+        lost.events = lost.events.saturating_add(counters.events_discarded);
         if *overwriting_loses {
-            lost.packets = lost.packets.saturating_add(seen.packets_lost);
+            lost.packets = lost.packets.saturating_add(counters.packets_lost);
         }
     }
     lost
 }
 
-impl Seen {
-    fn of_ring(ring: &Ring, rates: Option<Rates>) -> Seen {
-        Seen {
+impl RingCounters {
+    fn of_ring(ring: &Ring, rates: Option<Rates>) -> RingCounters {
+        RingCounters {
             rings: 1,
             events_recorded: ring.events_recorded,
             events_discarded: ring.events_discarded,
@@ -140,8 +144,8 @@ impl Seen {
         }
     }
 
-    fn of_ended(ended: &Ended) -> Seen {
-        Seen {
+    fn of_ended(ended: &Ended) -> RingCounters {
+        RingCounters {
             rings: ended.rings.into(),
             events_recorded: ended.events_recorded,
             events_discarded: ended.events_discarded,
@@ -149,11 +153,11 @@ impl Seen {
             packets_lost: ended.packets_lost,
             bytes_written: ended.bytes_written,
             events_cut: ended.events_cut,
-            ..Seen::default()
+            ..RingCounters::default()
         }
     }
 
-    fn add(&mut self, other: &Seen) {
+    fn add(&mut self, other: &RingCounters) {
         let add = |to: &mut u64, number: u64| *to = to.saturating_add(number);
         add(&mut self.rings, other.rings);
         let both = self.events_recorded.zip(other.events_recorded);
@@ -165,7 +169,7 @@ impl Seen {
         add(&mut self.bytes_waiting, other.bytes_waiting);
         add(&mut self.size, other.size);
         add(&mut self.events_cut, other.events_cut);
-        // A ring that is new has none yet.
+        // A new ring has no rates yet.
         self.rates = match (self.rates, other.rates) {
             (Some(a), Some(b)) => Some(Rates {
                 events_recorded: a.events_recorded.zip(b.events_recorded).map(|(a, b)| a + b),
@@ -177,7 +181,7 @@ impl Seen {
     }
 }
 
-/// None where nothing can be said: another ring of the same name, or no time between.
+/// Rates between two samples; `None` if the ring was replaced or no time has passed.
 fn rates(before: &Ring, after: &Ring) -> Option<Rates> {
     let ns = after.time_ns.checked_sub(before.time_ns).filter(|&ns| ns > 0)?;
     let rate = |before: u64, after: u64| {
@@ -233,14 +237,17 @@ mod tests {
         let rings = vec![ring(1, 0, 2), ring(1, 1, 3), ring(2, 0, u64::MAX - 9), ring(2, 1, 10)];
         let status = status(vec![], rings);
         let all = rows(&status, false);
-        let seen: Vec<_> =
-            all.iter().map(|row| (row.who, row.seen.rings, row.seen.events_recorded)).collect();
-        let sums = [(Who::Process(1), 2, Some(5)), (Who::Process(2), 2, Some(u64::MAX))];
-        assert_eq!(seen, sums);
+        let counters: Vec<_> = all
+            .iter()
+            .map(|row| (row.subject, row.counters.rings, row.counters.events_recorded))
+            .collect();
+        let sums =
+            [(RowSubject::Process(1), 2, Some(5)), (RowSubject::Process(2), 2, Some(u64::MAX))];
+        assert_eq!(counters, sums);
         let expected = Lost { events: u64::MAX, packets: u64::MAX, has_uncounted: false };
         assert_eq!(lost(&all, &[], &[]), expected);
         assert_eq!(rows(&status, true).len(), 4);
-        assert_eq!(rows(&status, true)[1].who, Who::Ring(1, Some(1)));
+        assert_eq!(rows(&status, true)[1].subject, RowSubject::Ring(1, Some(1)));
     }
 
     #[test]
@@ -251,7 +258,7 @@ mod tests {
             bytes_written: ring.bytes_written + count,
             ..ring
         };
-        let rate = |before: Vec<Ring>, rings| rows(&status(before, rings), false)[0].seen.rates;
+        let rate = |before: Vec<Ring>, rings| rows(&status(before, rings), false)[0].counters.rates;
         let ns = 500_000_000;
         let rates = |events_recorded, bytes_written| {
             Some(Rates { events_recorded, events_discarded: 0.0, bytes_written })

@@ -1,7 +1,7 @@
-//! A status as tables, and as JSON.
+//! Prints a status as tables or as JSON.
 
 use super::Status;
-use super::rows::{Row, Seen, Who, lost};
+use super::rows::{RingCounters, Row, RowSubject, lost};
 use crate::commands::session::list::lines;
 use crate::conversation::json;
 use crate::losses;
@@ -15,7 +15,7 @@ use std::collections::HashMap;
 
 const LOST: Style = AnsiColor::Red.on_default().bold();
 
-/// Tables, and then always what was lost.
+/// Tables of the status, and a last line about losses in any case.
 pub(super) fn text(status: &Status, rows: &[Row], rings: bool, color: bool) -> String {
     let mut text = format!("agent at {}, release {}\n\n", status.agent, status.release);
     text += &match status.sessions.is_empty() {
@@ -32,7 +32,7 @@ pub(super) fn text(status: &Status, rows: &[Row], rings: bool, color: bool) -> S
     if !rows.is_empty() {
         text += &format!("{}\n", ring_table(status, rows, rings).print(color));
     }
-    text.extend(rows.iter().filter(|row| row.seen.events_cut > 0).map(cut_line));
+    text.extend(rows.iter().filter(|row| row.counters.events_cut > 0).map(cut_line));
     text.extend(status.released.iter().map(released_line));
     text.extend(status.quotas.iter().filter(|quota| quota.refused > 0).map(refused_line));
     text.extend(status.losses.iter().map(loss_line));
@@ -45,12 +45,12 @@ fn loss_line(loss: &Loss) -> String {
 }
 
 fn cut_line(row: &Row) -> String {
-    let Row { session, channel, who, seen, .. } = row;
-    let program = match *who {
-        Who::Process(pid) | Who::Ring(pid, _) => format!("process {pid}"),
-        Who::Ended => "ended programs".to_owned(),
+    let Row { session, channel, subject, counters, .. } = row;
+    let program = match *subject {
+        RowSubject::Process(pid) | RowSubject::Ring(pid, _) => format!("process {pid}"),
+        RowSubject::Ended => "ended programs".to_owned(),
     };
-    let events = plural(seen.events_cut, "event");
+    let events = plural(counters.events_cut, "event");
     format!(
         "session {session}, channel {channel}, {program}: long strings of {events} were shortened \
          (--string-max)\n"
@@ -103,7 +103,7 @@ fn programs(applications: &[Application], color: bool) -> String {
     table.print(color)
 }
 
-/// Which programs have event types of which no events are recorded.
+/// Programs with event types that were refused, so that their events are not recorded.
 fn refusals(applications: &[Application]) -> String {
     let with = applications.iter().filter(|application| application.event_types_refused > 0);
     let line = |Application { program, pid, event_types_refused, .. }: &Application| {
@@ -135,20 +135,20 @@ fn ring_table(status: &Status, rows: &[Row], rings: bool) -> Table {
         ("DISCARDED", Align::Right),
         ("LOST PACKETS", Align::Right),
     ]);
-    for Row { session, channel, who, overwriting_loses, seen } in rows {
-        let (pid, cpu) = match *who {
-            Who::Process(pid) => (Some(pid), seen.rings.to_string()),
-            Who::Ring(pid, Some(cpu)) => (Some(pid), cpu.to_string()),
-            Who::Ring(pid, None) => (Some(pid), "any".into()),
-            Who::Ended if rings => (None, String::new()),
-            Who::Ended => (None, seen.rings.to_string()),
+    for Row { session, channel, subject, overwriting_loses, counters } in rows {
+        let (pid, cpu) = match *subject {
+            RowSubject::Process(pid) => (Some(pid), counters.rings.to_string()),
+            RowSubject::Ring(pid, Some(cpu)) => (Some(pid), cpu.to_string()),
+            RowSubject::Ring(pid, None) => (Some(pid), "any".into()),
+            RowSubject::Ended if rings => (None, String::new()),
+            RowSubject::Ended => (None, counters.rings.to_string()),
         };
-        let rates = seen.rates;
+        let rates = counters.rates;
         let rate = |rate: Option<f64>| rate.map(short).unwrap_or_default();
-        let recorded = seen.events_recorded.map(|count| count.to_string());
+        let recorded = counters.events_recorded.map(|count| count.to_string());
         let discarded = match rates.map_or(0.0, |rates| rates.events_discarded) {
-            rate if rate > 0.0 => format!("{} (+{}/s)", seen.events_discarded, short(rate)),
-            _ => seen.events_discarded.to_string(),
+            rate if rate > 0.0 => format!("{} (+{}/s)", counters.events_discarded, short(rate)),
+            _ => counters.events_discarded.to_string(),
         };
         table.row(vec![
             session.as_str().into(),
@@ -159,9 +159,12 @@ fn ring_table(status: &Status, rows: &[Row], rings: bool) -> Table {
             recorded.unwrap_or_default().into(),
             rate(rates.and_then(|rates| rates.events_recorded)).into(),
             rate(rates.map(|rates| rates.bytes_written)).into(),
-            filled(seen).into(),
-            count_cell(discarded, seen.events_discarded > 0),
-            count_cell(seen.packets_lost.to_string(), *overwriting_loses && seen.packets_lost > 0),
+            filled(counters).into(),
+            count_cell(discarded, counters.events_discarded > 0),
+            count_cell(
+                counters.packets_lost.to_string(),
+                *overwriting_loses && counters.packets_lost > 0,
+            ),
         ]);
     }
     table
@@ -171,21 +174,21 @@ fn count_cell(text: String, is_loss: bool) -> Cell {
     if is_loss { Cell::styled(text, LOST) } else { text.into() }
 }
 
-/// Names of programs by process.
+/// Names of programs by process id.
 fn names(status: &Status) -> HashMap<u32, &str> {
     let applications = status.applications.iter();
     applications.map(|application| (application.pid, application.program.as_str())).collect()
 }
 
-/// How full the rings are.
-fn filled(seen: &Seen) -> String {
-    match seen.size {
+/// Fill level of rings in per cent.
+fn filled(counters: &RingCounters) -> String {
+    match counters.size {
         0 => String::new(),
-        size => format!("{:.0}%", 100.0 * seen.bytes_waiting as f64 / size as f64),
+        size => format!("{:.0}%", 100.0 * counters.bytes_waiting as f64 / size as f64),
     }
 }
 
-/// A number in few digits.
+/// A number with a unit prefix and one decimal place.
 fn short(number: f64) -> String {
     let units = [(1e9, "G"), (1e6, "M"), (1e3, "k")];
     match units.into_iter().find(|(unit, _)| number >= *unit) {
@@ -234,34 +237,34 @@ fn quota_json(quota: &Quota) -> Value {
 }
 
 fn row_json(names: &HashMap<u32, &str>, row: &Row) -> Value {
-    let Row { session, channel, who, seen, .. } = row;
-    let (pid, cpu) = match *who {
-        Who::Process(pid) => (Some(pid), None),
-        Who::Ring(pid, cpu) => (Some(pid), cpu),
-        Who::Ended => (None, None),
+    let Row { session, channel, subject, counters, .. } = row;
+    let (pid, cpu) = match *subject {
+        RowSubject::Process(pid) => (Some(pid), None),
+        RowSubject::Ring(pid, cpu) => (Some(pid), cpu),
+        RowSubject::Ended => (None, None),
     };
     let mut object = json!({
         "session": session,
         "channel": channel,
-        "ended": *who == Who::Ended,
+        "ended": *subject == RowSubject::Ended,
         "pid": pid,
         "program": pid.and_then(|pid| names.get(&pid)),
-        "rings": seen.rings,
-        "events_recorded": seen.events_recorded,
-        "events_discarded": seen.events_discarded,
-        "packets_taken": seen.packets_taken,
-        "packets_lost": seen.packets_lost,
-        "bytes_written": seen.bytes_written,
-        "bytes_waiting": seen.bytes_waiting,
-        "size": seen.size,
-        "events_cut": seen.events_cut,
-        "rates": seen.rates.map(|rates| json!({
+        "rings": counters.rings,
+        "events_recorded": counters.events_recorded,
+        "events_discarded": counters.events_discarded,
+        "packets_taken": counters.packets_taken,
+        "packets_lost": counters.packets_lost,
+        "bytes_written": counters.bytes_written,
+        "bytes_waiting": counters.bytes_waiting,
+        "size": counters.size,
+        "events_cut": counters.events_cut,
+        "rates": counters.rates.map(|rates| json!({
             "events_recorded": rates.events_recorded,
             "events_discarded": rates.events_discarded,
             "bytes_written": rates.bytes_written,
         })),
     });
-    if let Who::Ring(..) = who {
+    if let RowSubject::Ring(..) = subject {
         object["cpu"] = cpu.into();
     }
     object

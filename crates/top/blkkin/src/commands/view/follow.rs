@@ -1,4 +1,5 @@
-//! `blkkin view --follow`: recordings that go on, until Ctrl-C, a closed pipe or the limit.
+//! `blkkin view --follow`: prints the events of growing traces, until Ctrl-C, a closed pipe or the
+//! limit.
 
 use super::{Args, conclude};
 use crate::exit::{self, Error, Exit};
@@ -14,10 +15,10 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// How long Ctrl-C lets it go on to print what has come already.
+/// Time to print events that were read already, after Ctrl-C.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Where lines go.
+/// Output of text and messages.
 struct Lines {
     out: Shown<File>,
     interrupt: Interrupt,
@@ -51,7 +52,7 @@ pub(super) fn run(args: &Args, options: &Options) -> Result<Exit, Error> {
     }
     let interrupt = Interrupt::listen()?;
     let mut follower = Follower::new(&sources);
-    // Warnings are told with all others at the end.
+    // Warnings are reported with all other problems at the end.
     for problem in follower.problems().iter().filter(|problem| !problem.is_warning()) {
         exit::warn(&format!("{problem}; waiting for what may come"));
     }
@@ -86,7 +87,7 @@ fn follow<P: LinePrinter>(
     let filter = args.select.growing_filter(follower.traces(), args.color)?;
     let mut is_new = true;
     loop {
-        // What had come by then is still printed.
+        // Read the flag first, so that events before it are still printed in the last round.
         let ends = interrupt.is_asked();
         is_new |= follower.look();
         if is_new && args.json {

@@ -1,59 +1,61 @@
-//! Unpacks gzip, deflate and Zstandard, within limits. Start at [`unpack`].
+//! Decompression of gzip, deflate and Zstandard, within limits. Start at [`decompress`].
 //!
-//! A small message can unpack to one of any size. So not more than [`DIRECT_BYTES`] are unpacked before it is known how
-//! many there will be: what has more is counted first, without being kept, and unpacked again into memory of that size.
-//! Zstandard's decoder has a window of its own beside that, of 8 MiB at most, which is what senders over HTTP keep to
-//! (RFC 9659).
+//! A small message can expand to any size. So at most [`DIRECT_BYTES`] are decompressed before the
+//! size is known: for a larger message the remaining bytes are first counted without storing them,
+//! then the whole message is decompressed again into memory of that size. Zstandard's decoder needs
+//! a window in addition, of at most 8 MiB, which is the limit for senders over HTTP (RFC 9659).
 
 use crate::body::{Buffers, Message};
-use crate::trouble::Trouble;
+use crate::rejection::Rejection;
 use flate2::bufread::MultiGzDecoder;
 use flate2::{Decompress, FlushDecompress, Status};
 use std::io::{self, Read};
 
-/// So many bytes are unpacked at once.
+/// Maximum number of bytes that are decompressed without counting first.
 const DIRECT_BYTES: usize = 4 << 20;
 
-/// The largest window of Zstandard's, as a power of two.
+/// Maximum window of Zstandard, as a power of two.
 const WINDOW_LOG_MAX: u32 = 23;
 
-/// How a message is packed.
+/// Compression of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Packing {
+pub(crate) enum Compression {
     None,
     Gzip,
     Deflate,
     Zstd,
 }
 
-/// The names of all packings, as HTTP and gRPC have them in lists.
+/// Names of all compressions, as HTTP and gRPC list them.
 pub(crate) const KNOWN: &str = "identity,gzip,deflate,zstd";
 
-impl Packing {
-    /// The packing of this name, as it is in `Content-Encoding`, in any case.
-    pub(crate) fn of(name: &str) -> Option<Packing> {
+impl Compression {
+    /// Compression with this name in `Content-Encoding`; compared without case.
+    pub(crate) fn of(name: &str) -> Option<Compression> {
         match name.trim().to_ascii_lowercase().as_str() {
-            "" | "identity" => Some(Packing::None),
-            "gzip" | "x-gzip" => Some(Packing::Gzip),
-            "deflate" => Some(Packing::Deflate),
-            "zstd" => Some(Packing::Zstd),
+            "" | "identity" => Some(Compression::None),
+            "gzip" | "x-gzip" => Some(Compression::Gzip),
+            "deflate" => Some(Compression::Deflate),
+            "zstd" => Some(Compression::Zstd),
             _ => None,
         }
     }
 }
 
-/// Unpacks a message, which may have so many bytes then.
-pub(crate) fn unpack(
-    packing: Packing,
+/// Decompresses a message to at most `limit` bytes.
+pub(crate) fn decompress(
+    compression: Compression,
     packed: Message,
     limit: usize,
     buffers: &Buffers,
-) -> Result<Message, Trouble> {
-    let unpacked = match packing {
-        Packing::None => return Ok(packed),
-        Packing::Gzip => read(&packed, limit, buffers, |packed| Ok(MultiGzDecoder::new(packed))),
-        Packing::Deflate => read(&packed, limit, buffers, |packed| Ok(Inflate::new(packed))),
-        Packing::Zstd => read(&packed, limit, buffers, |packed| {
+) -> Result<Message, Rejection> {
+    let unpacked = match compression {
+        Compression::None => return Ok(packed),
+        Compression::Gzip => {
+            read(&packed, limit, buffers, |packed| Ok(MultiGzDecoder::new(packed)))
+        }
+        Compression::Deflate => read(&packed, limit, buffers, |packed| Ok(Inflate::new(packed))),
+        Compression::Zstd => read(&packed, limit, buffers, |packed| {
             if packed.is_empty() {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
@@ -63,16 +65,16 @@ pub(crate) fn unpack(
         }),
     };
     unpacked.map_err(|failure| match failure {
-        Failure::Packed(error) => bad(packing, &error),
-        Failure::Trouble(trouble) => trouble,
+        Failure::Packed(error) => bad(compression, &error),
+        Failure::Rejection(trouble) => trouble,
     })
 }
 
-/// Why a message is not unpacked.
+/// Reason why a message cannot be decompressed.
 enum Failure {
-    /// It is not packed as it should be.
+    /// Invalid compressed data.
     Packed(io::Error),
-    Trouble(Trouble),
+    Rejection(Rejection),
 }
 
 impl From<io::Error> for Failure {
@@ -81,13 +83,13 @@ impl From<io::Error> for Failure {
     }
 }
 
-impl From<Trouble> for Failure {
-    fn from(trouble: Trouble) -> Failure {
-        Failure::Trouble(trouble)
+impl From<Rejection> for Failure {
+    fn from(trouble: Rejection) -> Failure {
+        Failure::Rejection(trouble)
     }
 }
 
-/// Unpacks deflate. Unlike the library's own, it does not take an early end for the end.
+/// Decompressor of deflate that reports a truncated stream as an error, unlike the library's own.
 struct Inflate<'p> {
     packed: &'p [u8],
     state: Decompress,
@@ -96,8 +98,8 @@ struct Inflate<'p> {
 
 impl<'p> Inflate<'p> {
     fn new(packed: &'p [u8]) -> Inflate<'p> {
-        // HTTP means zlib by deflate, and some senders leave out what zlib puts around it. RFC 1950: the first two bytes
-        // name the method and are a multiple of 31.
+        // In HTTP, deflate means zlib, but some senders leave out zlib's header. RFC 1950: its
+        // first two bytes name the method and are a multiple of 31.
         let is_zlib = packed.first_chunk::<2>().is_some_and(|&[method, flags]| {
             method & 15 == 8 && u16::from_be_bytes([method, flags]).is_multiple_of(31)
         });
@@ -134,7 +136,7 @@ fn read<'p, R: Read>(
     let mut buffer = buffers.take()?;
     let mut decoder = decoder_of(packed)?;
     let direct = DIRECT_BYTES.min(limit);
-    // Packed text has about an eighth of its size.
+    // Text compresses to about an eighth of its size.
     buffer.reserve(packed.len().saturating_mul(8).min(direct))?;
     while buffer.bytes().len() < direct {
         let len = buffer.bytes().len();
@@ -148,53 +150,52 @@ fn read<'p, R: Read>(
     let rest = (limit - direct) as u64;
     let more = io::copy(&mut decoder.take(rest + 1), &mut io::sink())?;
     if more > rest {
-        return Err(Trouble::TooLarge(limit).into());
+        return Err(Rejection::TooLarge(limit).into());
     }
     if more == 0 {
         return Ok(buffer.into_message());
     }
     let len = direct + more as usize;
     buffer.bytes().clear();
-    // One more, so that the end is seen without growing.
+    // One byte more, so that the end is noticed without growing the buffer.
     buffer.reserve_exact(len + 1)?;
     let mut decoder = decoder_of(packed)?.take(len as u64);
     decoder.read_to_end(buffer.bytes())?;
     Ok(buffer.into_message())
 }
 
-fn bad(packing: Packing, error: &io::Error) -> Trouble {
-    let what = match packing {
-        Packing::None | Packing::Gzip => "gunzip",
-        Packing::Deflate => "inflate",
-        Packing::Zstd => "decompress",
+fn bad(compression: Compression, error: &io::Error) -> Rejection {
+    let what = match compression {
+        Compression::None | Compression::Gzip => "gunzip",
+        Compression::Deflate => "inflate",
+        Compression::Zstd => "decompress",
     };
-    Trouble::Bad(format!("Cannot {what} spans: {error}"))
+    Rejection::Bad(format!("Cannot {what} spans: {error}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use bytes::Bytes;
-    use flate2::Compression;
     use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
     use std::io::Write;
 
     type Pack = fn(&[u8]) -> Vec<u8>;
 
     fn gzip(bytes: &[u8]) -> Vec<u8> {
-        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::fast());
         encoder.write_all(bytes).expect("to memory");
         encoder.finish().expect("to memory")
     }
 
     fn zlib(bytes: &[u8]) -> Vec<u8> {
-        let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
+        let mut encoder = ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
         encoder.write_all(bytes).expect("to memory");
         encoder.finish().expect("to memory")
     }
 
     fn deflate(bytes: &[u8]) -> Vec<u8> {
-        let mut encoder = DeflateEncoder::new(Vec::new(), Compression::fast());
+        let mut encoder = DeflateEncoder::new(Vec::new(), flate2::Compression::fast());
         encoder.write_all(bytes).expect("to memory");
         encoder.finish().expect("to memory")
     }
@@ -211,19 +212,19 @@ mod tests {
         zstd_with(bytes, WINDOW_LOG_MAX)
     }
 
-    const ALL: [(Packing, Pack, &str); 4] = [
-        (Packing::Gzip, gzip, "Cannot gunzip spans"),
-        (Packing::Deflate, zlib, "Cannot inflate spans"),
-        (Packing::Deflate, deflate, "Cannot inflate spans"),
-        (Packing::Zstd, zstd, "Cannot decompress spans"),
+    const ALL: [(Compression, Pack, &str); 4] = [
+        (Compression::Gzip, gzip, "Cannot gunzip spans"),
+        (Compression::Deflate, zlib, "Cannot inflate spans"),
+        (Compression::Deflate, deflate, "Cannot inflate spans"),
+        (Compression::Zstd, zstd, "Cannot decompress spans"),
     ];
 
     #[track_caller]
-    fn check(packing: Packing, packed: &[u8], limit: usize, expected: Result<&[u8], &str>) {
+    fn check(compression: Compression, packed: &[u8], limit: usize, expected: Result<&[u8], &str>) {
         let buffers = Buffers::new(64 << 20);
         let free = buffers.budget().free();
         let message = Message::of(Bytes::copy_from_slice(packed), &buffers);
-        let found = unpack(packing, message, limit, &buffers);
+        let found = decompress(compression, message, limit, &buffers);
         match (&found, expected) {
             (Ok(found), Ok(expected)) => assert!(**found == *expected, "{} bytes", found.len()),
             (Err(found), Err(expected)) => assert!(found.to_string().contains(expected), "{found}"),
@@ -236,73 +237,74 @@ mod tests {
     #[test]
     fn what_was_packed_comes_out() {
         let text: Vec<u8> = (0..9_000_000u32).flat_map(|n| (n / 7).to_le_bytes()).collect();
-        for (packing, pack, _) in ALL {
+        for (compression, pack, _) in ALL {
             for len in
                 [0, 1, 1000, 100_000, DIRECT_BYTES - 1, DIRECT_BYTES, DIRECT_BYTES + 1, 30 << 20]
             {
                 let packed = pack(&text[..len]);
-                check(packing, &packed, 64 << 20, Ok(&text[..len]));
-                check(packing, &packed, len, Ok(&text[..len]));
+                check(compression, &packed, 64 << 20, Ok(&text[..len]));
+                check(compression, &packed, len, Ok(&text[..len]));
                 if len > 0 {
-                    check(packing, &packed, len - 1, Err("larger than"));
+                    check(compression, &packed, len - 1, Err("larger than"));
                 }
             }
         }
-        for (packing, pack) in [(Packing::Gzip, gzip as Pack), (Packing::Zstd, zstd)] {
-            check(packing, &[pack(b"one"), pack(b"two")].concat(), 100, Ok(b"onetwo"));
+        for (compression, pack) in [(Compression::Gzip, gzip as Pack), (Compression::Zstd, zstd)] {
+            check(compression, &[pack(b"one"), pack(b"two")].concat(), 100, Ok(b"onetwo"));
         }
     }
 
     #[test]
     fn what_is_damaged_is_refused() {
-        for (packing, pack, expected) in ALL {
+        for (compression, pack, expected) in ALL {
             let packed = pack(b"some spans");
-            check(packing, b"", 100, Err(expected));
-            check(packing, b"[]", 100, Err(expected));
+            check(compression, b"", 100, Err(expected));
+            check(compression, b"[]", 100, Err(expected));
             for len in 1..packed.len() {
-                check(packing, &packed[..len], 100, Err(expected));
+                check(compression, &packed[..len], 100, Err(expected));
             }
         }
         // Where a checksum is behind it.
-        for (packing, pack, bytes) in [
-            (Packing::Gzip, gzip as Pack, 8),
-            (Packing::Deflate, zlib, 4),
-            (Packing::Zstd, zstd, 4),
+        for (compression, pack, bytes) in [
+            (Compression::Gzip, gzip as Pack, 8),
+            (Compression::Deflate, zlib, 4),
+            (Compression::Zstd, zstd, 4),
         ] {
             let packed = pack(b"some spans");
             for at in packed.len() - bytes..packed.len() {
                 let mut packed = packed.clone();
                 packed[at] ^= 1;
-                check(packing, &packed, 100, Err("spans: "));
+                check(compression, &packed, 100, Err("spans: "));
             }
         }
     }
 
     #[test]
     fn bombs_take_little_memory() {
-        for (packing, pack, _) in ALL {
+        for (compression, pack, _) in ALL {
             let bomb = pack(&vec![0; 256 << 20]);
             let buffers = Buffers::new(3 * DIRECT_BYTES);
             let message = Message::of(bomb.into(), &buffers);
-            let found = unpack(packing, message, 64 << 20, &buffers).map(|message| message.len());
-            assert_eq!(found, Err(Trouble::TooLarge(64 << 20)), "{packing:?}");
+            let found =
+                decompress(compression, message, 64 << 20, &buffers).map(|message| message.len());
+            assert_eq!(found, Err(Rejection::TooLarge(64 << 20)), "{compression:?}");
         }
     }
 
     #[test]
     fn large_windows_are_refused() {
         let text: Vec<u8> = (0..6_000_000u32).flat_map(u32::to_le_bytes).collect();
-        check(Packing::Zstd, &zstd_with(&text, 24), 64 << 20, Err("Cannot decompress spans"));
-        check(Packing::Zstd, &zstd_with(&text, 23), 64 << 20, Ok(&text));
+        check(Compression::Zstd, &zstd_with(&text, 24), 64 << 20, Err("Cannot decompress spans"));
+        check(Compression::Zstd, &zstd_with(&text, 23), 64 << 20, Ok(&text));
     }
 
     #[test]
     fn names_of_packings() {
         for name in KNOWN.split(',') {
-            assert!(Packing::of(name).is_some(), "{name}");
+            assert!(Compression::of(name).is_some(), "{name}");
         }
-        assert_eq!(Packing::of(" GZip "), Some(Packing::Gzip));
-        assert_eq!(Packing::of("gzip, gzip"), None, "packed twice");
-        assert_eq!(Packing::of("snappy"), None);
+        assert_eq!(Compression::of(" GZip "), Some(Compression::Gzip));
+        assert_eq!(Compression::of("gzip, gzip"), None, "packed twice");
+        assert_eq!(Compression::of("snappy"), None);
     }
 }

@@ -1,10 +1,10 @@
-//! Words that users of LTTng are used to, where others are used here.
+//! Suggestions for users of LTTng who type one of `lttng`'s subcommands.
 
 use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// What is used here instead of one of `lttng`'s subcommands.
-const WORDS: [(&str, &str); 13] = [
+/// Subcommands of `lttng` and the equivalent of `blkkin`.
+const EQUIVALENTS: [(&str, &str); 13] = [
     ("create", "session create"),
     ("list", "session list`, or `blkkin event list"),
     ("start", "session start"),
@@ -20,14 +20,15 @@ const WORDS: [(&str, &str); 13] = [
     ("untrack", "event disable --pid"),
 ];
 
-/// Gives the right suggestion for such a word, which may look like another of ours.
-pub(crate) fn mend(error: &mut Error) {
+/// Replaces clap's suggestion, which is the most similar name, by the equivalent of an `lttng`
+/// subcommand.
+pub(crate) fn suggest_equivalent(error: &mut Error) {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
         return;
     };
-    let known = WORDS.iter().find(|(theirs, _)| theirs == word);
+    let known = EQUIVALENTS.iter().find(|(lttng, _)| lttng == word);
     let hint = match known {
-        Some((_, ours)) => Some(format!("it is `blkkin {ours}` here")),
+        Some((_, command)) => Some(format!("it is `blkkin {command}` here")),
         None if word == "sql" && cfg!(not(feature = "sql")) => Some(
             "this blkkin was built without SQL, by --no-default-features or --without-sql"
                 .to_owned(),

@@ -1,9 +1,10 @@
-//! Where commands keep what must outlast them, if nobody says where.
+//! Default directories for persistent state.
 
 use std::env;
 use std::path::PathBuf;
 
-/// The directory of one of them: with all of the machine's for root, else in the user's home, if there is one.
+/// State directory `of` a command: below `/var/lib` for root, else below `XDG_STATE_HOME` or the
+/// user's home, if known.
 pub(crate) fn state_directory(of: &str) -> Option<PathBuf> {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if blkkin_sys::user_id() == 0 {

@@ -1,23 +1,24 @@
-//! Several stores that each get all messages: until all have them, or, if that is wanted, until one has.
+//! Multi store: each child gets all messages; success of all or, with `is_any`, of one child is
+//! enough.
 
-use super::{Failure, Parts, Store, Wrote, sync_all};
+use super::{BatchProgress, Failure, Store, WriteCounts, sync_all};
 use crate::messages::Batch;
 
 pub(super) struct Multi {
     children: Vec<Box<dyn Store>>,
     is_any: bool,
-    parts: Parts,
+    parts: BatchProgress,
 }
 
 impl Multi {
     pub(super) fn new(children: Vec<Box<dyn Store>>, is_any: bool) -> Multi {
-        let parts = Parts::new(children.len());
+        let parts = BatchProgress::new(children.len());
         Multi { children, is_any, parts }
     }
 }
 
 impl Store for Multi {
-    fn write(&mut self, batch: &Batch) -> Result<Wrote, Failure> {
+    fn write(&mut self, batch: &Batch) -> Result<WriteCounts, Failure> {
         self.parts.begin(batch);
         let (mut failure, mut successes) = (None, 0);
         for (number, child) in self.children.iter_mut().enumerate() {

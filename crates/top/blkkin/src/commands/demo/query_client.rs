@@ -1,4 +1,4 @@
-//! What the demo asks its server, over HTTP as anybody would.
+//! Queries of the demo to its server, over HTTP like those of any client.
 
 use crate::exit::Error;
 use blkkin_http::{Server, Settings};
@@ -6,17 +6,17 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use std::time::Duration;
 
-/// A server that is asked.
-pub(super) struct Questions(Server);
+/// HTTP client of the query API.
+pub(super) struct QueryClient(Server);
 
-/// Of an answer.
+/// Maximum size of an answer.
 const ANSWER_BYTES_MAX: usize = 8 << 20;
 
-/// A write goes through all of the chain.
+/// Filter for writes, which pass through every layer of the chain.
 const WRITES: &str = r#"service == "nbd" && name == "write""#;
 
-impl Questions {
-    pub(super) fn to(url: &str) -> Result<Questions, Error> {
+impl QueryClient {
+    pub(super) fn to(url: &str) -> Result<QueryClient, Error> {
         let settings = Settings {
             port: 9411,
             token: None,
@@ -24,14 +24,14 @@ impl Questions {
             timeout: Duration::from_secs(15),
             answer_bytes_max: ANSWER_BYTES_MAX,
         };
-        Ok(Questions(Server::at(url, &settings).map_err(Error::failed)?))
+        Ok(QueryClient(Server::at(url, &settings).map_err(Error::failed)?))
     }
 
-    /// The slowest write: its id, and all that is known of it.
+    /// Id and spans of the slowest write.
     pub(super) fn slowest_write(&mut self) -> Result<Option<(String, Value)>, Error> {
         let filter = utf8_percent_encode(WRITES, NON_ALPHANUMERIC);
-        let found = self.get(&format!("search?order=slowest&limit=1&filter={filter}"))?;
-        let Some(id) = found["requests"][0]["traceId"].as_str() else { return Ok(None) };
+        let answer = self.get(&format!("search?order=slowest&limit=1&filter={filter}"))?;
+        let Some(id) = answer["requests"][0]["traceId"].as_str() else { return Ok(None) };
         let trace = self.get(&format!("trace/{id}"))?;
         Ok(Some((id.to_owned(), trace)))
     }
@@ -39,8 +39,8 @@ impl Questions {
     fn get(&mut self, question: &str) -> Result<Value, Error> {
         let answer = self.0.get(&format!("/api/blkkin/v1/{question}")).map_err(Error::failed)?;
         let failed = || {
-            let said = String::from_utf8_lossy(&answer.body);
-            Error::failed(format!("the server says {}: {}", answer.status, said.trim()))
+            let body = String::from_utf8_lossy(&answer.body);
+            Error::failed(format!("the server says {}: {}", answer.status, body.trim()))
         };
         if answer.status.as_u16() != 200 {
             return Err(failed());

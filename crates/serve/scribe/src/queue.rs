@@ -1,12 +1,13 @@
-//! A category's way through the daemon: its journal, and an outlet for each store that it goes to.
+//! Queue of a category: its journal, and an outlet for each store.
 //!
-//! A journal's directory has a file `category` with the category's name, since not each of them can be the name of a
-//! directory; by that it is found when the daemon is started again.
+//! A journal's directory contains a file `category` with the category's name, since not every
+//! category is a valid directory name; the daemon finds journals by it at the next start.
 
 use crate::counters::Counters;
-use crate::outlet::{Outlet, Seen, Stop, Target, targets};
+use crate::fnv::fnv1a;
+use crate::outlet::{Outlet, OutletState, Stop, Target, targets};
 use crate::plan::{Kind, StorePlan};
-use crate::stores::Place;
+use crate::stores::StoreContext;
 use blkkin_journal::{AtLimit, Journal, Options, Payload, Refusal, Ticket};
 use std::fs;
 use std::io::{self, Write};
@@ -16,48 +17,48 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Reserved whole for each category.
+/// Size of a journal segment, preallocated for each category.
 const SEGMENT_BYTES: u64 = 8 << 20;
 
-/// A record: many messages, or a large one.
+/// Size of a record of several messages; a larger message has a record of its own.
 pub(crate) const RECORD_BYTES: usize = 256 << 10;
 
-/// The largest message with its category.
+/// Maximum size of a message with its category.
 pub(crate) const MESSAGE_BYTES_MAX: usize = (4 << 20) - 64;
 
-/// What is appended before it is waited for.
+/// Maximum number of bytes appended without waiting for durability.
 const APPEND_BYTES: usize = 4 << 20;
 
-/// The name of the file that holds the category.
+/// Name of the file that contains the category.
 const CATEGORY: &str = "category";
 
-/// The place in the journal before which all stores have all.
+/// Name of the journal position before which all stores have everything.
 const ALL: &str = "all";
 
-pub(crate) struct Lane {
+pub(crate) struct CategoryQueue {
     pub(crate) counters: Arc<Counters>,
     journal: Arc<Journal>,
     stop: Arc<Stop>,
-    seen: Vec<Arc<Seen>>,
+    states: Vec<Arc<OutletState>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// What lanes have in common.
+/// Settings and counters that all queues share.
 #[derive(Clone)]
-pub(crate) struct Common {
+pub(crate) struct QueueSettings {
     pub(crate) directory: PathBuf,
     pub(crate) quota_bytes: u64,
     pub(crate) overall: Arc<Counters>,
 }
 
-impl Lane {
-    /// Opens a category's journal, which is made if it is not there, and goes on with what it holds.
+impl CategoryQueue {
+    /// Opens or creates a category's journal, and starts an outlet for each store.
     pub(crate) fn open(
         category: &[u8],
         stores: &[&StorePlan],
         is_exact: bool,
-        common: &Common,
-    ) -> Result<Lane, String> {
+        common: &QueueSettings,
+    ) -> Result<CategoryQueue, String> {
         let directory = root(stores, common).join(directory_name(category));
         let failed = |error: io::Error| format!("{}: {error}", directory.display());
         name_directory(&directory, category).map_err(failed)?;
@@ -77,55 +78,55 @@ impl Lane {
         let journal = Arc::new(journal);
         let position = |name: &str| journal.position(name).map_err(|error| error.to_string());
         let start = position(ALL)?.unwrap_or(0);
-        let place = Place {
+        let context = StoreContext {
             category: category.to_vec(),
             is_exact,
             bucket: None,
             may_be_torn: !recovery.was_closed,
         };
-        let mut lane = Lane {
+        let mut queue = CategoryQueue {
             counters: Arc::default(),
             journal: Arc::clone(&journal),
             stop: Arc::default(),
-            seen: Vec::new(),
+            states: Vec::new(),
             threads: Mutex::default(),
         };
         let mut outlets = Vec::new();
-        for target in all_targets(stores) {
+        for target in unique_targets(stores) {
             let from = position(&target.name)?.unwrap_or(start);
-            let seen = Arc::new(Seen::default());
-            seen.position.store(from, Ordering::Release);
-            lane.seen.push(Arc::clone(&seen));
-            outlets.push((target, seen, from));
+            let state = Arc::new(OutletState::default());
+            state.position.store(from, Ordering::Release);
+            queue.states.push(Arc::clone(&state));
+            outlets.push((target, state, from));
         }
-        let trim = lane.trim();
-        for (target, seen, from) in outlets {
+        let trim = queue.trim();
+        for (target, state, from) in outlets {
             let outlet = Outlet {
                 journal: Arc::clone(&journal),
                 target,
-                place: place.clone(),
-                counters: Arc::clone(&lane.counters),
+                context: context.clone(),
+                counters: Arc::clone(&queue.counters),
                 overall: Arc::clone(&common.overall),
-                seen,
-                stop: Arc::clone(&lane.stop),
+                state,
+                stop: Arc::clone(&queue.stop),
                 trim: Arc::clone(&trim),
             };
             let thread = std::thread::Builder::new().name("scribe store".to_owned());
             let thread = thread.spawn(move || outlet.run(from)).map_err(failed)?;
-            lane.threads.lock().map_err(|_| "a thread has panicked")?.push(thread);
+            queue.threads.lock().map_err(|_| "a thread has panicked")?.push(thread);
         }
-        Ok(lane)
+        Ok(queue)
     }
 
-    /// What removes all that all outlets have.
+    /// Function that trims the journal up to the position that all outlets have passed.
     fn trim(&self) -> Arc<dyn Fn() + Send + Sync> {
-        let (journal, seen) = (Arc::clone(&self.journal), self.seen.clone());
+        let (journal, states) = (Arc::clone(&self.journal), self.states.clone());
         let trimmed = Mutex::new(0);
         Arc::new(move || {
-            let positions = seen.iter().map(|seen| seen.position.load(Ordering::Acquire));
+            let positions = states.iter().map(|states| states.position.load(Ordering::Acquire));
             let Some(least) = positions.min() else { return };
             let Ok(mut trimmed) = trimmed.lock() else { return };
-            // If this fails now, it is done the next time.
+            // A failure is harmless: the next call tries again.
             if least > *trimmed && journal.set_position(ALL, least).is_ok() {
                 *trimmed = least;
                 let _ = journal.trim_before(least);
@@ -133,13 +134,13 @@ impl Lane {
         })
     }
 
-    /// Why nothing can be taken just now.
+    /// Reason why the journal accepts no records now.
     pub(crate) fn refusal(&self) -> Option<Refusal> {
         self.journal.refusal()
     }
 
-    /// Appends records; those that are not durable yet have tickets.
-    pub(crate) fn append(&self, packed: &Packed) -> Result<Vec<Ticket>, Refusal> {
+    /// Appends records; returns the tickets of those that are not durable yet.
+    pub(crate) fn append(&self, packed: &PackedRecords) -> Result<Vec<Ticket>, Refusal> {
         let mut tickets: Vec<Ticket> = Vec::new();
         let mut payloads: Vec<Payload<'_>> = Vec::new();
         let (mut start, mut bytes) = (0, 0);
@@ -151,7 +152,7 @@ impl Lane {
             }
             if bytes + record.len() > APPEND_BYTES && !payloads.is_empty() {
                 let ticket = self.journal.append(&payloads)?;
-                // More would not fit into what may wait.
+                // More than this would exceed the journal's limit for waiting records.
                 ticket.wait()?;
                 payloads.clear();
                 bytes = 0;
@@ -165,26 +166,30 @@ impl Lane {
         Ok(tickets)
     }
 
-    /// What is wrong with its stores.
+    /// Problem of the journal or of a store; empty if there is none.
     pub(crate) fn status(&self) -> String {
         if let Some(refusal) = self.refusal() {
             return refusal.to_string();
         }
-        self.seen.iter().map(|seen| seen.status()).find(|text| !text.is_empty()).unwrap_or_default()
+        self.states
+            .iter()
+            .map(|states| states.status())
+            .find(|text| !text.is_empty())
+            .unwrap_or_default()
     }
 
-    /// What its journal takes on disk.
+    /// Size of the journal on disk.
     pub(crate) fn file_bytes(&self) -> u64 {
         self.journal.file_bytes()
     }
 
-    /// Tells its threads to end.
+    /// Asks the outlets' threads to end.
     pub(crate) fn ask_to_stop(&self) {
         self.stop.ask();
     }
 }
 
-impl Drop for Lane {
+impl Drop for CategoryQueue {
     fn drop(&mut self) {
         self.stop.ask();
         let threads = self.threads.get_mut();
@@ -196,14 +201,14 @@ impl Drop for Lane {
 
 /// Messages of a category, packed into records.
 #[derive(Default)]
-pub(crate) struct Packed {
+pub(crate) struct PackedRecords {
     bytes: Vec<u8>,
-    /// Where records end, but for the last one.
+    /// Ends of all records but the last.
     ends: Vec<usize>,
     pub(crate) count: u64,
 }
 
-impl Packed {
+impl PackedRecords {
     pub(crate) fn push(&mut self, entry: blkkin_scribe::Entry<'_>) {
         let start = self.ends.last().copied().unwrap_or(0);
         let size = crate::messages::OVERHEAD + entry.category.len() + entry.message.len();
@@ -215,8 +220,8 @@ impl Packed {
     }
 }
 
-/// The targets of all stores, each with a name of its own.
-fn all_targets(stores: &[&StorePlan]) -> Vec<Target> {
+/// Targets of all stores, with unique names.
+fn unique_targets(stores: &[&StorePlan]) -> Vec<Target> {
     let mut all: Vec<Target> = Vec::new();
     for store in stores {
         for target in targets(store) {
@@ -232,8 +237,9 @@ fn all_targets(stores: &[&StorePlan]) -> Vec<Target> {
     all
 }
 
-/// Where the journals of these stores lie: where the first buffer's secondary says, or where all do.
-fn root(stores: &[&StorePlan], common: &Common) -> PathBuf {
+/// Directory of the journals of these stores: the secondary of the first buffer store, or else the
+/// common directory.
+fn root(stores: &[&StorePlan], common: &QueueSettings) -> PathBuf {
     let buffer = stores.iter().find_map(|store| buffer_directory(&store.kind));
     buffer.unwrap_or(&common.directory).join("queue")
 }
@@ -247,8 +253,8 @@ fn buffer_directory(kind: &Kind) -> Option<&Path> {
     }
 }
 
-/// All places where journals may lie.
-pub(crate) fn roots(stores: &[StorePlan], common: &Common) -> Vec<PathBuf> {
+/// All directories that may contain journals.
+pub(crate) fn roots(stores: &[StorePlan], common: &QueueSettings) -> Vec<PathBuf> {
     let mut roots: Vec<PathBuf> = vec![common.directory.join("queue")];
     for store in stores {
         let root = root(&[store], common);
@@ -259,33 +265,27 @@ pub(crate) fn roots(stores: &[StorePlan], common: &Common) -> Vec<PathBuf> {
     roots
 }
 
-/// The categories of journals that there are below `root`.
-pub(crate) fn found(root: &Path) -> Vec<Vec<u8>> {
+/// Categories of the journals below `root`.
+pub(crate) fn categories_below(root: &Path) -> Vec<Vec<u8>> {
     let Ok(entries) = fs::read_dir(root) else { return Vec::new() };
     let categories = entries.flatten().map(|entry| fs::read(entry.path().join(CATEGORY)));
     categories.filter_map(Result::ok).collect()
 }
 
-/// What people can read of the category, and a number by which others differ.
+/// Directory name of a category: its plain characters, and a hash that makes it unique.
 fn directory_name(category: &[u8]) -> String {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     let plain = category.iter().filter(|byte| is_plain(byte)).take(40);
     let plain: String = plain.map(|byte| char::from(*byte)).collect();
-    format!("{plain}-{:016x}", digest(category))
+    format!("{plain}-{:016x}", fnv1a(category))
 }
 
-/// FNV-1a, which is the same in every release.
-pub(crate) fn digest(bytes: &[u8]) -> u64 {
-    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
-}
-
-/// Makes the directory of a category, with its name in it, durably.
+/// Creates the directory of a category with the file that names it, durably.
 fn name_directory(directory: &Path, category: &[u8]) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     let path = directory.join(CATEGORY);
     match fs::read(&path) {
-        Ok(found) if found == category => return Ok(()),
+        Ok(categories_below) if categories_below == category => return Ok(()),
         Ok(_) => return Err(io::Error::other("another category has this directory")),
         Err(_) => {}
     }
@@ -295,7 +295,7 @@ fn name_directory(directory: &Path, category: &[u8]) -> io::Result<()> {
     file.sync_all()?;
     fs::rename(&new, &path)?;
     for directory in directory.ancestors().take(3) {
-        // The names of the directory, and of those above that may be new.
+        // Makes the new names durable in the directory and in its parents, which may be new, too.
         fs::File::open(directory)?.sync_all()?;
     }
     Ok(())

@@ -1,4 +1,5 @@
-//! Who is asked: a server, or a store's directory, by the same questions. Start at [`Asked`].
+//! Backends that answer queries: a server over HTTP, or a store's directory. Both take the same
+//! queries. Start at [`Backend`].
 
 use super::SourceArgs;
 use crate::exit::{self, Error};
@@ -11,22 +12,22 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What answers.
-pub(super) enum Asked {
-    /// With its URL.
+/// Server or store that answers queries.
+pub(super) enum Backend {
+    /// HTTP client and URL of the server.
     Server(Box<Server>, String),
     Store(Api),
 }
 
-/// Of an answer: more than a server gives.
+/// Maximum size of an answer; a server sends less.
 const ANSWER_BYTES_MAX: usize = 128 << 20;
-/// More than a server takes for one.
+/// Timeout of a query; a server takes less time for one.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// Where all questions are.
+/// Path of BlkKin's own query API.
 const API: &str = "/api/blkkin/v1/";
 
-impl Asked {
-    pub(super) fn open(args: &SourceArgs) -> Result<Asked, Error> {
+impl Backend {
+    pub(super) fn open(args: &SourceArgs) -> Result<Backend, Error> {
         if let Some(directory) = &args.data {
             return store(directory);
         }
@@ -42,13 +43,13 @@ impl Asked {
         let server = Server::at(&url, &settings).map_err(|why| {
             Error::usage(format!("`{url}`: {why}")).hint("give --server http://HOST:PORT")
         })?;
-        Ok(Asked::Server(Box::new(server), url))
+        Ok(Backend::Server(Box::new(server), url))
     }
 
-    /// Asks for what stands below the API's address.
-    pub(super) fn ask(&mut self, question: &str) -> Result<Value, Error> {
+    /// Sends one query: a path below [`API`] with parameters.
+    pub(super) fn query(&mut self, question: &str) -> Result<Value, Error> {
         let (status, body) = match self {
-            Asked::Server(server, url) => {
+            Backend::Server(server, url) => {
                 let answer = server.get(&format!("{API}{question}")).map_err(|why| {
                     Error::failed(format!("{url}: {why}")).hint(
                         "start one with `blkkin server`, name another with --server URL, or read \
@@ -61,7 +62,7 @@ impl Asked {
                 }
                 (answer.status.as_u16(), answer.body)
             }
-            Asked::Store(api) => {
+            Backend::Store(api) => {
                 let (path, params) = question.split_once('?').unwrap_or((question, ""));
                 let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
                 let now_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
@@ -85,8 +86,8 @@ impl Asked {
     }
 }
 
-/// Opens a store that nobody else has. Nothing is removed from it, however old.
-fn store(directory: &Path) -> Result<Asked, Error> {
+/// Opens a store that no other process uses. Nothing is evicted from it, whatever its age.
+fn store(directory: &Path) -> Result<Backend, Error> {
     let shown = directory.display();
     if !directory.join("spans").is_dir() {
         let told = format!("{shown}: there is no store of spans");
@@ -103,7 +104,7 @@ fn store(directory: &Path) -> Result<Asked, Error> {
     for damage in &opened.damage {
         exit::warn(&format!("left out: {damage}"));
     }
-    Ok(Asked::Store(Api::new(Arc::new(lake), blkkin_query::Settings::default())))
+    Ok(Backend::Store(Api::new(Arc::new(lake), blkkin_query::Settings::default())))
 }
 
 fn token(file: &Path) -> Result<String, Error> {

@@ -1,0 +1,128 @@
+//! Counters of the server itself, and latencies of its requests.
+
+use blkkin_store::{DatedCounter, Interval};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Counted events of the server itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Count {
+    /// Accepted connections.
+    Accepted,
+    /// Failed `accept` calls, mostly for lack of descriptors.
+    AcceptsFailed,
+    /// Connections that got no slot, as all others were busy.
+    NoSlot,
+    /// Connections closed to make room for newer ones.
+    MadeRoom,
+    /// Connections closed after the idle timeout.
+    Idle,
+    /// Connections from untrusted networks.
+    DeniedNetwork,
+    /// Failed TLS handshakes.
+    HandshakesFailed,
+    /// Requests for another host.
+    DeniedHost,
+    /// Requests from pages of other origins.
+    DeniedOrigin,
+    /// Requests without a valid token.
+    DeniedToken,
+    /// Queries beyond their deadline.
+    QuestionsLate,
+    /// Answers refused for lack of memory.
+    AnswersTurnedAway,
+}
+
+impl Count {
+    /// All counters, with metric name and help text.
+    pub(crate) const ALL: [(Count, &'static str, &'static str); 12] = [
+        (Count::Accepted, "connections_accepted", "Connections that came"),
+        (
+            Count::AcceptsFailed,
+            "connections_failed",
+            "Connections that could not be taken, mostly for want of descriptors",
+        ),
+        (Count::NoSlot, "connections_without_place", "Connections that found all places busy"),
+        (Count::MadeRoom, "connections_made_room", "Connections that were closed for newer ones"),
+        (Count::Idle, "connections_idle", "Connections that were closed as nothing happened"),
+        (
+            Count::DeniedNetwork,
+            "connections_denied_network",
+            "Connections from networks that are not trusted",
+        ),
+        (
+            Count::HandshakesFailed,
+            "handshakes_failed",
+            "Connections that did not come to terms on TLS",
+        ),
+        (Count::DeniedHost, "requests_denied_host", "Requests that were sent to another host"),
+        (Count::DeniedOrigin, "requests_denied_origin", "Requests of other sites' pages"),
+        (Count::DeniedToken, "requests_denied_token", "Requests without a token that permits them"),
+        (Count::QuestionsLate, "questions_late", "Questions that took too long"),
+        (Count::AnswersTurnedAway, "answers_turned_away", "Answers for which there was no room"),
+    ];
+
+    /// Whether a client was refused something.
+    pub(crate) const fn is_loss(self) -> bool {
+        !matches!(self, Count::Accepted | Count::MadeRoom | Count::Idle)
+    }
+}
+
+/// Counters, each with the times of its first and last event.
+#[derive(Debug, Default)]
+pub(crate) struct Counts([DatedCounter; Count::ALL.len()]);
+
+impl Counts {
+    pub(crate) fn add(&self, count: Count) {
+        self.0[count as usize].add(1);
+    }
+
+    pub(crate) fn get(&self, count: Count) -> u64 {
+        self.0[count as usize].get()
+    }
+
+    pub(crate) fn interval(&self, count: Count) -> Option<Interval> {
+        self.0[count as usize].interval()
+    }
+}
+
+/// Upper bounds of the latency buckets, in seconds.
+pub(crate) const BOUNDS: [f64; 8] = [0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 10.0];
+
+/// Latency histograms of requests, by class.
+#[derive(Debug, Default)]
+pub(crate) struct RequestLatencies(Mutex<BTreeMap<RequestClass, LatencyHistogram>>);
+
+/// Class of a request: method, status and path template. None of the values comes from the client,
+/// so their number is bounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct RequestClass {
+    pub(crate) method: &'static str,
+    pub(crate) status: u16,
+    pub(crate) uri: &'static str,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LatencyHistogram {
+    pub(crate) buckets: [u64; BOUNDS.len()],
+    pub(crate) count: u64,
+    pub(crate) sum: Duration,
+}
+
+impl RequestLatencies {
+    pub(crate) fn add(&self, kind: RequestClass, time: Duration) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let times = all.entry(kind).or_default();
+        times.count += 1;
+        times.sum += time;
+        let seconds = time.as_secs_f64();
+        for (bucket, bound) in times.buckets.iter_mut().zip(BOUNDS) {
+            *bucket += u64::from(seconds <= bound);
+        }
+    }
+
+    pub(crate) fn read(&self) -> BTreeMap<RequestClass, LatencyHistogram> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

@@ -1,0 +1,117 @@
+//! Answers queries on blocking threads: a limited number at a time, each with a deadline. Start at
+//! [`run_query`].
+
+use crate::counts::Count;
+use crate::response::{accepts_gzip, compress, text, typed};
+use crate::shared::Shared;
+use blkkin_collector::{Answer, Content};
+use blkkin_query::{Api, Kind};
+use blkkin_store::Cancel;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, timeout, timeout_at};
+
+/// Minimum size of an answer that is compressed, in bytes.
+const COMPRESSED_MIN: usize = 2 << 10;
+
+/// Interval at which a query beyond its share checks whether another query waits for a slot.
+const SHARE_CHECK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Runs a query. A query beyond its deadline is answered with `late` and cancelled, as is one whose
+/// client leaves. Its thread keeps the slot until it notices the cancellation; only then the slot
+/// is free again.
+///
+/// While slots are free, a query may use its whole time. While others wait for a slot, its share is
+/// half of that.
+pub(crate) async fn run_query(
+    shared: &Arc<Shared>,
+    headers: &HeaderMap,
+    late: StatusCode,
+    question: impl FnOnce(&Api) -> blkkin_query::Answer + Send + 'static,
+) -> Answer {
+    let end = Instant::now() + shared.settings.question_time;
+    let compresses = accepts_gzip(headers);
+    let (api, questions) = (shared.api.clone(), shared.questions.clone());
+    // This future ends when the query is answered or late, or when its client has left.
+    let canceller = CancelOnDrop(Cancel::default());
+    let cancel = canceller.0.clone();
+    let share = shared.settings.question_time / 2;
+    let work = async move {
+        let slot = questions.acquire_owned().await.ok()?;
+        let free = shared.questions.available_permits();
+        let mut answering = tokio::task::spawn_blocking(move || {
+            let answer = cancel.run(|| question(&api));
+            let compressed =
+                (compresses && answer.body.len() > COMPRESSED_MIN).then(|| compress(&answer.body));
+            drop(slot);
+            (answer, compressed.flatten())
+        });
+        // Staggered, so that queries that began together give up one slot at a time for one that
+        // waits.
+        let mut until_check = share + SHARE_CHECK_INTERVAL * u32::try_from(free).unwrap_or(0);
+        loop {
+            match timeout(until_check, &mut answering).await {
+                Ok(done) => return done.ok().map(Some),
+                Err(_) if has_waiting_queries(shared) => return Some(None),
+                Err(_) => {
+                    until_check = SHARE_CHECK_INTERVAL * shared.settings.questions_max.max(1) as u32
+                }
+            }
+        }
+    };
+    match timeout_at(end, work).await {
+        Ok(Some(Some((answer, compressed)))) => to_http(shared, answer, compressed),
+        Ok(None) => text(StatusCode::INTERNAL_SERVER_ERROR, "the question could not be answered"),
+        Ok(Some(None)) | Err(_) => {
+            shared.counts.add(Count::QuestionsLate);
+            text(late, "the question takes too long")
+        }
+    }
+}
+
+/// Cancels a query on drop.
+struct CancelOnDrop(Cancel);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+/// Whether queries wait for a slot. Each query that has a slot or waits for one holds a clone of
+/// the semaphore.
+fn has_waiting_queries(shared: &Shared) -> bool {
+    let running = shared.settings.questions_max.max(1) - shared.questions.available_permits();
+    Arc::strong_count(&shared.questions) - 1 > running
+}
+
+fn to_http(shared: &Shared, answer: blkkin_query::Answer, compressed: Option<Vec<u8>>) -> Answer {
+    let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let kind = match answer.kind {
+        Kind::Json => "application/json; charset=utf-8",
+        Kind::Text => "text/plain; charset=utf-8",
+    };
+    let is_compressed = compressed.is_some();
+    let bytes = compressed.unwrap_or(answer.body);
+    let mut hold = shared.answers.hold();
+    if hold.grow_to(bytes.capacity()).is_err() {
+        shared.counts.add(Count::AnswersTurnedAway);
+        let mut answer =
+            text(StatusCode::SERVICE_UNAVAILABLE, "too many answers are being sent at the moment");
+        answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        return answer;
+    }
+    let mut to_http = typed(status, kind, Content::held(bytes, hold));
+    let headers = to_http.headers_mut();
+    headers.append(header::VARY, HeaderValue::from_static("accept-encoding"));
+    if is_compressed {
+        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+    if let Some(seconds) = answer.good_for
+        && let Ok(value) = HeaderValue::try_from(format!("max-age={seconds}, must-revalidate"))
+    {
+        headers.insert(header::CACHE_CONTROL, value);
+    }
+    to_http
+}

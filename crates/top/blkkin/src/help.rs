@@ -1,0 +1,30 @@
+//! Closing notes of help pages: exit statuses, output streams and the agent that commands talk to.
+
+macro_rules! exit_help {
+    () => {
+        "Exit status: 0 all well, 1 something failed, 2 wrong usage, 130 interrupted.\nData goes to \
+         standard output, all else to standard error."
+    };
+}
+
+macro_rules! agent_help {
+    () => {
+        concat!(
+            "The agent that is asked is your own, if one runs, or else the system's; BLKKIN_SOCKET names \
+             the socket of another.\n",
+            exit_help!()
+        )
+    };
+}
+
+/// Notes of every command.
+pub(crate) const EXIT_HELP: &str = exit_help!();
+
+/// Notes of commands that talk to the node's agent.
+pub(crate) const AGENT_HELP: &str = agent_help!();
+
+/// Notes of commands that record, or that end or show recordings.
+pub(crate) const LOSS_HELP: &str = concat!(
+    "Exit status 3: done, but something of the recording was lost; messages say how much and why.\n",
+    agent_help!()
+);
