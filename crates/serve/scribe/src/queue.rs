@@ -166,7 +166,7 @@ impl CategoryQueue {
         Ok(tickets)
     }
 
-    /// Problem of the journal or of a store; empty if there is none.
+    /// Problem of the journal or of a store; empty without a problem.
     pub(crate) fn status(&self) -> String {
         if let Some(refusal) = self.refusal() {
             return refusal.to_string();
