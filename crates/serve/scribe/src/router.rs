@@ -304,7 +304,7 @@ impl State {
     }
 
     /// First problem, in words: of the configuration, of a failed category, or of a queue; empty if
-    /// there is no such store.
+    /// all is well.
     fn details(&self) -> String {
         if !self.problems.is_empty() {
             return self.problems.join("; ");
