@@ -149,7 +149,7 @@ pub(crate) fn package_of(folder: &Path) -> Option<String> {
 }
 
 impl Program {
-    /// Program of a trial.
+    /// Finds the test program of a trial; fails if cargo has not built it.
     pub(super) fn of<'p>(trial: &Trial, programs: &'p [Program]) -> Result<&'p Program, String> {
         let is_own =
             |program: &&Program| program.package == trial.package && program.name == trial.file;

@@ -361,8 +361,9 @@ impl Reader {
         Some(Packet { header, is_partial: false })
     }
 
-    /// Takes the next packet. Calls `copy` with the range of its events, which are to be copied
-    /// unless they stay; the copy is valid if a packet is returned.
+    /// Takes the next packet. Calls `copy` with the byte range of its events. The caller discards
+    /// its copy unless a packet is returned, because a writer may have overwritten the range
+    /// meanwhile.
     fn take_with(
         &mut self,
         cells: &Cells,

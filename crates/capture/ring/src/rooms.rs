@@ -89,7 +89,7 @@ pub fn provide(size: usize) {
     }
 }
 
-/// A room that this thread may write to until it is dropped.
+/// Exclusive write access to a room; dropping the guard releases the room.
 #[derive(Debug)]
 pub(crate) struct RoomGuard {
     class: usize,

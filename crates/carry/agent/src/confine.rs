@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// Capabilities that are kept, of root's: to act on files as another user.
+/// Capabilities that an agent started as root keeps, to access files as another user.
 const POWERS: CapabilitySet =
     CapabilitySet::SETUID.union(CapabilitySet::SETGID).union(CapabilitySet::DAC_OVERRIDE);
 /// Capability to inspect processes of other users.

@@ -146,7 +146,7 @@ struct ClosePool {
 
 struct PoolState {
     queues: BTreeMap<u32, UserQueue>,
-    /// Users whose next job may be taken, in turn.
+    /// Round-robin queue of users with a job that may start.
     ready: VecDeque<u32>,
     threads: usize,
     /// Threads that run no job now.

@@ -23,7 +23,7 @@ struct Window {
 const WINDOW: Duration = Duration::from_secs(10);
 /// Lines about one user in each window.
 const LINES_MAX: u32 = 20;
-/// Users whose last window is remembered.
+/// Maximum number of users whose rate-limit window is kept.
 const USERS_MAX: usize = 1024;
 
 impl Log {

@@ -114,8 +114,8 @@ const SESSIONS_MAX: usize = 256;
 const CHANNELS_MAX: usize = 32;
 /// Name of the channel that is made for the first events, as in LTTng.
 const FIRST_CHANNEL: &str = "channel0";
-/// Files and directories that are removed or skipped in one turn of the loop, for all removals
-/// together.
+/// Maximum number of files and directories removed or skipped per turn of the event loop, over all
+/// removals.
 const CLEARED_AT_ONCE: usize = 128;
 
 /// Outcome of a request that has not failed.

@@ -43,7 +43,7 @@ pub trait Handler: Send + Sync + 'static {
     /// A client asks to shut the service down. The handler decides whether the client may.
     fn shutdown(&self, _from: SocketAddr) {}
 
-    /// Name of the service.
+    /// Returns the name that answers fb303's `getName` call.
     fn name(&self) -> &str {
         "Scribe"
     }

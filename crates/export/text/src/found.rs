@@ -66,7 +66,7 @@ pub struct Latencies {
     pub service: String,
     /// Name of the spans.
     pub name: String,
-    /// Number of spans.
+    /// Number of spans that the percentiles are computed from.
     pub spans: u64,
     /// Percentiles, as in [`Latency`].
     pub percentiles: Vec<(String, u64)>,

@@ -157,7 +157,8 @@ pub(crate) struct V1Fields {
     pub(crate) end: Option<CoreAnnotation>,
     /// Key of the address annotation for the remote endpoint.
     pub(crate) address: &'static str,
-    /// True if an empty tag must name the host, because nothing else does.
+    /// True if an empty `lc` annotation must be written to carry the local endpoint, because the
+    /// span has no other annotation or tag that carries it.
     pub(crate) needs_marker: bool,
 }
 

@@ -40,7 +40,7 @@ pub struct Options {
     pub journal: blkkin_journal::Options,
     /// Limits of batches.
     pub limits: Limits,
-    /// Source of time.
+    /// Clock for retention, file ages and commit times; tests replace it.
     pub clock: Arc<dyn Clock>,
 }
 

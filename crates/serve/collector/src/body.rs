@@ -69,7 +69,8 @@ impl Buffers {
 }
 
 impl Buffer {
-    /// Grows the capacity to at least `len` bytes, and to at most twice that.
+    /// Grows the capacity to at least `len` bytes. It doubles the length, or adds [`STEP`] if that
+    /// is more, as far as the budget has room.
     pub(crate) fn reserve(&mut self, len: usize) -> Result<(), Rejection> {
         if len > self.bytes.capacity() {
             let wanted = len.max(self.bytes.len() + self.bytes.len().max(STEP));

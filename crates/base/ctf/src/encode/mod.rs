@@ -252,8 +252,8 @@ pub struct ContextWriter<'w> {
 }
 
 impl ContextWriter<'_> {
-    /// Called at the start of a member or a nested field. Before a member, writes the encoder's
-    /// fields.
+    /// Starts a field. For a top-level member, first writes the role fields (sizes, times,
+    /// counters) that precede it in the schema.
     fn value(&mut self) {
         if self.depth == 0 {
             self.own.fill(self.fields.sink);

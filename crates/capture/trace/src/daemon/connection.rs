@@ -72,7 +72,7 @@ enum Phase {
 pub(super) struct Channel {
     /// The agent's number of the channel.
     number: u32,
-    /// Its attached rings; `None` if they could not be attached.
+    /// Rings of the channel; `None` if attaching them failed.
     attached: Option<AttachedRings>,
     sources: Vec<ContextSource>,
     /// Rules that are not in force yet, and their size in bytes.

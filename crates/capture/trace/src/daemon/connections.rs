@@ -22,7 +22,8 @@ const SEARCH_PAUSE: Duration = Duration::from_millis(500);
 const SEARCH_TIME: Duration = Duration::from_secs(1);
 /// How long the channels of an agent that is gone are kept for the next one.
 const ORPHAN_PATIENCE: Duration = Duration::from_secs(5);
-/// Maximum time that they are kept, however many agents come and go without reading them.
+/// Maximum time that orphaned channels are kept, even if new agents connect and leave without
+/// reading them.
 const ORPHAN_LIFE: Duration = Duration::from_secs(60);
 /// Maximum number of orphans: those of several agents that were killed one after the other.
 const ORPHANS_MAX: usize = 4 * CHANNELS_MAX;

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Limits on the peers of a server.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// Limits on their requests.
+    /// Limits on the requests of a peer.
     pub limits: Limits,
     /// Maximum number of connections.
     pub connections_max: usize,

@@ -9,7 +9,7 @@ use blkkin_model::{Kind, TagRef, ValueRef};
 use blkkin_reader::Text;
 use blkkin_spans::{Request, Step};
 
-/// Options for drawing.
+/// Layout and content of a drawn request tree.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Use terminal colours.

@@ -21,7 +21,7 @@ fn rank(key: &str) -> Option<u8> {
     })
 }
 
-/// Endpoint property of an attribute without precedence.
+/// Endpoint field that an attribute sets directly, without the ranking of [`rank`].
 #[derive(Clone, Copy, PartialEq)]
 enum EndpointField {
     LocalAddress,

@@ -35,7 +35,7 @@ pub(super) enum Field {
     Tag(String),
 }
 
-/// Words for kinds.
+/// Span kinds by their names in a condition.
 pub(super) const KINDS: [(&str, Kind); 5] = [
     ("internal", Kind::Internal),
     ("client", Kind::Client),

@@ -164,8 +164,8 @@ impl<'r> Ids<'r> {
         parents
     }
 
-    /// Parent of a row: among the spans with the parent's id, the one of the same service, else the
-    /// callee's side.
+    /// Returns the parent of a row. Both sides of a call may share a span id: of the spans with the
+    /// parent's id, a span of the row's own service is preferred, then the callee's side.
     fn parent(&self, row: u32, of: &Row) -> u32 {
         let alike = &self.sorted[self.range(of.parent)];
         let lower = alike.partition_point(|&it| !self.row(it).is_lower);
