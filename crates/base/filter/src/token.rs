@@ -13,7 +13,7 @@ pub(crate) struct Token<'t> {
 pub(crate) enum TokenKind<'t> {
     Integer(u64),
     Float(f64),
-    /// A string literal, split at its unescaped stars: one piece if there are none.
+    /// String literal, split at unescaped stars. A literal without stars is one piece.
     Text(Vec<Vec<u8>>),
     Name(&'t str),
     /// A scope such as `$ctx`, without the `$`.

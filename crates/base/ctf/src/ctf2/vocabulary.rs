@@ -83,7 +83,7 @@ pub(super) fn meaning<T: Copy>(word: &str, table: &[(&str, T)]) -> Result<T, Pro
         .ok_or_else(|| unknown(word, table.iter().map(|entry| entry.0)))
 }
 
-/// Word for `meaning`; the table's first word if there is none.
+/// Returns the word for `meaning`, or the table's first word for a meaning that the table lacks.
 pub(super) fn word<T: Copy + PartialEq>(meaning: T, table: &[(&'static str, T)]) -> &'static str {
     let found = table.iter().find(|entry| entry.1 == meaning).or(table.first());
     found.map_or("", |entry| entry.0)

@@ -126,7 +126,8 @@ impl<'s> Skipping<'s> {
         self.position >= self.view.end_bits()
     }
 
-    /// Skips one event; `false` if there is none, it is beyond the limit, or it cannot be read.
+    /// Skips one event. Returns `false` at the end of the packet, beyond the limit, or if the event
+    /// cannot be read.
     #[inline(always)]
     fn step(&mut self) -> bool {
         if self.is_at_end() {

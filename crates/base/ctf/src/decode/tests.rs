@@ -100,7 +100,7 @@ fn bytes(hex: &str) -> Vec<u8> {
     digits.chunks(2).map(byte).collect()
 }
 
-/// The event at `position`: its text and end, or the reason why there is none.
+/// Decodes the event at `position` into its text and end, or into the error message.
 fn event(
     decoder: &Decoder,
     view: View<'_>,

@@ -9,7 +9,7 @@ use crate::schema::Scope;
 /// default methods ignore their fields.
 #[allow(unused_variables, reason = "the names are for whoever writes a visitor")]
 pub trait Visitor {
-    /// Whether values are needed at all; if not, whole runs of fields are skipped in one step.
+    /// False for visitors that ignore values: the decoder then skips runs of fields in one step.
     const WANTED: bool = true;
 
     /// Discards the fields received since the event's start: the event is visited again from its

@@ -234,7 +234,7 @@ impl<'t> Lexer<'t> {
         Ok(Kind::Word(Cow::Owned(word)))
     }
 
-    /// Reads `uXXXX` or `UXXXXXXXX` after the backslash at `escape`.
+    /// Reads `u` with four or `U` with eight hexadecimal digits, after the backslash at `escape`.
     fn universal_character(&mut self, escape: usize) -> Result<char, MetadataError> {
         let length = if self.text.as_bytes()[self.at] == b'u' { 4 } else { 8 };
         let start = self.at + 1;

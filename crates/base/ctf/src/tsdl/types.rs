@@ -215,7 +215,7 @@ pub(super) fn display_name(written: &str, is_taken: impl Fn(&str) -> bool) -> &s
     let mut lowest = written;
     while let Some(bare) = lowest.strip_prefix('_').filter(|bare| !bare.is_empty()) {
         if !is_taken(bare) {
-            // That field is displayed without its underscore, and so are all names above it.
+            // The field and all names above it are displayed without the leading underscore.
             return &written[1..];
         }
         lowest = bare;

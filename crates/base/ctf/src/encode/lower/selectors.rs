@@ -20,7 +20,7 @@ pub(super) struct Use {
     pub(super) options: Vec<(Option<String>, Ranges)>,
     /// Name of an additional last option for all values without one, if there is such an option.
     pub(super) otherwise: Option<&'static str>,
-    /// Whether it is a variant, whose options are named by their labels.
+    /// True for a variant, whose options are named by labels of the selector.
     pub(super) is_variant: bool,
 }
 
