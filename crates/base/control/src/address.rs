@@ -4,16 +4,16 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Environment variable that names the only socket to use.
+/// Environment variable with the path of the only socket to use.
 pub const VARIABLE: &str = "BLKKIN_SOCKET";
-/// Environment variable that names the directory of a user's own sockets.
+/// Environment variable with the directory of a user's own sockets.
 const RUNTIME_VARIABLE: &str = "XDG_RUNTIME_DIR";
 /// Socket of the system's agent.
 pub const SYSTEM: &str = "/run/blkkin/agent.sock";
 /// Path of a user's socket below the runtime directory.
 const RUNTIME_SOCKET: &str = "blkkin/agent.sock";
 
-/// User id and environment of a process, as far as they decide on sockets.
+/// User id and environment variables of a process that determine its sockets.
 #[derive(Clone, Debug)]
 pub struct Surroundings {
     user_id: u32,
@@ -29,7 +29,7 @@ impl Surroundings {
         Surroundings { user_id, socket, runtime_directory }
     }
 
-    /// Socket on which an agent of this user listens.
+    /// Returns the path of the socket on which an agent of this user listens.
     pub fn own(&self) -> PathBuf {
         match self.named() {
             Some(path) => path.to_owned(),
@@ -38,8 +38,9 @@ impl Surroundings {
         }
     }
 
-    /// Sockets of all agents that may serve this process: its user's own first, then the system's.
-    /// Commands use the first one that answers, traced programs use all of them.
+    /// Returns the socket paths of all agents that may serve this process: its user's own first,
+    /// then the system's. Commands use the first socket that answers, traced programs use all of
+    /// them.
     pub fn candidates(&self) -> Vec<PathBuf> {
         let mut candidates = vec![self.own()];
         if self.named().is_none() && self.user_id != 0 {

@@ -1,9 +1,9 @@
 //! Messages between traced programs and the agent.
 //!
 //! A program passes a file with its event types (its [`catalog`](crate::catalog)), and the agent
-//! selects the events to record into each channel. The selection is sent as rules, so that the
-//! first event of a new type is recorded too. Either side answers `Ping` once all earlier messages
-//! have taken effect.
+//! selects the events to record into each channel. The agent sends the selection as rules, so that
+//! the first event of a new type is recorded too. Either side answers `Ping` once all earlier
+//! messages have taken effect.
 
 use crate::channel::{Context, contexts};
 use crate::form::{Distinct, Flag, List, Number, Optional, RecordForm};
@@ -13,7 +13,7 @@ use crate::text::{EVENT_NAME, FIELD_NAME, FILE, FILTER, LABEL, NAME, SAMPLING};
 use blkkin_filter::Severity as Level;
 
 messages! {
-    /// From a traced program to the agent.
+    /// Messages from a traced program to the agent.
     pub enum FromApplication up to APPLICATION_SIZE_MAX {
         /// Passes the memory file of the program's event types, its [`catalog`](crate::catalog), as
         /// one descriptor. Sent once, before the first `Pong`.
@@ -24,27 +24,27 @@ messages! {
         /// The program ends. The agent may read the program's rings once more and then free them.
         0x0102 Goodbye,
         /// Requests a `Pong` with the same number once all earlier messages have taken effect. By
-        /// then the agent has sent the rules for all event types so far.
+        /// then the agent has sent the rules for all event types in the catalog.
         0x0103 Ping(number: u64 = Number),
-        /// All messages before the `Ping` of that number have taken effect: enabled events are
-        /// recorded from now on, and disabled ones are not.
+        /// All messages before the `Ping` with this number have taken effect: enabled events are
+        /// recorded from now on, and disabled events are not.
         0x0104 Pong(number: u64 = Number),
     }
 }
 
 messages! {
-    /// From the agent to a traced program.
+    /// Messages from the agent to a traced program.
     pub enum ToApplication up to BODY_SIZE_MAX {
-        /// Adds a channel. Two descriptors: the memory of its rings, and an eventfd to wake the
-        /// agent with.
+        /// Adds a channel. Passes two descriptors: the memory of the channel's rings, and an
+        /// eventfd that wakes the agent.
         0x2201 AddChannel(channel: AddChannel = RecordForm),
-        /// Removes the channel of that number: the program stops recording into it and unmaps its
+        /// Removes the channel with this number: the program stops recording into it and unmaps its
         /// memory.
         0x0202 RemoveChannel(channel: u32 = Number),
         /// Adds a rule to a channel, pending until `Apply`. At most
         /// [`RULES_MAX`](crate::limits::RULES_MAX) rules may be pending.
         0x0203 Rule(rule: ChannelRule = RecordForm),
-        /// Replaces the rules of the channel of that number by those received since its last
+        /// Replaces the rules of the channel with this number by the rules received since its last
         /// `Apply`.
         0x0204 Apply(channel: u32 = Number),
         /// Sets the sampling rules: `1/100`, `50/s`, or both with a comma between. `None` leaves
@@ -52,13 +52,13 @@ messages! {
         0x0205 Sampling(rules: Option<String> = Optional(SAMPLING)),
         /// Requests a `Pong` with the same number once all earlier messages have taken effect.
         0x0206 Ping(number: u64 = Number),
-        /// All messages before the `Ping` of that number have taken effect.
+        /// All messages before the `Ping` with this number have taken effect.
         0x0207 Pong(number: u64 = Number),
-        /// Releases the orphan of that number: its packets are stored elsewhere or not wanted, and
-        /// the program unmaps its memory.
+        /// Releases the orphan with this number: its packets are stored elsewhere or not needed,
+        /// and the program unmaps its memory.
         0x0208 Release(orphan: u32 = Number),
         /// Turns an orphan into a channel of this agent, which has read its rings and continues to
-        /// do so. Rules stay in force.
+        /// read them. Rules stay in force.
         0x0209 KeepChannel(channel: KeepChannel = RecordForm),
     }
 }
@@ -70,14 +70,14 @@ record! {
         /// The program's number for the orphan.
         pub number: u32 = Number,
         /// Whether other rings have replaced these, so that the program no longer records into
-        /// them. If not, before the next `Ping` the agent either replaces them
-        /// ([`AddChannel::replaces`]), keeps them ([`KeepChannel`]), or releases them.
+        /// them. If not, the agent replaces them ([`AddChannel::replaces`]), keeps them
+        /// ([`KeepChannel`]) or releases them before the next `Ping`.
         pub is_spent: bool = Flag,
     }
 }
 
 record! {
-    /// A kind of event that a program can record, declared at one place of its source.
+    /// Type of the events of one instrumentation point in a program's source.
     pub struct EventType {
         /// The program's number for the event type.
         pub index: u32 = Number,
@@ -98,7 +98,7 @@ record! {
 }
 
 record! {
-    /// A field of an event.
+    /// Field of an event.
     pub struct Field {
         /// Name of the field: ASCII letters, digits and `_`, as in C.
         pub name: String = FIELD_NAME,
@@ -110,43 +110,43 @@ record! {
 choice! {
     /// Type of a field. Bytes are little-endian, without padding.
     pub enum FieldKind {
-        /// An unsigned integer.
+        /// Unsigned integer.
         0 "unsigned" Unsigned {
             /// Size of the integer.
             width: Width = RecordForm,
-            /// Whether viewers show it in hexadecimal.
+            /// Whether viewers show the integer in hexadecimal.
             hex: bool = Flag,
         },
-        /// A signed integer in two's complement.
+        /// Signed integer in two's complement.
         1 "signed" Signed {
             /// Size of the integer.
             width: Width = RecordForm,
-            /// Whether viewers show it in hexadecimal.
+            /// Whether viewers show the integer in hexadecimal.
             hex: bool = Flag,
         },
-        /// IEEE 754 binary32.
+        /// Floating-point number, IEEE 754 binary32.
         2 "f32" F32,
-        /// IEEE 754 binary64.
+        /// Floating-point number, IEEE 754 binary64.
         3 "f64" F64,
-        /// A boolean: one byte, 0 or 1.
+        /// Boolean: one byte, 0 or 1.
         4 "bool" Bool,
         /// UTF-8 text, terminated by a NUL.
         5 "string" String,
-        /// A length of 4 bytes, then that many bytes.
+        /// Byte string: a length of 4 bytes, then that many bytes.
         6 "bytes" Bytes,
-        /// A fixed number of elements.
+        /// Array with a fixed number of elements.
         7 "array" Array {
             /// Type of the elements.
             of: Scalar = RecordForm,
             /// Number of elements.
             count: u32 = Number,
         },
-        /// A count of 4 bytes, then that many elements.
+        /// Sequence: a count of 4 bytes, then that many elements.
         8 "sequence" Sequence {
             /// Type of the elements.
             of: Scalar = RecordForm,
         },
-        /// An integer with labels for some values.
+        /// Integer with labels for some values.
         9 "enum" Enum {
             /// Whether the integer is signed (two's complement).
             is_signed: bool = Flag,
@@ -162,31 +162,31 @@ choice! {
     /// Element type of arrays and sequences.
     #[derive(Copy)]
     pub enum Scalar {
-        /// An unsigned integer.
+        /// Unsigned integer.
         0 "unsigned" Unsigned {
             /// Size of the integer.
             width: Width = RecordForm,
-            /// Whether viewers show it in hexadecimal.
+            /// Whether viewers show the integer in hexadecimal.
             hex: bool = Flag,
         },
-        /// A signed integer in two's complement.
+        /// Signed integer in two's complement.
         1 "signed" Signed {
             /// Size of the integer.
             width: Width = RecordForm,
-            /// Whether viewers show it in hexadecimal.
+            /// Whether viewers show the integer in hexadecimal.
             hex: bool = Flag,
         },
-        /// IEEE 754 binary32.
+        /// Floating-point number, IEEE 754 binary32.
         2 "f32" F32,
-        /// IEEE 754 binary64.
+        /// Floating-point number, IEEE 754 binary64.
         3 "f64" F64,
-        /// A boolean: one byte, 0 or 1.
+        /// Boolean: one byte, 0 or 1.
         4 "bool" Bool,
     }
 }
 
 impl Scalar {
-    /// Size in bytes.
+    /// Returns the size in bytes.
     pub const fn bytes(self) -> usize {
         match self {
             Scalar::Unsigned { width, .. } | Scalar::Signed { width, .. } => width.bytes(),
@@ -198,11 +198,11 @@ impl Scalar {
 }
 
 record! {
-    /// A label of an enumeration.
+    /// Label of an enumeration.
     pub struct Label {
         /// Text of the label.
         pub name: String = LABEL,
-        /// Value that the label stands for, as 64 bits.
+        /// Value that the label names, as 64 bits.
         pub value: u64 = Number,
     }
 }
@@ -220,14 +220,14 @@ choice! {
 }
 
 impl Width {
-    /// Size in bytes.
+    /// Returns the size in bytes.
     pub const fn bytes(self) -> usize {
         1 << self as usize
     }
 }
 
 record! {
-    /// A channel for a program to record into.
+    /// Channel that a program records into.
     pub struct AddChannel {
         /// The agent's number for the channel, unique in the program.
         pub channel: u32 = Number,
@@ -235,14 +235,14 @@ record! {
         pub session: String = NAME,
         /// Contexts recorded before the fields of each event, in this order.
         pub contexts: Vec<Context> = contexts(),
-        /// Number of the orphan that these rings replace: from some event on, events are recorded
-        /// here instead, each in one of the two. Rules stay in force.
+        /// Number of the orphan that these rings replace. The program switches from the orphan to
+        /// these rings between two events, so each event is in one of the two. Rules stay in force.
         pub replaces: Option<u32> = Optional(Number),
     }
 }
 
 record! {
-    /// An orphan that becomes a channel of this agent.
+    /// Orphan that becomes a channel of this agent.
     #[derive(Copy)]
     pub struct KeepChannel {
         /// The agent's number for the channel, unique in the program.
@@ -253,7 +253,7 @@ record! {
 }
 
 record! {
-    /// A rule for a channel. A later rule takes precedence over earlier ones.
+    /// Rule for a channel. A later rule takes precedence over earlier ones.
     pub struct ChannelRule {
         /// Number of the channel.
         pub channel: u32 = Number,
@@ -263,7 +263,7 @@ record! {
 }
 
 record! {
-    /// A rule that enables or disables events, selected by name, level and filter; all three
+    /// Rule that enables or disables the events selected by name, level and filter; all three
     /// conditions must hold.
     pub struct EventRule {
         /// Whether the events are recorded.
@@ -280,7 +280,7 @@ record! {
 }
 
 impl EventRule {
-    /// Enables all events whose name matches one of these patterns.
+    /// Makes a rule that enables all events whose name matches one of these patterns.
     pub fn of(names: impl IntoIterator<Item: Into<String>>) -> EventRule {
         let Selection { names, excluded, levels, filter, .. } = Selection::of(names);
         EventRule { enabled: true, names, excluded, levels, filter }

@@ -1,7 +1,7 @@
 //! The bell of a traced program: a page of shared memory by which an agent that starts later makes
 //! the program connect. The program keeps the page's file open under a high descriptor number,
-//! where the agent finds it in `/proc/PID/fd`. The program checks one word of the page at an event
-//! that no agent has decided on yet.
+//! where the agent finds it in `/proc/PID/fd`. The program checks the page's ring request at an
+//! event whose type no agent has enabled or disabled yet.
 
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
@@ -13,26 +13,27 @@ pub const NAME: &std::ffi::CStr = c"blkkin-bell";
 pub const MAGIC: u64 = u64::from_le_bytes(*b"blkbell1");
 /// Byte offset of the magic number.
 pub const KIND: u64 = 0;
-/// Byte offset of the ring request: the number of the agent that wants the program to connect, 0
-/// for none.
+/// Byte offset of the ring request: the number of the agent that requests a connection, 0 for
+/// none.
 pub const RING: u64 = 8;
 /// Byte offset of the number of seccomp filters that the program had when it made the page;
 /// [`UNKNOWN`] if the program could not count them.
 pub const FILTERS: u64 = 16;
-/// Byte offset of the [marks](mark_of) of the sockets on which the program looks for agents.
+/// Byte offset of the [hashes](mark_of) of the paths of sockets on which the program expects
+/// agents.
 pub const SOCKETS: u64 = 24;
-/// Maximum number of sockets of a program.
+/// Maximum number of sockets in a page.
 pub const SOCKETS_MAX: usize = 4;
 /// Size of the page's words in bytes.
 pub const SIZE: usize = SOCKETS as usize + 8 * SOCKETS_MAX;
-/// Number of filters that could not be counted.
+/// Value at [`FILTERS`] if the filters could not be counted.
 pub const UNKNOWN: u64 = u64::MAX;
-/// Descriptor numbers to search for the file: the program takes the first free one from 512 on, or
-/// a low one where its limit on descriptors is smaller.
+/// Descriptor numbers to search for the file. The program takes the first free number from 512 on,
+/// or a low number if its limit on descriptors is smaller.
 pub const DESCRIPTORS: [Range<u32>; 2] = [512..576, 3..24];
 
-/// Hash of a socket's path; never 0. Not secret: a false match costs the program one look for the
-/// agent.
+/// Returns the hash of a socket's path; never 0. The hash is not secret: a false match costs the
+/// program one search for the agent.
 pub fn mark_of(path: &Path) -> u64 {
     // FNV-1a.
     let hash = path.as_os_str().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
@@ -49,7 +50,7 @@ mod tests {
     fn sockets_are_told_apart() {
         let mark = |path: &str| mark_of(Path::new(path));
         assert_eq!(mark(""), 0xcbf2_9ce4_8422_2325);
-        // As published for FNV-1a.
+        // Published test value of FNV-1a.
         assert_eq!(mark("foobar"), 0x8594_4171_f739_67e8);
         assert_ne!(mark("/run/blkkin/agent.sock"), mark("/run/user/0/blkkin/agent.sock"));
     }

@@ -1,9 +1,8 @@
 //! The catalog: shared memory in which a traced program describes its event types for the agent.
 //!
-//! A type is added before its first event is in a ring. An agent that has read a ring and then the
-//! catalog therefore knows the types of all events that it read, even if the program was killed
-//! meanwhile. Adding a type takes no system call, lock or allocation, so it may happen in a signal
-//! handler.
+//! A type is added before its first event is in a ring. An agent reads a ring and then the catalog,
+//! so it has the types of all events that it read, even if the program was killed meanwhile. Adding
+//! a type takes no system call, lock or allocation, so it may happen in a signal handler.
 //!
 //! Each program makes one sealed file:
 //!
@@ -11,8 +10,8 @@
 //! 0       magic "blkcatal"
 //! 8       version, u64: 1
 //! 16      COUNT, u64: all types so far have lower indexes; written by the program
-//! 24      REFUSED, u64: number of types that are not described, for want of room or because
-//!         they exceed the limits on event types; written by the program
+//! 24      REFUSED, u64: number of types that are not described, because the file is full or they
+//!         exceed the limits on event types; written by the program
 //! 4096    a word for each index, u64: offset of the type's description in the upper 32 bits, its
 //!         size in bytes in the lower ones; 0 before it is described; written by the program
 //! 135168  descriptions: an [`EventType`], encoded as in messages
@@ -20,8 +19,8 @@
 //!
 //! The program writes a description, then its word, then `COUNT` (each with release ordering). The
 //! agent reads them in the reverse order, by `pread`, so that a program that truncates its file
-//! cannot raise a signal in the agent. The agent trusts none of it: [`place`] and [`decode`] check
-//! their input.
+//! cannot raise a signal in the agent. The agent does not trust the file: [`place`] and [`decode`]
+//! check their input.
 
 use crate::application::{EventType, Scalar, Width};
 use crate::fault::Fault;
@@ -44,17 +43,17 @@ pub const REFUSED: usize = 24;
 /// Byte offset of the first description.
 pub const DESCRIPTIONS: usize = word_of(EVENT_TYPES_MAX);
 
-/// Byte offset of the word of an index.
+/// Returns the byte offset of the word of an event type's index.
 pub const fn word_of(index: usize) -> usize {
     4096 + 8 * index
 }
 
-/// Word for a description at such a range of bytes.
+/// Encodes the byte range of a description as its word.
 pub const fn word(place: &Range<usize>) -> u64 {
     (place.start as u64) << 32 | (place.end - place.start) as u64
 }
 
-/// Range of bytes of the description that a word refers to; `None` if the range is invalid.
+/// Decodes the byte range of a description from its word; `None` if the range is invalid.
 pub fn place(word: u64) -> Option<Range<usize>> {
     let (start, size) = ((word >> 32) as usize, (word & 0xffff_ffff) as usize);
     let place = start..start + size;
@@ -69,7 +68,7 @@ pub fn decode(bytes: &[u8]) -> Result<EventType, Fault> {
     Ok(event_type)
 }
 
-/// Description of an event type by borrowed parts, for programs that cannot allocate an
+/// Description of an event type with borrowed parts, for programs that cannot allocate an
 /// [`EventType`].
 #[derive(Clone, Copy, Debug)]
 pub struct Description<'d, F> {
@@ -90,21 +89,21 @@ pub struct Description<'d, F> {
 /// A [`FieldKind`](crate::FieldKind) that borrows its labels.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind<'d> {
-    /// A number.
+    /// Number or boolean.
     Scalar(Scalar),
     /// UTF-8 text, terminated by a NUL.
     String,
-    /// A length of 4 bytes, then that many bytes.
+    /// Byte string: a length of 4 bytes, then that many bytes.
     Bytes,
-    /// A fixed number of elements.
+    /// Array of a fixed number of elements: their type and number.
     Array(Scalar, u32),
-    /// A count of 4 bytes, then that many elements.
+    /// Sequence of elements of a type: a count of 4 bytes, then that many elements.
     Sequence(Scalar),
-    /// An integer with labels for some values; the flag says whether it is signed.
+    /// Integer with labels for some values: true if it is signed, size, labels.
     Enum(bool, Width, &'d [Label<'d>]),
 }
 
-/// A label of an enumeration, and its value as 64 bits.
+/// Label of an enumeration, and its value as 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Label<'d> {
@@ -113,8 +112,8 @@ pub struct Label<'d> {
 }
 
 impl<'d, F: Iterator<Item = (&'d str, Kind<'d>)> + Clone> Description<'d, F> {
-    /// Passes the encoded description to `put`, piece by piece. Returns `None` without a call of
-    /// `put` if the description exceeds the limits on event types. Allocates nothing.
+    /// Encodes the description and passes it to `put`, piece by piece. Returns `None` without a
+    /// call of `put` if the description exceeds the limits on event types. Allocates nothing.
     pub fn put(&self, mut put: impl FnMut(&[u8])) -> Option<()> {
         let mut count = 0;
         for (place, (name, kind)) in self.fields.clone().enumerate() {
@@ -170,7 +169,7 @@ impl<'d, F: Iterator<Item = (&'d str, Kind<'d>)> + Clone> Description<'d, F> {
         Some(())
     }
 
-    /// Size of the encoded description in bytes.
+    /// Returns the size of the encoded description in bytes; `None` if it exceeds the limits.
     pub fn size(&self) -> Option<usize> {
         let mut size = 0;
         self.put(|bytes| size += bytes.len())?;
@@ -178,7 +177,8 @@ impl<'d, F: Iterator<Item = (&'d str, Kind<'d>)> + Clone> Description<'d, F> {
     }
 }
 
-/// Encoding of a number type, the same for fields and for elements, and its length.
+/// Returns the encoding of a number type, the same for fields and for elements, and its size in
+/// bytes.
 fn scalar_bytes(scalar: Scalar) -> ([u8; 3], usize) {
     match scalar {
         Scalar::Unsigned { width, hex } => ([0, width as u8, hex.into()], 3),
@@ -221,7 +221,7 @@ mod tests {
         }
     }
 
-    /// What a program puts is what messages hold, for any type.
+    /// A description that a program writes has the same bytes as the event type in a message.
     #[test]
     fn descriptions_have_the_form_of_messages() {
         let mut random = Random::new(7);

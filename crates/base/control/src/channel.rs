@@ -6,7 +6,7 @@ use crate::text::{Letters, NAME, Text};
 
 const SUPPLIED: Text = Text::new(Letters::Name, EVENT_NAME_SIZE_MAX);
 
-/// Form of a channel's contexts: their names are distinct.
+/// Returns the form of a channel's contexts: a list with distinct names.
 pub(crate) const fn contexts() -> Distinct<Context, RecordForm> {
     Distinct {
         list: List { count_min: 0, count_max: CONTEXTS_MAX, of: RecordForm },
@@ -14,19 +14,19 @@ pub(crate) const fn contexts() -> Distinct<Context, RecordForm> {
     }
 }
 
-/// Longest finite time that an event may wait for room, in microseconds.
+/// Maximum finite time that an event may wait for room in a ring, in microseconds.
 pub const WAIT_MAX_US: u32 = 600_000_000;
 
-/// Permitted bounds on the size of a channel's events, in bytes.
+/// Permitted maximum sizes of a channel's events, in bytes.
 pub const EVENT_SIZES: std::ops::RangeInclusive<u32> = 512..=1 << 20;
 
-/// Waiting time without a limit: the event waits as long as the agent reads.
+/// Waiting time without a limit: the event waits for room as long as an agent reads the ring.
 pub const WAIT_FOREVER: u32 = u32::MAX;
 
 record! {
-    /// A channel of a session. The agent chooses the values of absent fields.
+    /// Channel of a session. The agent chooses the values of absent fields.
     pub struct Channel {
-        /// Its name.
+        /// Name of the channel.
         pub name: String = NAME,
         /// Behaviour of a full ring.
         pub mode: Mode = RecordForm,
@@ -46,7 +46,7 @@ record! {
 }
 
 impl Channel {
-    /// A channel with default values.
+    /// Makes a channel with default values.
     pub fn named(name: impl Into<String>) -> Channel {
         let (subbuffer_size, subbuffer_count, contexts) = (None, None, Vec::new());
         Channel {
@@ -73,7 +73,7 @@ choice! {
 }
 
 choice! {
-    /// A value recorded with each event.
+    /// Value recorded with each event.
     pub enum Context {
         /// Process id in the process's own PID namespace.
         0 "pid" Pid,
@@ -81,7 +81,7 @@ choice! {
         1 "tid" Tid,
         /// Name of the thread, by default the program's.
         2 "procname" Procname,
-        /// Processor.
+        /// Number of the processor.
         3 "cpu" Cpu,
         /// Inode of the PID namespace.
         4 "pid_ns" PidNamespace,
@@ -101,7 +101,7 @@ choice! {
         11 "cgroup_ns" CgroupNamespace,
         /// Id of the control group.
         12 "cgroup_id" CgroupId,
-        /// A value that the program supplies under a name.
+        /// Value that the program supplies under a name.
         13 "supplied" Supplied {
             /// `provider:name`.
             name: String = SUPPLIED,
@@ -110,7 +110,7 @@ choice! {
 }
 
 impl Context {
-    /// All contexts without a name of their own.
+    /// All contexts except [`Context::Supplied`].
     pub const ALL: [Context; 13] = [
         Context::Pid,
         Context::Tid,
@@ -127,7 +127,7 @@ impl Context {
         Context::CgroupId,
     ];
 
-    /// The context's word, or the name under which the program supplies it.
+    /// Returns the context's word, or the name under which the program supplies it.
     pub fn name(&self) -> &str {
         match self {
             Context::Supplied { name } => name,

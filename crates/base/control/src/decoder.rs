@@ -9,13 +9,13 @@ use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::os::fd::OwnedFd;
 
-/// Largest buffer that is kept while it is empty, in bytes.
+/// Maximum capacity of an empty buffer that is retained, in bytes.
 const IDLE_CAPACITY_MAX: usize = 64 << 10;
 
-/// Decodes the messages of a peer, however the socket splits its bytes: [`feed`](Self::feed)
+/// Decoder for the messages of a peer, however the socket splits its bytes: [`feed`](Self::feed)
 /// received bytes, then call [`take`](Self::take) until it returns no message.
 ///
-/// Between two feeds a decoder holds less than one frame. Its memory is bounded by the bytes
+/// Between two feeds a decoder has less than one frame. Its memory is bounded by the bytes
 /// received, not by the size that a header announces. After an error no more messages are decoded.
 ///
 /// ```
@@ -42,30 +42,29 @@ pub struct Decoder<M, D = OwnedFd> {
     bytes: Vec<u8>,
     /// Number of bytes at the start of `bytes` that have been decoded.
     consumed: usize,
-    /// Number of bytes still to receive of a message that is being skipped.
+    /// Number of bytes that are still to be received of a skipped message.
     skip_remaining: usize,
     /// Offset of the first undecoded byte since the connection was made.
     offset: u64,
     /// Received descriptors that belong to no decoded message yet.
     descriptors: VecDeque<D>,
-    /// Version of the peer, once it has sent it.
+    /// Version of the peer, once received.
     peer: Option<Version>,
     error: Option<DecodeError>,
     messages: PhantomData<fn() -> M>,
 }
 
-/// A decoded message, or a skipped one.
+/// Message that was decoded or skipped.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Received<M, D = OwnedFd> {
-    /// A message, with the number of descriptors of its kind.
+    /// Decoded message, with the number of descriptors of its kind.
     Message {
         /// The message.
         message: M,
         /// Descriptors passed with the message.
         descriptors: Vec<D>,
     },
-    /// A message of a newer minor version, which was skipped. A request must be answered
-    /// nevertheless.
+    /// Skipped message of a newer minor version. A request must be answered nevertheless.
     Unknown {
         /// Kind of the skipped message.
         kind: u16,
@@ -88,12 +87,12 @@ impl<M, D> Default for Decoder<M, D> {
 }
 
 impl<M: Messages, D> Decoder<M, D> {
-    /// A decoder for a new connection.
+    /// Makes a decoder for a new connection.
     pub fn new() -> Self {
         Decoder::default()
     }
 
-    /// Appends bytes received from the socket, and the descriptors passed with any of them.
+    /// Appends bytes received from the socket, and the descriptors passed with them.
     pub fn feed(&mut self, bytes: &[u8], descriptors: impl IntoIterator<Item = D>) {
         if self.error.is_some() {
             return;
@@ -122,14 +121,15 @@ impl<M: Messages, D> Decoder<M, D> {
         }
         self.decode_frame().inspect_err(|error| {
             self.error = Some(*error);
-            // Frees all memory of a connection that cannot be used any more.
+            // Free all memory of a connection that can no longer be used.
             self.bytes = Vec::new();
             self.consumed = 0;
             self.descriptors = VecDeque::new();
         })
     }
 
-    /// Decoder for the messages of the next phase. Undecoded bytes and descriptors carry over.
+    /// Returns a decoder for the messages of the next phase. Undecoded bytes and descriptors carry
+    /// over.
     pub fn followed_by<N: Messages>(self) -> Decoder<N, D> {
         Decoder {
             bytes: self.bytes,
@@ -154,17 +154,17 @@ impl<M: Messages, D> Decoder<M, D> {
         }
     }
 
-    /// Numbers of undecoded bytes and of descriptors that belong to no message yet.
+    /// Returns the numbers of undecoded bytes and of descriptors that belong to no decoded message.
     pub fn waiting(&self) -> (usize, usize) {
         (self.bytes.len() - self.consumed, self.descriptors.len())
     }
 
-    /// Version of the peer, once it has sent it.
+    /// Returns the version of the peer, once received.
     pub fn peer(&self) -> Option<Version> {
         self.peer
     }
 
-    /// Capacity of the buffer in bytes.
+    /// Returns the capacity of the buffer in bytes.
     #[cfg(test)]
     pub(crate) fn room(&self) -> usize {
         self.bytes.capacity()
@@ -206,7 +206,7 @@ impl<M: Messages, D> Decoder<M, D> {
         Ok(Some(Received::Message { message, descriptors }))
     }
 
-    /// Looks up a kind by its number; `None` for a kind to be skipped.
+    /// Finds a kind by its number. Returns `None` for a kind to be skipped.
     fn kind_of(&self, number: u16) -> Result<Option<Kind>, DecodeError> {
         let known = M::KINDS.iter().find(|kind| kind.number == number);
         let may_be_unknown = is_newer(self.peer) && descriptors_of(number) <= DESCRIPTORS_MAX;
@@ -218,8 +218,9 @@ impl<M: Messages, D> Decoder<M, D> {
         }
     }
 
-    /// Waits for more bytes. Permits at most this many descriptors until then: descriptors received
-    /// before the first byte of a message belong to no message.
+    /// Returns `None`: more bytes are needed. Returns an error if more than `permitted` descriptors
+    /// are undecoded, since descriptors received before the first byte of a message belong to no
+    /// message.
     fn need_more(&self, permitted: usize) -> Result<Option<Received<M, D>>, DecodeError> {
         match self.descriptors.len() {
             count if count > permitted => {
@@ -229,7 +230,7 @@ impl<M: Messages, D> Decoder<M, D> {
         }
     }
 
-    /// Takes the descriptors of a message of that kind.
+    /// Removes and returns the descriptors of a message of kind `number`.
     fn take_descriptors(&mut self, number: u16) -> Result<Vec<D>, DecodeError> {
         let (expected, actual) = (descriptors_of(number), self.descriptors.len());
         if expected > actual {
@@ -245,7 +246,7 @@ impl<M: Messages, D> Decoder<M, D> {
         self.offset += size as u64;
     }
 
-    /// Error in a frame, `at` bytes after the decoded ones.
+    /// Makes an error in a frame, `at` bytes after the decoded bytes.
     fn frame_error(&self, at: usize, field: &'static str, reason: Reason) -> DecodeError {
         self.error_at(at, Fault { message: "frame", field, reason })
     }

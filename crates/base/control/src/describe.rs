@@ -2,7 +2,7 @@
 //! `choice!` an enumeration, `messages!` all messages of one direction. Fields are listed in the
 //! order of their bytes; the form after the `=` encodes them.
 
-/// A structure, encoded as its fields in order.
+/// Defines a structure, encoded as its fields in order.
 macro_rules! record {
     (
         $(#[$note:meta])*
@@ -42,8 +42,8 @@ macro_rules! record {
     };
 }
 
-/// An enumeration, encoded as the variant's number and its fields. Each variant has a word, which
-/// users see.
+/// Defines an enumeration, encoded as the variant's number and its fields. Each variant has a word,
+/// which users see.
 macro_rules! choice {
     (
         $(#[$note:meta])*
@@ -62,7 +62,7 @@ macro_rules! choice {
         }
 
         impl $name {
-            /// The variant's word, as users see it.
+            /// Returns the variant's word, as users see it.
             pub const fn word(&self) -> &'static str {
                 match self {
                     $($name::$variant { .. } => $word,)*
@@ -110,7 +110,7 @@ macro_rules! choice {
     };
 }
 
-/// All messages of one direction and phase: their kinds, names and bodies.
+/// Defines all messages of one direction and phase: their kinds, names and bodies.
 macro_rules! messages {
     (@) => { false };
     (@ once) => { true };

@@ -3,7 +3,7 @@
 use crate::version::Version;
 use std::fmt;
 
-/// An error in one field of a message.
+/// Error in one field of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// Name of the message, or `frame`.
@@ -14,19 +14,19 @@ pub struct Fault {
     pub reason: Reason,
 }
 
-/// An error in the received bytes. No later byte of the connection can be decoded.
+/// Error in the received bytes. No later byte of the connection can be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeError {
     /// Offset of the error in bytes since the connection was made.
     pub offset: u64,
-    /// The error at that offset.
+    /// Error at that offset.
     pub fault: Fault,
 }
 
 /// Kind of an error in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The peer speaks another protocol.
+    /// The peer uses another protocol.
     NotOurs,
     /// The peer's version has another major number.
     OtherVersion {
@@ -70,9 +70,9 @@ pub enum Reason {
     Empty,
     /// The text is not UTF-8.
     NotUtf8,
-    /// The text has a character that is not permitted at its place.
+    /// The text has a character that is not permitted at its position.
     Character {
-        /// The character.
+        /// Character in the text.
         found: char,
         /// Description of the permitted characters.
         expected: &'static str,
@@ -81,9 +81,9 @@ pub enum Reason {
     Dots,
     /// The path does not start with `/`, or contains a NUL.
     Path,
-    /// The number stands for no value of its type.
+    /// The number encodes no value of its type.
     Number {
-        /// The number.
+        /// Number in the message.
         found: u8,
         /// Name of the type.
         expected: &'static str,

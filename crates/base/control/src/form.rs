@@ -11,14 +11,14 @@ use crate::wire::{Reader, Writer};
 use blkkin_filter::Severity as Level;
 use std::collections::HashSet;
 
-/// Start of a version's encoding, which tells this protocol from others.
+/// Start of a version's encoding, which distinguishes this protocol from others.
 const MAGIC: &[u8; 6] = b"blkkin";
 
-/// A type with a single encoding.
+/// Type with a single encoding.
 pub(crate) trait Record: Sized {
     fn write(&self, writer: &mut Writer<'_>) -> Result<(), Fault>;
     fn read(reader: &mut Reader<'_>) -> Result<Self, Fault>;
-    /// Random value.
+    /// Makes a random value.
     #[cfg(test)]
     fn make(random: &mut Random) -> Self;
 }
@@ -27,12 +27,12 @@ pub(crate) trait Record: Sized {
 pub(crate) trait Form<T> {
     fn write(&self, value: &T, writer: &mut Writer<'_>) -> Result<(), Fault>;
     fn read(&self, reader: &mut Reader<'_>) -> Result<T, Fault>;
-    /// Random value.
+    /// Makes a random value.
     #[cfg(test)]
     fn make(&self, random: &mut Random) -> T;
 }
 
-/// The single encoding of a record.
+/// Form of a [`Record`]: its single encoding.
 pub(crate) struct RecordForm;
 
 impl<T: Record> Form<T> for RecordForm {
@@ -50,7 +50,7 @@ impl<T: Record> Form<T> for RecordForm {
     }
 }
 
-/// A little-endian number with the size of its type.
+/// Form of a number: little-endian, with the size of its type.
 pub(crate) struct Number;
 
 macro_rules! numbers {
@@ -74,7 +74,7 @@ macro_rules! numbers {
 }
 numbers! { u8 u16 u32 u64 }
 
-/// One byte: 0 or 1.
+/// Form of a flag: one byte, 0 or 1.
 pub(crate) struct Flag;
 
 impl Form<bool> for Flag {
@@ -113,7 +113,7 @@ impl Record for Level {
     }
 }
 
-/// The version in `Hello` and `Welcome`: another major number is an error.
+/// Encoding of the version in `Hello` and `Welcome`: another major number is an error.
 impl Record for Version {
     fn write(&self, writer: &mut Writer<'_>) -> Result<(), Fault> {
         AnyVersion.write(self, writer)
@@ -133,7 +133,7 @@ impl Record for Version {
     }
 }
 
-/// The version in `Refused`, which all versions read.
+/// Form of the version in `Refused`, which peers of any version can read.
 pub(crate) struct AnyVersion;
 
 impl Form<Version> for AnyVersion {
@@ -160,7 +160,7 @@ impl Form<Version> for AnyVersion {
     }
 }
 
-/// A flag, then the value if the flag is set.
+/// Form of an optional value: a flag, then the value if the flag is set.
 pub(crate) struct Optional<F>(pub(crate) F);
 
 impl<T, F: Form<T>> Form<Option<T>> for Optional<F> {
@@ -182,7 +182,7 @@ impl<T, F: Form<T>> Form<Option<T>> for Optional<F> {
     }
 }
 
-/// A count, then the items.
+/// Form of a list: a count, then the items.
 pub(crate) struct List<F> {
     pub(crate) count_min: usize,
     /// Maximum number of items, which must fit into 16 bits.
@@ -224,7 +224,7 @@ impl<T, F: Form<T>> Form<Vec<T>> for List<F> {
     }
 }
 
-/// A list of items with distinct names.
+/// Form of a list of items with distinct names.
 pub(crate) struct Distinct<T, F> {
     pub(crate) list: List<F>,
     pub(crate) name: fn(&T) -> &str,

@@ -1,6 +1,6 @@
-//! Protocol between traced programs, commands and the node daemon (the agent): messages, their
-//! encoding, and a [`Decoder`] for the bytes of a socket. No I/O. Neither side trusts the other:
-//! [`encode`] writes and the decoder accepts only messages within [`limits`].
+//! Protocol between traced programs, commands and the node's agent: messages, their encoding, and a
+//! [`Decoder`] for the bytes of a socket. No I/O. Neither side trusts the other: [`encode`] writes
+//! and the decoder accepts only messages within [`limits`].
 //!
 //! # The stream
 //!
@@ -41,7 +41,7 @@
 //! A `Hello` of another major version is refused. All versions share the frames, the beginning of
 //! `Hello` and `Welcome`, and all of `Refused`. A new minor version may add kinds of messages, and
 //! fields at the end of bodies; an older peer skips both ([`Received::Unknown`]). A new minor
-//! version may also add variants to choices. Those are never sent to an older peer: each side knows
+//! version may also add variants to choices. They are never sent to an older peer: each side has
 //! the other's version from the start.
 
 pub mod address;

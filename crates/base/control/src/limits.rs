@@ -1,57 +1,58 @@
-//! Limits on the parts of messages, in bytes unless stated otherwise. Both sides keep to them, and
+//! Limits on the parts of messages, in bytes unless stated otherwise. Both sides observe them, and
 //! all versions with the same major number share them.
 
-/// Size of the body of either side's first message.
+/// Maximum size of the body of either side's first message.
 pub const OPENING_SIZE_MAX: usize = 4 << 10;
-/// Size of the body of a message from an application.
+/// Maximum size of the body of a message from an application.
 pub const APPLICATION_SIZE_MAX: usize = 4 << 10;
-/// Size of an event type's description in a catalog.
+/// Maximum size of an event type's description in a catalog.
 pub const EVENT_TYPE_SIZE_MAX: usize = 128 << 10;
-/// Number of event types of a program. Their ids have 16 bits.
+/// Maximum number of event types of a program. Their ids have 16 bits.
 pub const EVENT_TYPES_MAX: usize = 16_384;
-/// Number of rules of a channel; each is a message of its own.
+/// Maximum number of rules of a channel; each is a message of its own.
 pub const RULES_MAX: usize = 4096;
-/// Size of the body of any message.
+/// Maximum size of the body of any message.
 pub const BODY_SIZE_MAX: usize = 1 << 20;
-/// Number of descriptors with a message.
+/// Maximum number of descriptors with a message.
 pub const DESCRIPTORS_MAX: usize = 4;
 
-/// Size of a program's name.
+/// Maximum size of a program's name.
 pub const PROGRAM_SIZE_MAX: usize = 255;
-/// Size of the release of a program or library, such as `0.1.0`.
+/// Maximum size of the release of a program or library, such as `0.1.0`.
 pub const RELEASE_SIZE_MAX: usize = 64;
-/// Size of the reason for refusing a connection.
+/// Maximum size of the reason for refusing a connection.
 pub const REASON_SIZE_MAX: usize = 1 << 10;
-/// Size of the name of a session or channel. A date and a number are appended to it in file names.
+/// Maximum size of the name of a session or channel. A date and a number are appended to it in file
+/// names.
 pub const NAME_SIZE_MAX: usize = 200;
-/// Size of the name of an event (`provider:name`), of a context that a program supplies, or of a
-/// pattern.
+/// Maximum size of the name of an event (`provider:name`), of a context that a program supplies, or
+/// of a pattern.
 pub const EVENT_NAME_SIZE_MAX: usize = 255;
-/// Size of a field's name.
+/// Maximum size of a field's name.
 pub const FIELD_NAME_SIZE_MAX: usize = 255;
-/// Number of fields of an event.
+/// Maximum number of fields of an event.
 pub const FIELDS_MAX: usize = 256;
-/// Number of labels of an enumeration.
+/// Maximum number of labels of an enumeration.
 pub const LABELS_MAX: usize = 1024;
-/// Size of a label of an enumeration.
+/// Maximum size of a label of an enumeration.
 pub const LABEL_SIZE_MAX: usize = 255;
-/// Size of a source file's name.
+/// Maximum size of a source file's name.
 pub const FILE_SIZE_MAX: usize = 1 << 10;
-/// Number of contexts of a channel.
+/// Maximum number of contexts of a channel.
 pub const CONTEXTS_MAX: usize = 64;
-/// Size of a filter's text.
+/// Maximum size of a filter's text.
 pub const FILTER_SIZE_MAX: usize = blkkin_filter::FILTER_SIZE_MAX;
-/// Size of the text of sampling rules.
+/// Maximum size of the text of sampling rules.
 pub const SAMPLING_SIZE_MAX: usize = 255;
-/// Size of a directory's path: the limit of Linux.
+/// Maximum size of a directory's path: the limit of Linux.
 pub const PATH_SIZE_MAX: usize = 4095;
-/// Number of patterns of a selection, for included and for excluded names each.
+/// Maximum number of patterns of a selection, for included and for excluded names each.
 pub const PATTERNS_MAX: usize = 512;
-/// Number of patterns for executables in a selection.
+/// Maximum number of patterns for executables in a selection.
 pub const EXECUTABLES_MAX: usize = 64;
-/// Number of process ids in a selection.
+/// Maximum number of process ids in a selection.
 pub const PIDS_MAX: usize = 4096;
-/// Size of a failure's code.
+/// Maximum size of a failure's code.
 pub const CODE_SIZE_MAX: usize = 40;
-/// Size of a failure's message.
+/// Maximum size of a failure's message.
 pub const MESSAGE_SIZE_MAX: usize = 8 << 10;

@@ -9,7 +9,7 @@ use std::fmt;
 /// Size of a frame's header in bytes.
 pub const HEADER_SIZE: usize = 6;
 
-/// A kind of message.
+/// Kind of message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
     /// Number in the frame's header.
@@ -19,19 +19,19 @@ pub struct Kind {
 }
 
 impl Kind {
-    /// Number of descriptors passed with a message of this kind.
+    /// Returns the number of descriptors passed with a message of this kind.
     pub const fn descriptors(self) -> usize {
         descriptors_of(self.number)
     }
 }
 
-/// Number of descriptors passed with a message of this kind. Unknown kinds have one too, so that a
-/// decoder can discard their descriptors.
+/// Returns the number of descriptors passed with a message of this kind. Unknown kinds state a
+/// number too, so that a decoder can discard their descriptors.
 pub(crate) const fn descriptors_of(number: u16) -> usize {
     (number >> 12) as usize
 }
 
-/// All messages of one direction and phase of a connection. Only this crate implements it.
+/// All messages of one direction and phase of a connection. Only this crate implements the trait.
 #[allow(private_bounds, reason = "others need not know how bodies are read and written")]
 pub trait Messages: Body + Clone + fmt::Debug + PartialEq {
     /// Kinds of the messages.
@@ -41,7 +41,7 @@ pub trait Messages: Body + Clone + fmt::Debug + PartialEq {
     /// Whether a single message of this type is sent before the messages of the next phase.
     const ONCE: bool;
 
-    /// Kind of this message.
+    /// Returns the kind of this message.
     fn kind(&self) -> Kind;
 }
 
@@ -49,7 +49,7 @@ pub trait Messages: Body + Clone + fmt::Debug + PartialEq {
 pub(crate) trait Body: Sized {
     fn write(&self, writer: &mut Writer<'_>) -> Result<(), Fault>;
     fn read(kind: Kind, reader: &mut Reader<'_>) -> Result<Self, Fault>;
-    /// Random message of that kind.
+    /// Makes a random message of this kind.
     #[cfg(test)]
     fn make(kind: Kind, random: &mut Random) -> Self;
 }

@@ -30,9 +30,9 @@ messages! {
 }
 
 record! {
-    /// Identity of a client. The agent takes the process and its user from the kernel instead.
+    /// Identity of a client. The agent reads the process id and user id from the kernel instead.
     pub struct Hello {
-        /// Version of the protocol that the client speaks.
+        /// Version of the client's protocol.
         pub version: Version = RecordForm,
         /// Purpose of the connection.
         pub role: Role = RecordForm,
@@ -46,14 +46,15 @@ record! {
 choice! {
     /// Purpose of a connection.
     pub enum Role {
-        /// A program to be traced.
+        /// Program to be traced.
         0 "application" Application {
-            /// Process id as the program sees it; differs from the agent's view in a PID namespace.
+            /// Process id in the program's own PID namespace, where it differs from the agent's
+            /// view.
             pid: u32 = Number,
             /// Time source of the program's events.
             clock: Clock = RecordForm,
         },
-        /// A command that controls sessions and lists their state.
+        /// Command that controls sessions and lists their state.
         1 "command" Command,
     }
 }
@@ -72,7 +73,8 @@ choice! {
 record! {
     /// The agent's acceptance of a client.
     pub struct Welcome {
-        /// Version of the agent. Neither side sends messages that the older version does not know.
+        /// Version of the agent's protocol. Neither side sends messages that the older version
+        /// lacks.
         pub version: Version = RecordForm,
         /// Release of the agent, for display.
         pub release: String = RELEASE,
@@ -82,7 +84,7 @@ record! {
 record! {
     /// The agent's refusal of a client.
     pub struct Refused {
-        /// Version of the agent.
+        /// Version of the agent's protocol.
         pub version: Version = AnyVersion,
         /// Whether a later attempt may succeed. If not, only another agent can accept the client.
         pub try_again: bool = Flag,
@@ -92,7 +94,7 @@ record! {
 }
 
 impl Refused {
-    /// Refusal of a connection whose first message cannot be decoded.
+    /// Makes the refusal of a connection whose first message cannot be decoded.
     pub fn because(error: &DecodeError) -> Refused {
         let ours = Version::OURS;
         let reason = match error.fault.reason {

@@ -15,11 +15,12 @@ const MESSAGE: Text = Text::new(Letters::Lines, MESSAGE_SIZE_MAX);
 const EXECUTABLE: Text = Text::new(Letters::Line, PATH_SIZE_MAX);
 
 messages! {
-    /// From the agent to a command: for each request its items, and then `Done` or `Failed`.
+    /// Messages from the agent to a command: for each request its items, and then `Done` or
+    /// `Failed`.
     pub enum Reply up to BODY_SIZE_MAX {
         /// The request has been carried out, and has no more items.
         0x0401 Done,
-        /// The request has failed. Items sent before remain valid.
+        /// The request has failed. Items sent earlier remain valid.
         0x0402 Failed(failed: Failed = RecordForm),
         /// A session.
         0x0403 Session(session: SessionState = RecordForm),
@@ -37,11 +38,11 @@ messages! {
         0x0409 Sampling(rules: Option<String> = Optional(SAMPLING)),
         /// Directory of a trace.
         0x040a Written(path: PathBuf = Path),
-        /// Totals of the rings of ended programs, for each channel that had any.
+        /// Totals of the rings of ended programs, for each channel that had such rings.
         0x040b Ended(ended: Ended = RecordForm),
-        /// A limited resource of a user, and its use.
+        /// Quota of a user on one resource, and its use.
         0x040c Quota(quota: Quota = RecordForm),
-        /// Rings of a channel that were kept for snapshots and evicted to make room.
+        /// Orphaned rings of a channel that were retained for snapshots and evicted to free memory.
         0x040d Released(released: Released = RecordForm),
         /// Losses of a session from one cause: items of `Status`, `ListSessions`, `StopSession` and
         /// `DestroySession`.
@@ -50,7 +51,7 @@ messages! {
 }
 
 record! {
-    /// A failed request.
+    /// Failure of a request.
     pub struct Failed {
         /// Code for scripts: one of [`code`], or one that a newer agent has added.
         pub code: String = CODE,
@@ -113,19 +114,19 @@ choice! {
 }
 
 record! {
-    /// A rule of a channel.
+    /// Rule of a channel.
     pub struct Rule {
         /// Name of the channel.
         pub channel: String = NAME,
         /// Whether the events are recorded.
         pub enabled: bool = Flag,
-        /// The events.
+        /// Events that the rule enables or disables.
         pub selection: Selection = RecordForm,
     }
 }
 
 record! {
-    /// A traced program.
+    /// Traced program, as the agent sees it.
     pub struct Application {
         /// Process id, as the agent sees it.
         pub pid: u32 = Number,
@@ -139,18 +140,19 @@ record! {
         pub executable: String = EXECUTABLE,
         /// Release of the tracing library in the program.
         pub release: String = RELEASE,
-        /// Time source of its events.
+        /// Time source of the program's events.
         pub clock: Clock = RecordForm,
         /// Number of event types in the program's catalog.
         pub event_type_count: u32 = Number,
-        /// Number of further event types, which the catalog has no room for or the agent cannot
+        /// Number of further event types that do not fit into the catalog or that the agent cannot
         /// decode. Their events are not recorded.
         pub event_types_refused: u32 = Number,
     }
 }
 
 record! {
-    /// State of a ring. All counters start at the ring's creation; rates follow from two replies.
+    /// State of a ring. All counters start at the ring's creation; a rate is the difference between
+    /// two replies.
     pub struct Ring {
         /// Name of the session.
         pub session: String = NAME,
@@ -160,24 +162,24 @@ record! {
         pub pid: u32 = Number,
         /// CPU of the ring; `None` for the ring of threads without access to per-CPU rings.
         pub cpu: Option<u32> = Optional(Number),
-        /// Time of the reading: nanoseconds of `CLOCK_MONOTONIC`.
+        /// Time of the snapshot in nanoseconds of `CLOCK_MONOTONIC`.
         pub time_ns: u64 = Number,
-        /// Events recorded so far, as the program counts them; `None` without a count.
+        /// Number of events recorded so far, as the program counts them; `None` without a count.
         pub events_recorded: Option<u64> = Optional(Number),
-        /// Events dropped because the ring was full.
+        /// Number of events dropped because the ring was full.
         pub events_discarded: u64 = Number,
-        /// Packets read from the ring.
+        /// Number of packets read from the ring.
         pub packets_taken: u64 = Number,
-        /// Packets overwritten before they were read.
+        /// Number of packets overwritten before they were read.
         pub packets_lost: u64 = Number,
-        /// Bytes written to the ring.
+        /// Number of bytes written to the ring.
         pub bytes_written: u64 = Number,
-        /// Bytes not read yet.
+        /// Number of bytes not read yet.
         pub bytes_waiting: u64 = Number,
-        /// Capacity in bytes.
+        /// Capacity of the ring in bytes.
         pub size: u64 = Number,
         /// Number of events with shortened strings, in all rings of the process and channel
-        /// together; reported with one of them.
+        /// together. Only one of these rings reports the number.
         pub events_cut: u64 = Number,
     }
 }
@@ -191,15 +193,15 @@ record! {
         pub channel: String = NAME,
         /// Number of rings.
         pub rings: u32 = Number,
-        /// Events recorded; `None` without a count.
+        /// Number of events recorded; `None` without a count.
         pub events_recorded: Option<u64> = Optional(Number),
-        /// Events dropped because a ring was full.
+        /// Number of events dropped because a ring was full.
         pub events_discarded: u64 = Number,
-        /// Packets read from the rings.
+        /// Number of packets read from the rings.
         pub packets_taken: u64 = Number,
-        /// Packets overwritten before they were read.
+        /// Number of packets overwritten before they were read.
         pub packets_lost: u64 = Number,
-        /// Bytes written to the rings.
+        /// Number of bytes written to the rings.
         pub bytes_written: u64 = Number,
         /// Number of events with shortened strings.
         pub events_cut: u64 = Number,
@@ -207,7 +209,7 @@ record! {
 }
 
 record! {
-    /// A limit on resources of all connections, programs and sessions of one user.
+    /// Limit on one resource, over all connections, programs and sessions of a user.
     pub struct Quota {
         /// User id.
         pub uid: u32 = Number,
@@ -215,16 +217,16 @@ record! {
         pub what: String = CODE,
         /// Amount in use.
         pub used: u64 = Number,
-        /// Largest permitted amount.
+        /// Maximum permitted amount.
         pub limit: u64 = Number,
-        /// Number of requests that were refused because of this limit.
+        /// Number of requests refused because of this limit.
         pub refused: u64 = Number,
     }
 }
 
 record! {
-    /// Rings of ended programs or agents that were kept for snapshots, and evicted when their
-    /// user's programs needed the room.
+    /// Rings of ended programs or agents that were retained for snapshots, and evicted when their
+    /// user's programs needed the memory.
     pub struct Released {
         /// Name of the session.
         pub session: String = NAME,
@@ -232,7 +234,7 @@ record! {
         pub channel: String = NAME,
         /// Number of rings.
         pub rings: u64 = Number,
-        /// Number of packets that no snapshot will contain.
+        /// Number of lost packets, which no snapshot will contain.
         pub packets_lost: u64 = Number,
     }
 }

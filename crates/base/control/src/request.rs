@@ -8,24 +8,25 @@ use crate::text::{NAME, Path, SAMPLING};
 use std::path::PathBuf;
 
 messages! {
-    /// From a command to the agent. A user sees and changes only sessions that it has access to.
+    /// Messages from a command to the agent. A user sees and changes only sessions to which the
+    /// user has access.
     pub enum Request up to BODY_SIZE_MAX {
-        /// Makes a session, without starting it. Replies with `Written`, if the session writes.
+        /// Creates a session, without starting it. Replies with `Written`, if the session writes.
         0x0301 CreateSession(session: Session = RecordForm),
         /// Starts recording.
         0x0302 StartSession(session: String = NAME),
-        /// Stops recording; replies `Done` once everything recorded has been written.
+        /// Stops recording; replies `Done` once all recorded events have been written.
         0x0303 StopSession(session: String = NAME),
-        /// Removes a stopped session; its traces stay.
+        /// Removes a stopped session; its traces remain.
         0x0304 DestroySession(session: String = NAME),
         /// Deletes all events recorded so far, in rings and files.
         0x0305 ClearSession(session: String = NAME),
         /// Writes the current content of the rings. Replies with `Written`.
         0x0306 Snapshot(snapshot: Snapshot = RecordForm),
-        /// Lists the named session, or all. Replies with `Session`, each followed by its `Channel`s
-        /// and `Rule`s.
+        /// Lists the named session, or all sessions. Replies with `Session`, each followed by its
+        /// `Channel`s and `Rule`s.
         0x0307 ListSessions(session: Option<String> = Optional(NAME)),
-        /// Makes a channel.
+        /// Creates a channel.
         0x0308 CreateChannel(channel: NewChannel = RecordForm),
         /// Records the selected events from now on, including event types that programs add later.
         0x0309 EnableEvents(events: Events = RecordForm),
@@ -34,10 +35,10 @@ messages! {
         /// Lists traced programs. Replies with `Application`, each followed by its `EventType`s if
         /// requested.
         0x030b ListApplications(applications: Applications = RecordForm),
-        /// Reports the rings of the named session, or of all. Replies with `Ring` for each ring,
-        /// and `Ended` for rings that have been freed.
+        /// Reports the rings of the named session, or of all sessions. Replies with `Ring` for each
+        /// ring, and `Ended` for rings that have been freed.
         0x030c Status(session: Option<String> = Optional(NAME)),
-        /// Asks for the sampling rules. Replies with `Sampling`.
+        /// Reads the sampling rules. Replies with `Sampling`.
         0x030d GetSampling,
         /// Sets the sampling rules of the user's programs, both running and started later. `None`
         /// leaves sampling to each program.
@@ -50,12 +51,12 @@ messages! {
 record! {
     /// Configuration of a session.
     pub struct Session {
-        /// Its name.
+        /// Name of the session.
         pub name: String = NAME,
         /// Use of the recorded events.
         pub purpose: Purpose = RecordForm,
-        /// Directory to create for the recorded events or, by default, for snapshots. `None`: the
-        /// agent chooses.
+        /// Directory to create for the recorded events or, by default, for snapshots. `None` lets
+        /// the agent choose.
         pub output: Option<PathBuf> = Optional(Path),
     }
 }
@@ -65,7 +66,7 @@ record! {
     pub struct SessionLimit {
         /// Name of the session.
         pub session: String = NAME,
-        /// Size of all its traces in bytes, without indexes.
+        /// Maximum size of all the session's traces in bytes, without indexes.
         pub size_max: u64 = Number,
     }
 }
@@ -74,9 +75,9 @@ choice! {
     /// Use of the events that a session records.
     #[derive(Copy)]
     pub enum Purpose {
-        /// They are written continuously.
+        /// Events are written continuously.
         0 "record" Record,
-        /// They stay in the rings until a snapshot is requested.
+        /// Events stay in the rings until a snapshot is requested.
         1 "snapshot" Snapshot,
     }
 }
@@ -86,17 +87,17 @@ record! {
     pub struct Snapshot {
         /// Name of the session.
         pub session: String = NAME,
-        /// Directory to create. `None`: the session's output directory.
+        /// Directory to create. `None` selects the session's output directory.
         pub output: Option<PathBuf> = Optional(Path),
     }
 }
 
 record! {
-    /// A channel to be added to a session.
+    /// Channel to add to a session.
     pub struct NewChannel {
         /// Name of the session.
         pub session: String = NAME,
-        /// The channel.
+        /// Configuration of the channel.
         pub channel: Channel = RecordForm,
     }
 }
@@ -106,10 +107,10 @@ record! {
     pub struct Events {
         /// Name of the session.
         pub session: String = NAME,
-        /// Name of the channel. `None`: the session's only channel, which is created if there is
-        /// none.
+        /// Name of the channel. `None` selects the session's only channel, which is created if the
+        /// session has none.
         pub channel: Option<String> = Optional(NAME),
-        /// The events.
+        /// Events to enable or disable.
         pub selection: Selection = RecordForm,
     }
 }
@@ -119,7 +120,7 @@ record! {
     pub struct Applications {
         /// Processes to list.
         pub processes: Processes = RecordForm,
-        /// Whether to list their event types too.
+        /// Whether to list the programs' event types too.
         pub event_types: bool = Flag,
     }
 }

@@ -1,5 +1,5 @@
-//! Evaluation of a channel's rules. Both sides use it: a program to select the events to record,
-//! the agent to select the event types to describe.
+//! Evaluation of a channel's rules. A program selects the events to record, and the agent the event
+//! types to describe.
 
 use crate::application::EventRule;
 use crate::selection::Levels;
@@ -10,7 +10,7 @@ use blkkin_filter::Severity as Level;
 #[derive(Clone, Debug, Default)]
 pub struct Rules(Vec<Rule>);
 
-/// A rule with compiled patterns.
+/// Rule with compiled patterns.
 #[derive(Clone, Debug)]
 pub struct Rule {
     enabled: bool,
@@ -25,7 +25,8 @@ pub struct Rule {
 pub enum Verdict {
     /// No event of the type is recorded.
     No,
-    /// Events are recorded if a filter of one of the rules in [`Rules::in_force`] holds.
+    /// An event of the type is recorded if the filter of one of the rules in [`Rules::in_force`]
+    /// holds.
     Filtered,
     /// All events of the type are recorded.
     Yes,
@@ -37,7 +38,7 @@ impl Rules {
         Rules(rules.iter().map(Rule::new).collect())
     }
 
-    /// Evaluates the rules for events of that name and level. Allocates nothing, so that signal
+    /// Evaluates the rules for events with this name and level. Allocates nothing, so that signal
     /// handlers may call it.
     pub fn verdict(&self, name: &str, level: Level) -> Verdict {
         let mut verdict = Verdict::No;
@@ -50,8 +51,8 @@ impl Rules {
         verdict
     }
 
-    /// Indexes of the rules that record events of that name and level: the matching rules after the
-    /// last matching rule that disables them.
+    /// Returns the indexes of the rules that record events with this name and level: the matching
+    /// rules after the last matching rule that disables them.
     pub fn in_force(&self, name: &str, level: Level) -> impl Iterator<Item = usize> {
         let fits = move |rule: &Rule| rule.fits(name, level);
         let disabled = self.0.iter().rposition(|rule| !rule.enabled && fits(rule));
@@ -59,7 +60,7 @@ impl Rules {
         (first..self.0.len()).filter(move |place| fits(&self.0[*place]))
     }
 
-    /// Whether no rule enables any event.
+    /// Returns true if no rule enables any event.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|rule| !rule.enabled)
     }
@@ -78,18 +79,18 @@ impl Rule {
         }
     }
 
-    /// Whether the rule enables events.
+    /// Returns true if the rule enables events, and false if it disables them.
     pub fn is_enabled(&self) -> bool {
         self.enabled
     }
 
-    /// Memory that the rule takes, in bytes.
+    /// Returns the memory of the rule in bytes.
     pub fn size(&self) -> usize {
         let patterns = self.names.iter().chain(&self.excluded);
         size_of::<Rule>() + patterns.map(Pattern::size).sum::<usize>()
     }
 
-    /// Whether the rule selects events of that name and level.
+    /// Returns true if the rule selects events with this name and level.
     pub fn fits(&self, name: &str, level: Level) -> bool {
         let name = name.as_bytes();
         self.levels.have(level)
@@ -99,7 +100,7 @@ impl Rule {
 }
 
 impl Levels {
-    /// Whether the set contains that level.
+    /// Returns true if the set contains this level.
     pub fn have(self, level: Level) -> bool {
         match self {
             Levels::Any => true,
@@ -112,7 +113,7 @@ impl Levels {
 /// Approximate overhead of an allocation, in bytes.
 const ALLOCATION_SIZE: usize = 16;
 
-/// A pattern of a selection: a single name, or one with `*` for any characters.
+/// Pattern of a selection: a single name, or a name with `*` for any characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern(Kind);
 
@@ -141,13 +142,13 @@ impl Pattern {
         })
     }
 
-    /// Memory that the pattern takes in bytes, with the allocator's overhead.
+    /// Returns the memory of the pattern in bytes, with the allocator's overhead.
     pub fn size(&self) -> usize {
         let apart = match &self.0 {
             Kind::Exact(one) => one.len() + ALLOCATION_SIZE,
             Kind::Glob(glob) => {
                 let pieces = glob.pieces().map(|piece| {
-                    // A piece to search for has a table entry for each byte.
+                    // Each piece has a search table with an entry for each of its bytes.
                     piece.len() * (1 + size_of::<usize>())
                         + 2 * (size_of::<usize>() * 2 + ALLOCATION_SIZE)
                 });
@@ -157,7 +158,7 @@ impl Pattern {
         size_of::<Pattern>() + apart
     }
 
-    /// Whether the pattern matches the whole of `text`.
+    /// Returns true if the pattern matches the whole of `text`.
     pub fn fits(&self, text: &[u8]) -> bool {
         match &self.0 {
             Kind::Exact(one) => **one == *text,

@@ -3,15 +3,15 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Environment variable for sampling rules.
+/// Environment variable with sampling rules.
 pub const VARIABLE: &str = "BLKKIN_SAMPLE";
 
 /// Sampling rules for requests that start in this process. A request is followed if both rules
 /// permit it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampling {
-    /// Follows one request in this many, chosen at random. 1 follows all, 0 none; the text `1/0` is
-    /// refused.
+    /// Denominator of the sampling fraction: one request in this many is followed, chosen at
+    /// random. 1 follows all requests, 0 none; the text `1/0` is refused.
     pub one_of: u64,
     /// Rate limit, if any.
     pub limit: Option<Limit>,
@@ -20,24 +20,24 @@ pub struct Sampling {
 /// Rate limit on followed requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// Long-term rate. 0 permits none.
+    /// Long-term rate in requests per second. 0 permits none.
     pub per_second: u32,
-    /// Number of requests that may be followed at once after a quieter time. Thus any second has at
-    /// most `per_second + burst` of them.
+    /// Number of requests that may be followed at once after a quieter time. Thus at most
+    /// `per_second + burst` requests are followed in any second.
     pub burst: u32,
 }
 
 impl Limit {
-    /// A limit with bursts of a tenth of the rate.
+    /// Makes a limit with bursts of a tenth of the rate.
     pub const fn per_second(per_second: u32) -> Limit {
         Limit { per_second, burst: per_second.div_ceil(10) }
     }
 }
 
 impl Sampling {
-    /// Every request.
+    /// Follows every request.
     pub const ALL: Sampling = Sampling { one_of: 1, limit: None };
-    /// No request.
+    /// Follows no request.
     pub const NONE: Sampling = Sampling { one_of: 0, limit: None };
 }
 
@@ -53,7 +53,7 @@ impl fmt::Display for Sampling {
     }
 }
 
-/// An error in the text of sampling rules.
+/// Error in the text of sampling rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SamplingError {
     /// Byte offset in the text, from 0.

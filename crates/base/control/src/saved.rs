@@ -1,5 +1,5 @@
 //! State of sessions that an agent stores for its successor: frames in a file, as on a connection.
-//! Only agents read it.
+//! Only agents read the file.
 
 use crate::channel::Channel;
 use crate::form::{Flag, Number, RecordForm};
@@ -9,7 +9,7 @@ use crate::text::{NAME, Path, SAMPLING};
 use std::path::PathBuf;
 
 messages! {
-    /// A record of the state file.
+    /// Record of the state file.
     pub enum Saved up to BODY_SIZE_MAX {
         /// A session.
         0x0501 Session(session: SavedSession = RecordForm),
@@ -23,7 +23,7 @@ messages! {
         0x0505 Sampling(sampling: SavedSampling = RecordForm),
         /// Losses of a session from one cause; replaces earlier records of that cause.
         0x0506 Loss(loss: SavedLoss = RecordForm),
-        /// The trace of that UUID is complete: all of its missing packets have been counted.
+        /// The trace with this UUID is complete: all of its missing packets have been counted.
         0x0507 Closed(trace: SavedClosed = RecordForm),
         /// Totals of a channel's rings of ended programs; replaces earlier records of that channel.
         0x0508 Ended(ended: SavedEnded = RecordForm),
@@ -33,11 +33,11 @@ messages! {
 }
 
 record! {
-    /// A session.
+    /// Configuration and state of a session.
     pub struct SavedSession {
         /// The agent's number for the session.
         pub number: u64 = Number,
-        /// State that users see.
+        /// State shown to users.
         pub state: SessionState = RecordForm,
         /// Group id of the session's creator.
         pub group: u32 = Number,
@@ -53,13 +53,13 @@ record! {
     pub struct SavedSampling {
         /// User id.
         pub user: u32 = Number,
-        /// The rules, as text.
+        /// Text of the rules.
         pub rules: String = SAMPLING,
     }
 }
 
 record! {
-    /// A trace of a program's rings.
+    /// Trace of a program's rings.
     pub struct SavedTrace {
         /// Number of the session.
         pub session: u64 = Number,
@@ -81,13 +81,13 @@ record! {
     pub struct SavedLoss {
         /// Number of the session.
         pub number: u64 = Number,
-        /// The losses.
+        /// Cause and counts of the losses.
         pub loss: Loss = RecordForm,
     }
 }
 
 record! {
-    /// A trace that has been completed.
+    /// Completed trace.
     #[derive(Copy)]
     pub struct SavedClosed {
         /// First half of the trace's UUID.
@@ -102,7 +102,7 @@ record! {
     pub struct SavedEnded {
         /// Number of the session.
         pub number: u64 = Number,
-        /// The counts.
+        /// Totals of the rings.
         pub ended: Ended = RecordForm,
     }
 }
@@ -113,7 +113,7 @@ record! {
     pub struct SavedLimit {
         /// Number of the session.
         pub number: u64 = Number,
-        /// Size of all its traces in bytes.
+        /// Maximum size of all the session's traces in bytes.
         pub size_max: u64 = Number,
     }
 }

@@ -1,4 +1,4 @@
-//! Selection of events and processes, as commands and rules share it.
+//! Selection of events and processes, shared by commands and rules.
 
 use crate::form::{Flag, List, Number, Optional, RecordForm};
 use crate::limits::{EVENT_NAME_SIZE_MAX, EXECUTABLES_MAX, PATH_SIZE_MAX, PATTERNS_MAX, PIDS_MAX};
@@ -35,26 +35,26 @@ impl Selection {
 }
 
 choice! {
-    /// A set of severity levels.
+    /// Set of severity levels.
     #[derive(Copy)]
     pub enum Levels {
-        /// All.
+        /// All levels.
         0 "any" Any,
-        /// A level and all more severe ones.
+        /// A level and all more severe levels.
         1 "at-least" AtLeast {
             /// The least severe level of the set.
             level: Level = RecordForm,
         },
         /// A single level.
         2 "exactly" Exactly {
-            /// The level.
+            /// Only level of the set.
             level: Level = RecordForm,
         },
     }
 }
 
 record! {
-    /// A set of processes, running or started later. An empty set stands for all processes.
+    /// Set of processes, running or started later. An empty set selects all processes.
     #[derive(Default)]
     pub struct Processes {
         /// Process ids, as the agent sees them.

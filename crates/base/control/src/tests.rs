@@ -18,18 +18,18 @@ fn frame<M: Messages>(message: &M) -> Vec<u8> {
     bytes
 }
 
-/// `count` descriptors, of which only the number matters.
+/// Returns `count` distinct descriptors, as plain numbers.
 fn descriptors(count: usize) -> Vec<usize> {
     (0..count).collect()
 }
 
-/// A message that was received without problems.
+/// Wraps a message as the decoder returns it, with the descriptors of its kind.
 fn received<M: Messages>(message: M) -> Received<M, usize> {
     let descriptors = descriptors(message.kind().descriptors());
     Received::Message { message, descriptors }
 }
 
-/// The reason why a message cannot be sent.
+/// Returns the error for a message that cannot be sent.
 fn unfit<M: Messages>(message: &M) -> Fault {
     let mut bytes = b"before".to_vec();
     let fault = encode(message, &mut bytes).expect_err("a message beyond limits");
@@ -37,7 +37,8 @@ fn unfit<M: Messages>(message: &M) -> Fault {
     fault
 }
 
-/// All results of decoding bytes that arrive at once, and the final error if there is one.
+/// Feeds bytes and descriptors to a decoder. Returns all decoded messages, and the final error if
+/// there is one.
 fn decode<M: Messages>(
     decoder: &mut Decoder<M, usize>,
     bytes: &[u8],

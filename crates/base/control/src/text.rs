@@ -24,7 +24,7 @@ pub(crate) const FIELD_NAME: Text = Text::new(Letters::Identifier, FIELD_NAME_SI
 pub(crate) const LABEL: Text = Text::new(Letters::Name, LABEL_SIZE_MAX);
 pub(crate) const FILE: Text = Text::new(Letters::Line, FILE_SIZE_MAX);
 
-/// A text of bounded size.
+/// Form of a text: permitted characters and maximum size in bytes.
 #[derive(Clone, Copy)]
 pub(crate) struct Text {
     pub(crate) letters: Letters,
@@ -49,7 +49,7 @@ pub(crate) enum Letters {
 }
 
 impl Letters {
-    /// Whether a character is permitted at byte `place` of the text.
+    /// Returns true if a character is permitted at byte `place` of the text.
     fn permits(self, place: usize, found: char) -> bool {
         match self {
             Letters::Line | Letters::Name => !found.is_control(),
@@ -62,7 +62,7 @@ impl Letters {
         }
     }
 
-    /// Description of the permitted characters, for errors.
+    /// Returns the description of the permitted characters, for errors.
     const fn expected(self) -> &'static str {
         match self {
             Letters::Line | Letters::Name => "printable characters",
@@ -114,7 +114,7 @@ impl Form<String> for Text {
         let size = random.between(size_min, self.size_max);
         let mut text = String::new();
         while text.len() < size {
-            // Shifting by a random number of bits yields all lengths of UTF-8 sequences.
+            // Shifts by a random number of bits, so that UTF-8 sequences of all lengths occur.
             let character = char::from_u32((random.next() >> (43 + random.below(15))) as u32);
             let found = character.unwrap_or('a');
             let found = if self.letters.permits(text.len(), found) { found } else { 'a' };
@@ -127,7 +127,7 @@ impl Form<String> for Text {
     }
 }
 
-/// An absolute path. Linux paths need not be UTF-8.
+/// Form of an absolute path. Linux paths need not be UTF-8.
 pub(crate) struct Path;
 
 impl Path {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A version of the protocol. Versions with the same major number are compatible.
+/// Version of the protocol. Versions with the same major number are compatible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Version {

@@ -1,10 +1,10 @@
-//! Reader and writer for the bytes of a body. Both keep the name of the current field for the
+//! Reader and writer for the bytes of a body. Both record the name of the current field for the
 //! [`Fault`]s that they report.
 
 use crate::fault::{Fault, Reason};
 use crate::version::Version;
 
-/// Reads a complete body.
+/// Reader of a complete body.
 pub(crate) struct Reader<'b> {
     body: &'b [u8],
     at: usize,
@@ -12,7 +12,7 @@ pub(crate) struct Reader<'b> {
     begin: usize,
     message: &'static str,
     field: &'static str,
-    /// Version of the peer, once known.
+    /// Version of the peer, once received.
     peer: Option<Version>,
 }
 
@@ -21,12 +21,12 @@ impl<'b> Reader<'b> {
         Reader { body, at: 0, begin: 0, message, field: "", peer }
     }
 
-    /// Names the field to be read next, for errors.
+    /// Sets the name of the field to be read next, for errors.
     pub(crate) fn field(&mut self, name: &'static str) {
         self.field = name;
     }
 
-    /// Name of the current field.
+    /// Returns the name of the current field.
     pub(crate) fn field_name(&self) -> &'static str {
         self.field
     }
@@ -65,23 +65,23 @@ impl<'b> Reader<'b> {
         self.peer
     }
 
-    /// Offset in the body of the most recently read value, for errors.
+    /// Returns the offset in the body of the most recently read value, for errors.
     pub(crate) fn begin(&self) -> usize {
         self.begin
     }
 
-    /// An error in the current field.
+    /// Makes an error in the current field.
     pub(crate) fn fault(&self, reason: Reason) -> Fault {
         Fault { message: self.message, field: self.field, reason }
     }
 }
 
-/// Whether the peer may send messages that this version does not know.
+/// Returns true if the peer may send messages that this version lacks.
 pub(crate) fn is_newer(peer: Option<Version>) -> bool {
     peer.is_some_and(|peer| peer > Version::OURS)
 }
 
-/// Appends a body to a buffer.
+/// Writer that appends a body to a buffer.
 pub(crate) struct Writer<'b> {
     bytes: &'b mut Vec<u8>,
     message: &'static str,
@@ -93,7 +93,7 @@ impl<'b> Writer<'b> {
         Writer { bytes, message, field: "" }
     }
 
-    /// Names the field to be written next, for errors.
+    /// Sets the name of the field to be written next, for errors.
     pub(crate) fn field(&mut self, name: &'static str) {
         self.field = name;
     }
@@ -102,7 +102,7 @@ impl<'b> Writer<'b> {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// An error in the current field.
+    /// Makes an error in the current field.
     pub(crate) fn fault(&self, reason: Reason) -> Fault {
         Fault { message: self.message, field: self.field, reason }
     }

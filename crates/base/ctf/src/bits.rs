@@ -1,9 +1,9 @@
-//! Integers of any width up to 64 bits, at any bit position.
+//! Reading and writing of integers of 1 to 64 bits at any bit position.
 
 use crate::schema::{Bits, ByteOrder};
 
-/// Reads `bits.size` (1 to 64) bits at bit `position`; the caller has checked that `bytes` has
-/// them.
+/// Reads an integer of `bits.size` (1 to 64) bits at bit `position`. The caller has checked that
+/// `bytes` contains the whole integer.
 #[inline]
 pub(crate) fn read(bytes: &[u8], position: u64, bits: Bits) -> u64 {
     let first = (position / 8) as usize;
@@ -18,8 +18,8 @@ pub(crate) fn read(bytes: &[u8], position: u64, bits: Bits) -> u64 {
     in_order(low(value as u64, bits.size), bits)
 }
 
-/// Writes the low `bits.size` bits of `value` at bit `position`; `bytes` is zero there and long
-/// enough.
+/// Writes the low `bits.size` bits of `value` at bit `position`. The bits there must be zero, and
+/// `bytes` must be long enough.
 pub(crate) fn write(bytes: &mut [u8], position: u64, bits: Bits, value: u64) {
     let value = u128::from(in_order(low(value, bits.size), bits));
     let first = (position / 8) as usize;
@@ -34,13 +34,13 @@ pub(crate) fn write(bytes: &mut [u8], position: u64, bits: Bits, value: u64) {
     }
 }
 
-/// The low `size` bits of `value`.
+/// Returns the low `size` bits of `value`.
 #[inline]
 pub(crate) fn low(value: u64, size: u32) -> u64 {
     if size >= 64 { value } else { value & ((1 << size) - 1) }
 }
 
-/// Converts from the usual order of bits to a field's, and back.
+/// Converts between the usual bit order of the byte order and the bit order of a field.
 #[inline]
 fn in_order(value: u64, bits: Bits) -> u64 {
     match bits.bit_order == bits.byte_order.usual_bit_order() {
@@ -56,7 +56,7 @@ pub(crate) fn sign_extend(value: u64, size: u32) -> i64 {
     ((value << unused) as i64) >> unused
 }
 
-/// Layout of a field of `size` bits with the usual bit order of `byte_order`.
+/// Returns the layout of a field of `size` bits with the usual bit order of `byte_order`.
 pub(crate) fn usual(size: u32, align: u64, byte_order: ByteOrder) -> Bits {
     Bits { size, align, byte_order, bit_order: byte_order.usual_bit_order() }
 }

@@ -4,7 +4,7 @@ use crate::schema::Clock;
 
 const NS: i64 = 1_000_000_000;
 
-/// Conversion of one clock's readings.
+/// Conversion between readings of one clock and nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeScale {
     frequency: u64,
@@ -13,18 +13,18 @@ pub struct TimeScale {
 }
 
 impl TimeScale {
-    /// The scale of `clock`; an offset beyond 64 bits of nanoseconds saturates.
+    /// Makes the scale of `clock`; an offset beyond 64 bits of nanoseconds saturates.
     pub fn new(clock: &Clock) -> TimeScale {
         let base = base_ns(clock).clamp(i64::MIN.into(), i64::MAX.into());
         TimeScale { frequency: clock.frequency.max(1), base_ns: base as i64 }
     }
 
-    /// The scale of `clock`, if its offset is within 64 bits of nanoseconds.
+    /// Makes the scale of `clock`; `None` if its offset exceeds 64 bits of nanoseconds.
     pub fn checked(clock: &Clock) -> Option<TimeScale> {
         i64::try_from(base_ns(clock)).is_ok().then(|| TimeScale::new(clock))
     }
 
-    /// Nanoseconds from the clock's origin at a reading of `cycles`; saturates.
+    /// Returns the nanoseconds from the clock's origin at a reading of `cycles`; saturates.
     #[inline]
     pub fn ns(&self, cycles: u64) -> i64 {
         if self.frequency == NS as u64 {
@@ -33,7 +33,7 @@ impl TimeScale {
         self.base_ns.saturating_add_unsigned(scaled(cycles, self.frequency))
     }
 
-    /// The first reading at or after `ns`; saturates.
+    /// Returns the last reading at or before `ns`; saturates.
     pub fn cycles(&self, ns: i64) -> u64 {
         let distance = i128::from(ns) - i128::from(self.base_ns);
         let cycles = (distance * i128::from(self.frequency)).div_euclid(i128::from(NS));
@@ -41,7 +41,7 @@ impl TimeScale {
     }
 }
 
-/// Nanoseconds from the clock's origin at a reading of 0.
+/// Returns the nanoseconds from the clock's origin at a reading of 0.
 fn base_ns(clock: &Clock) -> i128 {
     let frequency = clock.frequency.max(1);
     let cycles = i128::from(clock.offset_cycles);
@@ -51,8 +51,8 @@ fn base_ns(clock: &Clock) -> i128 {
     seconds * i128::from(NS) + i128::from(scaled(rest, frequency))
 }
 
-/// Converts cycles to nanoseconds. In floating point, because babeltrace2 does so and both tools
-/// must show the same times.
+/// Converts cycles to nanoseconds, in floating point as babeltrace2 does, so that both tools show
+/// the same times.
 #[inline]
 fn scaled(cycles: u64, frequency: u64) -> u64 {
     if frequency == NS as u64 {

@@ -1,10 +1,10 @@
-//! IEEE 754 binary numbers of any permitted width, as `f64`.
+//! Conversion between IEEE 754 binary numbers of any permitted width and `f64`.
 
 use crate::bits;
 use crate::schema::{Bits, ByteOrder, FloatClass};
 
-/// Reads a float at bit `position`; the caller has checked that `bytes` has it. Widths beyond 64
-/// bits lose the precision that a `f64` does not have.
+/// Reads a number at bit `position`. The caller has checked that `bytes` contains the whole number.
+/// Formats with a larger mantissa than `f64` lose precision.
 pub(crate) fn read(bytes: &[u8], position: u64, class: &FloatClass) -> f64 {
     let size = class.bits.size;
     if size <= 64 {
@@ -15,7 +15,7 @@ pub(crate) fn read(bytes: &[u8], position: u64, class: &FloatClass) -> f64 {
             _ => assemble(u128::from(raw), class.exponent, size),
         };
     }
-    // 65 to 128 bits: two halves, least significant first.
+    // A number of 65 to 128 bits is read as a low half of 64 bits and a high half.
     let low_size = 64;
     let high_size = size - 64;
     let half = |size, offset: u32| {
@@ -28,8 +28,8 @@ pub(crate) fn read(bytes: &[u8], position: u64, class: &FloatClass) -> f64 {
     assemble(u128::from(high) << 64 | u128::from(low), class.exponent, size)
 }
 
-/// Writes a number at bit `position`; `bytes` is zero there and long enough. A number outside of
-/// the format's range is rounded: to infinity or to zero.
+/// Writes a number at bit `position`. The bits there must be zero, and `bytes` must be long enough.
+/// A number outside of the format's range becomes infinity or zero.
 pub(crate) fn write(bytes: &mut [u8], position: u64, class: &FloatClass, value: f64) {
     let size = class.bits.size;
     match size {
@@ -58,7 +58,7 @@ pub(crate) fn write(bytes: &mut [u8], position: u64, class: &FloatClass, value: 
     }
 }
 
-/// Bits from which [`assemble`] restores `value`.
+/// Returns the bits from which [`assemble`] restores `value`.
 fn disassemble(value: f64, exponent_bits: u32, size: u32) -> u128 {
     let fraction_bits = size - 1 - exponent_bits;
     let exponent_max = (1i64 << exponent_bits) - 1;
@@ -90,7 +90,7 @@ fn disassemble(value: f64, exponent_bits: u32, size: u32) -> u128 {
     if exponent >= exponent_max {
         return special(0);
     }
-    // Below the least normal number, the mantissa loses bits in place of the exponent.
+    // In a subnormal result, the mantissa loses low bits instead of a decrease of the exponent.
     let missing = (1 - exponent).max(0);
     let shift = i64::from(fraction_bits) - 52 - missing;
     let shifted = match shift {
@@ -100,12 +100,12 @@ fn disassemble(value: f64, exponent_bits: u32, size: u32) -> u128 {
             let kept = mantissa >> down;
             let rest = mantissa & ((1 << down) - 1);
             let half = 1 << (down - 1);
-            // Rounds to nearest, ties to even.
+            // Rounding to nearest, ties to even.
             kept + u128::from(rest > half || rest == half && kept & 1 == 1)
         }
         _ => 0,
     };
-    // A carry out of the fraction increments the exponent, as it should.
+    // A carry out of the fraction correctly increments the exponent.
     match exponent {
         1.. => sign | (((exponent as u128 - 1) << fraction_bits) + shifted),
         _ => sign | shifted,
@@ -119,7 +119,8 @@ fn assemble(raw: u128, exponent_bits: u32, size: u32) -> f64 {
     let fraction = raw & ((1 << fraction_bits) - 1);
     let bias = (1i64 << (exponent_bits - 1)) - 1;
     let scale = |mantissa: f64, power: i64| {
-        // Two steps, because one alone may overflow although the product does not.
+        // Multiplies in two steps: a single power of two may overflow although the product does
+        // not.
         let half = power / 2;
         mantissa * exp2(half) * exp2(power - half)
     };

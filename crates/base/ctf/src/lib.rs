@@ -1,7 +1,7 @@
-//! The Common Trace Format, 1.8 and 2, in both directions and without I/O.
+//! Reading and writing of the Common Trace Format, versions 1.8 and 2, without I/O.
 //!
 //! Metadata text is parsed into a [`schema::Schema`] ([`metadata`]). A schema is compiled once into
-//! a decoder, which walks packets without allocating, and an encoder, which fills them.
+//! a decoder, which walks packets without allocating, or into an encoder, which writes packets.
 
 mod bits;
 pub mod clock;

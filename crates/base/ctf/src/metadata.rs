@@ -1,6 +1,6 @@
-//! Parsing of a metadata file into a [`Schema`]: unpacks packetised metadata, detects which of the
-//! two languages it is written in, and passes it to [`tsdl`] or [`ctf2`]. `budget` limits the
-//! memory that a text may take.
+//! Parsing of a metadata file into a [`Schema`]. The parser unpacks packetised metadata, detects
+//! the metadata language, and passes the text to [`tsdl`] or [`ctf2`]. `budget` limits the memory
+//! for a text.
 
 pub(crate) mod budget;
 pub(crate) mod error;
@@ -17,11 +17,10 @@ use crate::{ctf2, tsdl};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Parses a metadata file's bytes. Pass owned bytes if they are not needed any more, which saves a
-/// copy.
+/// Parses a metadata file's bytes. Owned bytes save a copy.
 ///
-/// Fails if the text describes too much: if its schema and decoder would take more memory than 12
-/// MiB and 8 bytes per byte of the text, or more than 208 MiB together with the text itself.
+/// Fails if the schema and decoder of the text would need more memory than 12 MiB and 8 bytes per
+/// byte of the text, or more than 208 MiB together with the text itself.
 pub fn parse<'b>(bytes: impl Into<Cow<'b, [u8]>>) -> Result<Schema, MetadataError> {
     Ok(read(bytes)?.schema)
 }
@@ -35,7 +34,7 @@ pub struct Parsed {
     pub stray: Option<Range<usize>>,
 }
 
-/// As [`parse`], and reports ignored bytes of the file.
+/// Parses like [`parse`], and also returns the range of ignored bytes.
 pub fn read<'b>(bytes: impl Into<Cow<'b, [u8]>>) -> Result<Parsed, MetadataError> {
     let MetadataText { text, stray, .. } = unpack(bytes)?;
     let is_ctf2 = text.trim_start().starts_with('\u{1e}');
@@ -43,7 +42,7 @@ pub fn read<'b>(bytes: impl Into<Cow<'b, [u8]>>) -> Result<Parsed, MetadataError
     Ok(Parsed { schema, stray })
 }
 
-/// Extracts the metadata text: `bytes` themselves, or the content of metadata packets.
+/// Extracts the metadata text: `bytes` themselves, or the contents of metadata packets.
 pub fn text<'b>(bytes: impl Into<Cow<'b, [u8]>>) -> Result<String, MetadataError> {
     Ok(unpack(bytes)?.text)
 }

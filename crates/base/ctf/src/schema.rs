@@ -1,7 +1,7 @@
 //! The contents of a metadata stream, in one form for CTF 1.8 and CTF 2.
 //!
 //! The two metadata languages ([`crate::tsdl`], [`crate::ctf2`]) are parsed into a [`Schema`] and
-//! written from one; all users of metadata (decoder, encoder, filter, printers) know only the
+//! written from one; all users of metadata (decoder, encoder, filter, printers) depend only on the
 //! schema. Start at [`Schema`], then [`FieldClass`].
 //!
 //! Names are display names: the one leading underscore with which CTF 1.8 producers escape field
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// Description of a whole trace: its clocks, data streams and events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schema {
-    /// The metadata language that it was read from.
+    /// Metadata language from which the schema was read.
     pub version: Version,
     /// Properties of the trace as a whole.
     pub trace: TraceClass,
@@ -43,7 +43,8 @@ pub struct TraceClass {
     pub uid: Option<String>,
     /// The UUID that packets repeat: `trace.uuid` in CTF 1.8, the preamble's in CTF 2.
     pub uuid: Option<Uuid>,
-    /// Native byte order (CTF 1.8). CTF 2 states it in each class; there it is little-endian.
+    /// Native byte order in CTF 1.8. CTF 2 states the byte order in each class; there this is the
+    /// order of the magic number or first field.
     pub byte_order: ByteOrder,
     /// The environment, in order of appearance.
     pub env: Vec<(String, EnvValue)>,
@@ -64,7 +65,7 @@ pub enum EnvValue {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Uuid(pub [u8; 16]);
 
-/// A clock: its frequency, and the time of its reading 0.
+/// A clock: its frequency, and the time at its reading 0.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Clock {
     /// Name (CTF 1.8) or id (CTF 2): unique in the schema.
@@ -89,7 +90,7 @@ pub struct Clock {
     pub origin: ClockOrigin,
 }
 
-/// A clock in nanoseconds without further properties.
+/// Makes a clock that counts nanoseconds, without further properties.
 impl Default for Clock {
     fn default() -> Clock {
         Clock {
@@ -143,12 +144,13 @@ pub struct StreamClass {
     pub uid: Option<String>,
     /// Index into [`Schema::clocks`]: the clock that orders this stream's events.
     pub clock: Option<usize>,
-    /// Class of the packet context: always a [`FieldClass::Struct`], as the next two.
+    /// Class of the packet context. Like the event header and the common context, it is always a
+    /// [`FieldClass::Struct`].
     pub packet_context: Option<FieldClass>,
-    /// Class of the event header, which comes first in each event.
+    /// Class of the event header, at the start of each event.
     pub event_header: Option<FieldClass>,
-    /// Class of the common context ("stream.event.context" in CTF 1.8): it follows the header, and
-    /// all event classes share it.
+    /// Class of the common context ("stream.event.context" in CTF 1.8), which follows the header
+    /// and is shared by all event classes.
     pub common_context: Option<FieldClass>,
     /// All event classes; ids are unique in the stream class.
     pub events: Vec<EventClass>,
@@ -169,8 +171,8 @@ pub struct EventClass {
     pub log_level: Option<i64>,
     /// URI of a model in the Eclipse Modeling Framework.
     pub emf_uri: Option<String>,
-    /// Class of the specific context ("event.context" in CTF 1.8). Always a [`FieldClass::Struct`],
-    /// as the next.
+    /// Class of the specific context ("event.context" in CTF 1.8). Like the payload, it is always a
+    /// [`FieldClass::Struct`].
     pub specific_context: Option<FieldClass>,
     /// Class of the payload, the event's own fields.
     pub payload: Option<FieldClass>,
@@ -187,7 +189,7 @@ pub enum FieldClass {
     Float(FloatClass),
     /// A NUL-terminated string.
     String(StringClass),
-    /// A string of counted length; bytes after a NUL are padding.
+    /// A string with a length; bytes after a NUL are padding.
     Text(TextClass),
     /// Uninterpreted bytes.
     Blob(BlobClass),
@@ -234,7 +236,7 @@ pub enum BitOrder {
 }
 
 impl ByteOrder {
-    /// The bit order that goes with this byte order in CTF 1.8, and by default in CTF 2.
+    /// Returns the bit order of this byte order: the only one in CTF 1.8, and the default in CTF 2.
     pub fn usual_bit_order(self) -> BitOrder {
         match self {
             ByteOrder::Little => BitOrder::FirstToLast,
@@ -256,8 +258,8 @@ pub struct IntClass {
     pub mappings: Option<Arc<[Mapping]>>,
     /// Roles of the field for the reader.
     pub roles: Roles,
-    /// CTF 1.8's `map = clock.NAME.value`, index into [`Schema::clocks`]. With [`Role::Timestamp`]
-    /// it is the stream's own clock.
+    /// Index into [`Schema::clocks`] of CTF 1.8's `map = clock.NAME.value`. With
+    /// [`Role::Timestamp`] it is the stream's own clock.
     pub clock: Option<usize>,
 }
 
@@ -304,7 +306,7 @@ pub struct Mapping {
 pub struct Ranges(pub Vec<(i128, i128)>);
 
 impl Ranges {
-    /// Whether one of the ranges holds `value`.
+    /// Whether one of the ranges contains `value`.
     pub fn contains(&self, value: i128) -> bool {
         self.0.iter().any(|&(low, high)| low <= value && value <= high)
     }
@@ -330,8 +332,8 @@ pub struct FloatClass {
     pub bits: Bits,
     /// Number of bits of the exponent.
     pub exponent: u32,
-    /// Number of bits of the mantissa, including the sign (in place of the hidden bit, as CTF 1.8
-    /// counts).
+    /// Number of bits of the mantissa, including the sign. CTF 1.8 counts the sign in place of the
+    /// hidden bit.
     pub mantissa: u32,
 }
 
@@ -371,8 +373,8 @@ pub struct StringClass {
     pub encoding: Encoding,
 }
 
-/// A string of counted length, byte-aligned. In CTF 1.8: an array or sequence of 8-bit
-/// integers with an encoding.
+/// A string with a length, byte-aligned. In CTF 1.8: an array or sequence of 8-bit integers with an
+/// encoding.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TextClass {
     /// Length in bytes.
@@ -396,9 +398,9 @@ pub struct BlobClass {
 /// Number of elements or bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Length {
-    /// A constant of the metadata.
+    /// A constant in the metadata.
     Static(u64),
-    /// The value of an unsigned integer that was decoded before.
+    /// The value of an unsigned integer decoded earlier.
     Dynamic(FieldRef),
 }
 
@@ -431,24 +433,24 @@ pub struct ArrayClass {
     pub align: u64,
 }
 
-/// A field that is present if its selector says so.
+/// A field whose presence depends on the value of a selector.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OptionalClass {
     /// Selector: a boolean, or an integer with `ranges`.
     pub selector: FieldRef,
-    /// Selector values for which the content is present; `None` for a boolean, whose content is
-    /// present if it is true.
+    /// Selector values for which the content is present. `None` for a boolean selector: the content
+    /// is present if the selector is true.
     pub ranges: Option<Ranges>,
     /// Class of the content.
     pub content: FieldClass,
 }
 
-/// A field of one of several classes, chosen by an integer that was decoded before.
+/// A field of one of several classes, selected by an integer decoded earlier.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VariantClass {
     /// Selector: an integer (in CTF 1.8 an enumeration).
     pub selector: FieldRef,
-    /// Options. The first option whose ranges contain the selector's value is chosen.
+    /// Options. The first option whose ranges contain the selector's value is selected.
     pub options: Vec<VariantOption>,
 }
 
@@ -457,15 +459,15 @@ pub struct VariantClass {
 pub struct VariantOption {
     /// Name: the enumeration's label in CTF 1.8; optional in CTF 2.
     pub name: Option<String>,
-    /// Selector values that choose the option.
+    /// Selector values that select the option.
     pub ranges: Ranges,
     /// Class of the option.
     pub class: FieldClass,
 }
 
-/// Reference to a field that was decoded before: a scope, and the names of structure members on the
-/// path. A path continues through arrays, optionals and variants to their current element, so it
-/// refers to the latest decoded value.
+/// Reference to a field decoded earlier: a scope, and the names of structure members on the path. A
+/// path continues through arrays, optionals and variants to their current element, so it refers to
+/// the latest decoded value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldRef {
     /// Scope in which the path starts.
@@ -502,7 +504,7 @@ impl Scope {
         Scope::Payload,
     ];
 
-    /// The scope's name in TSDL.
+    /// Returns the scope's name in TSDL.
     pub fn tsdl_name(self) -> &'static str {
         match self {
             Scope::PacketHeader => "trace.packet.header",
@@ -514,7 +516,7 @@ impl Scope {
         }
     }
 
-    /// The scope's name as origin of a CTF 2 field location.
+    /// Returns the scope's name as origin of a CTF 2 field location.
     pub fn ctf2_name(self) -> &'static str {
         match self {
             Scope::PacketHeader => "packet-header",
@@ -539,19 +541,19 @@ pub enum Role {
     StreamClassId = 1 << 2,
     /// Packet header: id of the stream within its class.
     StreamInstanceId = 1 << 3,
-    /// Packet context: size in use, in bits from the packet's start.
+    /// Packet context: size of the used part, in bits from the packet's start.
     ContentSize = 1 << 4,
     /// Packet context: total size, in bits from the packet's start.
     PacketSize = 1 << 5,
     /// Packet context: sequence number of the packet in its stream.
     PacketSeqNum = 1 << 6,
-    /// Packet context: number of events that the tracer has dropped since the stream's start.
+    /// Packet context: number of events that the tracer has discarded since the stream's start.
     EventsDiscarded = 1 << 7,
     /// Packet context: time of the packet's end. (The time of its start has [`Role::Timestamp`].)
     PacketEnd = 1 << 8,
     /// Event header: id of the event class.
     EventClassId = 1 << 9,
-    /// Time: sets (64 bits) or advances (fewer bits) the stream's clock.
+    /// Packet context or event header: time that sets (64 bits) or advances (fewer bits) the clock.
     Timestamp = 1 << 10,
 }
 
@@ -579,12 +581,12 @@ impl Roles {
     /// No role.
     pub const NONE: Roles = Roles(0);
 
-    /// This set and `role`.
+    /// Returns this set with `role` added.
     pub fn with(self, role: Role) -> Roles {
         Roles(self.0 | role as u16)
     }
 
-    /// This set without `role`.
+    /// Returns this set without `role`.
     pub fn without(self, role: Role) -> Roles {
         Roles(self.0 & !(role as u16))
     }
@@ -594,7 +596,7 @@ impl Roles {
         self.0 & role as u16 != 0
     }
 
-    /// The set as a bitmap, in the numbering of [`Role`].
+    /// Returns the set as a bitmap of the values of [`Role`].
     pub(crate) fn bits(self) -> u16 {
         self.0
     }
@@ -661,7 +663,7 @@ impl std::str::FromStr for Uuid {
 }
 
 impl FieldClass {
-    /// Alignment of the field's first bit, in bits.
+    /// Returns the alignment of the field's first bit, in bits.
     pub fn align(&self) -> u64 {
         match self {
             FieldClass::Int(int) => int.bits.align,
@@ -682,12 +684,12 @@ impl FieldClass {
 }
 
 impl TraceClass {
-    /// Value of the environment's entry `key`.
+    /// Returns the value of the environment's entry `key`.
     pub fn env(&self, key: &str) -> Option<&EnvValue> {
         self.env.iter().find(|(name, _)| name == key).map(|(_, value)| value)
     }
 
-    /// Value of the environment's entry `key`, if it is a string.
+    /// Returns the value of the environment's entry `key`, if it is a string.
     pub fn env_str(&self, key: &str) -> Option<&str> {
         match self.env(key) {
             Some(EnvValue::Str(text)) => Some(text),

@@ -1,5 +1,5 @@
-//! Assigns a type to every node, rejects conditions that can never hold, and collects the distinct
-//! operands. Start at [`check`].
+//! Type check of the parse tree. The check assigns a type to every node, rejects conditions that
+//! can never hold, and collects the distinct operands. Start at [`check`].
 
 use crate::fault::Fault;
 use crate::operand::{Operand, OperandKind, Pseudo, Step};
@@ -8,7 +8,7 @@ use crate::severity::Severity;
 use crate::tree::{BinaryOp, CompareOp, Expr, Node, Type};
 use std::collections::HashMap;
 
-/// Checks a tree. In the result, operands are indexes into the list of distinct ones.
+/// Checks a tree. In the result, operands are indexes into the list of distinct operands.
 pub(crate) fn check(parsed: ParseTree) -> Result<(Node, Vec<Operand>), Fault> {
     let ParseTree { mut root, operands: mentions } = parsed;
     let mut checker = Checker { mentions, operands: Vec::new(), known: HashMap::new() };
@@ -18,7 +18,7 @@ pub(crate) fn check(parsed: ParseTree) -> Result<(Node, Vec<Operand>), Fault> {
 }
 
 struct Checker {
-    /// Operands of the parser, one for each mention.
+    /// Operands as parsed, one for each mention.
     mentions: Vec<Operand>,
     /// Distinct operands.
     operands: Vec<Operand>,
@@ -113,7 +113,7 @@ impl Checker {
         Ok(())
     }
 
-    /// The level that `side` names, if `opposite` is the event's severity.
+    /// Returns the level that `side` names, if `opposite` is the event's severity.
     fn level(&self, side: &Node, opposite: &Node) -> Option<Severity> {
         let (Expr::Operand(side), Expr::Operand(opposite)) = (&side.expr, &opposite.expr) else {
             return None;
@@ -127,7 +127,7 @@ impl Checker {
         }
     }
 
-    /// Index of the distinct operand for a mention.
+    /// Returns the index of the distinct operand for a mention, and adds the operand if it is new.
     fn intern(&mut self, mention: usize) -> usize {
         let operand = &self.mentions[mention];
         *self.known.entry((operand.kind, operand.path.clone())).or_insert_with(|| {
@@ -170,7 +170,7 @@ fn check_integer(node: &Node, symbol: &str) -> Result<(), Fault> {
     Err(Fault::new(node.span, format!("`{symbol}` needs an integer, but this is {kind}")))
 }
 
-/// Checks a node that is used as true or false.
+/// Checks that a node can be used as a condition: a string cannot.
 fn check_condition(node: &Node) -> Result<(), Fault> {
     match node.ty {
         Type::String => Err(Fault::new(node.span, "a string is neither true nor false")

@@ -1,22 +1,22 @@
-//! Errors in filters, as users see them: on one line ([`std::fmt::Display`]) or with the place
-//! underlined ([`FilterError::render`]).
+//! Errors in filters, as displayed to users: on one line ([`std::fmt::Display`]), or with the
+//! faulty part underlined ([`FilterError::render`]).
 
 use crate::fault::Fault;
 use crate::tree::Span;
 use std::fmt;
 
-/// Width of the largest excerpt of a line, in characters.
+/// Maximum width of an excerpt of a line, in characters.
 const WIDTH_MAX: usize = 100;
 /// Number of characters shown before the error in a long line.
 const CONTEXT_WIDTH: usize = 40;
-/// Maximum length of message and hint, in characters; they quote names, which may be as long as the
+/// Maximum length of message and hint, in characters. Both quote names, which may be as long as the
 /// filter.
 const MESSAGE_CHARS_MAX: usize = 300;
 const RED: &str = "\x1b[1;31m";
 const CYAN: &str = "\x1b[1;36m";
 const RESET: &str = "\x1b[0m";
 
-/// An error in a filter, with its place in the text.
+/// An error in a filter, with its position in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilterError {
     /// Span in the filter's text.
@@ -25,9 +25,9 @@ pub struct FilterError {
     pub message: String,
     /// Remedy, if one is known.
     pub hint: Option<String>,
-    /// The line of the text in which the span starts.
+    /// Line of the text in which the span starts.
     line: String,
-    /// Number of that line, from 1.
+    /// Number of the line, from 1.
     line_number: usize,
     /// Whether the text has several lines.
     multiline: bool,
@@ -36,7 +36,7 @@ pub struct FilterError {
 }
 
 impl FilterError {
-    /// An error in `text`.
+    /// Makes an error from a fault in `text`.
     pub(crate) fn new(text: &str, fault: Fault) -> FilterError {
         let Fault { span, message, hint } = fault;
         let start = floor_char_boundary(text, span.start);
@@ -54,8 +54,8 @@ impl FilterError {
         }
     }
 
-    /// Several lines for a terminal: the message, the filter with the place underlined, and the
-    /// hint. `color` adds ANSI escapes. There is no newline at the end.
+    /// Formats the error as several lines for a terminal: the message, the filter with the faulty
+    /// part underlined, and the hint. `color` adds ANSI escapes. There is no newline at the end.
     pub fn render(&self, color: bool) -> String {
         let paint = |text: &str, style: &str| match color {
             true => format!("{style}{text}{RESET}"),
@@ -73,12 +73,12 @@ impl FilterError {
         output
     }
 
-    /// The line or the part of it around the error, with column and width of the underline.
+    /// Returns the line, or its part around the error, with column and width of the underline.
     fn excerpt(&self) -> (String, usize, usize) {
         let columns = |text: &str| text.chars().count();
         let indent = columns(&self.line[..self.place.start]);
         let width = columns(&self.line[self.place.start..self.place.end]).max(1);
-        // Control characters of the filter must not reach the terminal.
+        // Replaces the filter's control characters, which must not reach the terminal.
         let plain = |c: char| match c {
             '\t' => ' ',
             c if c.is_control() => char::REPLACEMENT_CHARACTER,
@@ -123,7 +123,7 @@ fn shorten(text: String) -> String {
     }
 }
 
-/// The last character boundary of `text` at or before `index`.
+/// Returns the last character boundary of `text` at or before `index`.
 fn floor_char_boundary(text: &str, index: usize) -> usize {
     let mut index = index.min(text.len());
     while !text.is_char_boundary(index) {

@@ -1,12 +1,12 @@
-//! Evaluation of trees, and the operators on values. Allocates nothing. Hosts supply the values by
-//! [`Values`].
+//! Evaluation of trees, and the operators on values, without allocation. Hosts supply the values
+//! through [`Values`].
 
 use crate::glob::Glob;
 use crate::tree::{BinaryOp, CompareOp, Expr, Node};
 pub use crate::value::{Integer, Labels, Value, Values};
 use std::cmp::Ordering;
 
-/// Evaluates a condition by walking its tree. Takes stack for each level of the tree.
+/// Evaluates a condition by recursion over its tree, which uses stack for each level.
 pub(crate) fn truth<V: Values + ?Sized>(node: &Node, values: &V) -> bool {
     match &node.expr {
         Expr::Not(child) => !truth(child, values),
@@ -29,8 +29,7 @@ fn value<'v, V: Values + ?Sized>(node: &'v Node, values: &'v V) -> Value<'v> {
         Expr::Negate(child) => negate(value(child, values)),
         Expr::BitNot(child) => bit_not(value(child, values)),
         Expr::Binary(op, left, right) => binary(*op, value(left, values), value(right, values)),
-        // A pattern has no value of its own; comparisons handle it before they evaluate their
-        // sides.
+        // A pattern has no value of its own; comparisons match it before they evaluate their sides.
         Expr::Glob(_) => Value::Absent,
         Expr::Not(_) | Expr::All(_) | Expr::Any(_) | Expr::Compare(..) | Expr::Has(_) => {
             Value::Uint(truth(node, values).into())
@@ -78,7 +77,7 @@ pub(crate) fn binary(op: BinaryOp, left: Value<'_>, right: Value<'_>) -> Value<'
     }
 }
 
-/// Whether a value matches a pattern or, for `!=`, does not.
+/// Whether a value matches a pattern or, for `!=`, does not match it.
 pub(crate) fn compare_glob(op: CompareOp, glob: &Glob, value: Value<'_>) -> bool {
     let matched = match value {
         Value::Str(text) => glob.matches(text),
@@ -88,7 +87,7 @@ pub(crate) fn compare_glob(op: CompareOp, glob: &Glob, value: Value<'_>) -> bool
     matched == (op == CompareOp::Equal)
 }
 
-/// A value that takes part in arithmetic.
+/// A value that supports arithmetic.
 #[derive(Clone, Copy)]
 enum Number {
     Integer(Integer),
@@ -123,7 +122,7 @@ fn calculate(op: BinaryOp, left: Number, right: Number) -> Option<Value<'static>
     }
 }
 
-/// Follows the rules under "Numbers" in the crate's documentation.
+/// Applies an operator to integers, by the rules under "Numbers" in the crate's documentation.
 fn calculate_integers(op: BinaryOp, left: Integer, right: Integer) -> Option<Value<'static>> {
     let unsigned = matches!((left, right), (Integer::Unsigned(_), Integer::Unsigned(_)));
     let (a, b) = (left.bits(), right.bits());
@@ -182,8 +181,7 @@ pub(crate) fn compare(op: CompareOp, left: Value<'_>, right: Value<'_>) -> bool 
     }
 }
 
-/// Applies an operator to an order. An order of `None` involves a NaN: the values are different,
-/// and nothing else.
+/// Applies an operator to an order. `None` means that a NaN is involved: then only `!=` holds.
 fn test(op: CompareOp, order: Option<Ordering>) -> bool {
     match op {
         CompareOp::Equal => order == Some(Ordering::Equal),

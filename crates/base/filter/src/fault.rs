@@ -1,4 +1,4 @@
-//! Errors of parsing and checking, without the text that they refer to.
+//! Errors of parsing and checking, without the filter's text.
 
 use crate::tree::Span;
 

@@ -1,4 +1,4 @@
-//! The parsed and checked filter, and the errors that a host reports about it.
+//! The parsed and checked filter, and the errors that hosts report about a filter.
 
 use crate::error::FilterError;
 use crate::fault::Fault;
@@ -10,7 +10,7 @@ use crate::tree::{Node, Span};
 use crate::value::Values;
 use crate::{check, eval, parser};
 
-/// Longest text of a filter, in bytes.
+/// Maximum size of a filter's text, in bytes.
 pub const FILTER_SIZE_MAX: usize = 64 << 10;
 
 /// A condition on events.
@@ -19,12 +19,12 @@ pub struct Filter {
     text: String,
     root: Node,
     operands: Vec<Operand>,
-    /// Present if the tree is higher than [`HEIGHT_MAX`].
+    /// Program for a tree that is higher than [`HEIGHT_MAX`]; `None` for a lower tree.
     program: Option<Program>,
 }
 
-/// Height up to which a tree is evaluated directly. That is twice as fast as a program, and takes
-/// some 200 bytes of stack a level.
+/// Maximum height of a tree that is evaluated by recursion. Recursion is twice as fast as a
+/// program, and uses some 200 bytes of stack per level.
 const HEIGHT_MAX: usize = 4;
 
 impl Filter {
@@ -48,9 +48,9 @@ impl Filter {
         Ok(Filter { text: text.to_string(), root, operands, program })
     }
 
-    /// Parses and checks a filter for events that are about to be recorded. Such events have no
-    /// time, stream, trace, environment and packet yet, so a filter that tests `has(time)` means a
-    /// field of the payload.
+    /// Parses and checks a filter for events about to be recorded. Refuses operands that such
+    /// events lack: time, stream, trace, environment and packet. In a filter that tests
+    /// `has(time)`, `time` is a field of the payload.
     pub fn parse_for_recording(text: &str) -> Result<Filter, FilterError> {
         let filter = Filter::parse(text)?;
         let tested = filter.root.tested_operands();
@@ -75,18 +75,18 @@ impl Filter {
         Err(FilterError::refused(&filter, operand.span, message, Some(hint)))
     }
 
-    /// Text that the filter was parsed from, and that all spans refer to.
+    /// Returns the text from which the filter was parsed, and to which all spans refer.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The typed tree.
+    /// Returns the root of the typed tree.
     pub fn root(&self) -> &Node {
         &self.root
     }
 
-    /// Distinct fields that the filter refers to, in order of appearance. The tree refers to them
-    /// by index.
+    /// Returns the distinct fields to which the filter refers, in order of appearance. The tree
+    /// refers to them by index.
     pub fn operands(&self) -> &[Operand] {
         &self.operands
     }
@@ -101,8 +101,8 @@ impl Filter {
 }
 
 impl FilterError {
-    /// Error of a host that could not bind an operand: no event has such a field. `candidates` are
-    /// the names of existing fields, as written in a filter.
+    /// Makes the error of a host that cannot bind an operand, because no event has such a field.
+    /// `candidates` are the names of existing fields, as written in a filter.
     pub fn unknown_field<'c>(
         filter: &Filter,
         operand: usize,
@@ -122,7 +122,7 @@ impl FilterError {
         };
         let name = unknown.to_string();
         let mut fault = Fault::new(unknown.span, format!("unknown {what} `{name}`"));
-        // A misspelt level looks like a field.
+        // A misspelt severity level parses as a field.
         let uses_severity =
             filter.operands().iter().any(|operand| operand.pseudo() == Some(Pseudo::Severity));
         let levels = Severity::words().filter(|_| uses_severity).map(|word| -> &'c str { word });
@@ -132,7 +132,7 @@ impl FilterError {
         FilterError::new(filter.text(), fault)
     }
 
-    /// Error of a host that does not support a part of a filter, though the language allows it.
+    /// Makes the error of a host that does not support a part of a valid filter.
     pub fn refused(
         filter: &Filter,
         span: Span,

@@ -1,12 +1,12 @@
-//! Splits a filter's text into tokens, one at a time. Start at [`Lexer::next`].
+//! Lexer that splits a filter's text into tokens on demand. Start at [`Lexer::next`].
 
 use crate::fault::Fault;
 use crate::number;
 use crate::token::{Token, TokenKind};
 use crate::tree::Span;
 
-/// All symbols; a symbol precedes its own prefixes. No filter uses the symbols of the first and the
-/// last row; they are common mistakes that the parser explains.
+/// All symbols; each stands before its own prefixes. No filter uses the symbols in the first and
+/// the last row. These are common mistakes, for which the parser has hints.
 const SYMBOLS: &[&str] = &[
     "===", "!==", "=~", "=<", "=>", "<>", ":=", //
     "->", "&&", "||", "==", "!=", "<=", ">=", "<<", ">>", "!", "<", ">", "&", "|", "^", "~", "+",
@@ -14,7 +14,7 @@ const SYMBOLS: &[&str] = &[
     "=", "?", ":", ",", ";", "{", "}", "@", "#",
 ];
 
-/// Reads tokens from a text.
+/// A lexer: reads tokens in sequence.
 pub(crate) struct Lexer<'t> {
     text: &'t str,
     position: usize,
@@ -25,7 +25,7 @@ impl<'t> Lexer<'t> {
         Lexer { text, position: 0 }
     }
 
-    /// The next token; [`TokenKind::End`] at the end of the text, also when called again.
+    /// Returns the next token. At the end of the text, each call returns [`TokenKind::End`].
     pub(crate) fn next(&mut self) -> Result<Token<'t>, Fault> {
         self.skip_space()?;
         let start = self.position;
@@ -37,7 +37,7 @@ impl<'t> Lexer<'t> {
                 self.position += length;
                 kind
             }
-            // C's wide literals, which LTTng accepts.
+            // Wide literals of C, which LTTng also accepts.
             [b'L', b'"', ..] => self.string(2)?,
             [b'L', b'\'', ..] => self.character(2)?,
             [b'"', ..] => self.string(1)?,
@@ -119,7 +119,7 @@ impl<'t> Lexer<'t> {
         })
     }
 
-    /// Reads a string, after `opening` bytes of prefix and quote.
+    /// Reads a string, whose prefix and quote have `opening` bytes.
     fn string(&mut self, opening: usize) -> Result<TokenKind<'t>, Fault> {
         let start = self.position;
         self.position += opening;
@@ -131,7 +131,7 @@ impl<'t> Lexer<'t> {
                 LiteralByte::Star if pieces.is_empty() || !piece.is_empty() => {
                     pieces.push(std::mem::take(&mut piece));
                 }
-                // Adjacent stars count as one.
+                // Adjacent stars are merged.
                 LiteralByte::Star => {}
             }
         }
@@ -139,7 +139,7 @@ impl<'t> Lexer<'t> {
         Ok(TokenKind::Text(pieces))
     }
 
-    /// Reads a character constant, after `opening` bytes of prefix and quote.
+    /// Reads a character constant, whose prefix and quote have `opening` bytes.
     fn character(&mut self, opening: usize) -> Result<TokenKind<'t>, Fault> {
         let start = self.position;
         self.position += opening;
@@ -179,7 +179,7 @@ impl<'t> Lexer<'t> {
         })
     }
 
-    /// Reads an escape sequence after its backslash.
+    /// Reads the rest of an escape sequence after its backslash.
     fn escape(&mut self) -> Result<u8, Fault> {
         let start = self.position - 1;
         let Some(character) = self.rest().chars().next() else {
@@ -207,7 +207,7 @@ impl<'t> Lexer<'t> {
         })
     }
 
-    /// Reads a byte of one to `digits_max` digits.
+    /// Reads the value of a byte from one to `digits_max` digits.
     fn escaped_digits(&mut self, start: usize, base: u32, digits_max: usize) -> Result<u8, Fault> {
         let digits = self.rest().bytes().take(digits_max);
         let length = digits.take_while(|digit| (*digit as char).is_digit(base)).count();
@@ -225,13 +225,13 @@ enum LiteralByte {
     Byte(u8),
 }
 
-/// Whether the whole text is a name, which needs no quotes.
+/// Whether the whole text is a name, so that it needs no quotes.
 pub(crate) fn is_name(text: &str) -> bool {
     !text.is_empty() && name_length(text) == text.len()
 }
 
-/// Length of the name at the start of a text, in bytes. A name may contain colons, and the name of
-/// a perf counter (`perf:cpu:branch-misses`) also hyphens in front of letters.
+/// Returns the length of the name at the start of a text, in bytes. A name may contain colons. The
+/// name of a perf counter (`perf:cpu:branch-misses`) may also contain hyphens in front of letters.
 fn name_length(rest: &str) -> usize {
     let perf = rest.starts_with("perf:");
     let mut chars = rest.char_indices().peekable();

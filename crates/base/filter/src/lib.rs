@@ -1,7 +1,7 @@
-//! BlkKin's filter language: parses text to a typed tree, and evaluates the tree for an event. It
-//! knows nothing of traces: a host binds each [`Operand`] of a [`Filter`] to its own events, and
-//! supplies their values through [`Values`]. A host may also compile the tree ([`tree`]) to another
-//! form: a check in a tracer, eBPF, SQL.
+//! Parser and evaluator of BlkKin's filter language. A text is parsed into a typed tree, which is
+//! evaluated for an event. The crate is independent of traces: a host binds each [`Operand`] of a
+//! [`Filter`] to its own events, and supplies their values through [`Values`]. A host may also
+//! compile the tree ([`tree`]) to another form: a check in a tracer, eBPF, SQL.
 //!
 //! ```
 //! use blkkin_filter::{Filter, Value, Values};
@@ -52,7 +52,7 @@
 //! debug_unit, debug_function, debug_line, debug. They stand for the numbers from 0, most severe,
 //! to 14.
 //!
-//! **Absent fields.** A condition is true or false, nothing else. If the event lacks a field, every
+//! **Absent fields.** A condition is either true or false. If the event lacks a field, every
 //! comparison with it is false, also `!=`; the field alone is false too; and arithmetic with it is
 //! absent in turn. `has(field)` tests for it. So `!(a == 1)` holds for events without `a`, and `a
 //! != 1` does not.
@@ -76,11 +76,11 @@
 //!
 //! # Differences from LTTng
 //!
-//! - LTTng takes all integers as signed, so that `field == 0xffffffffffffffff` is true for -1 there
+//! - LTTng treats all integers as signed, so `field == 0xffffffffffffffff` is true for -1 in LTTng
 //!   and false here, as is `~0 == -1`.
-//! - To LTTng a missing field makes the whole expression false, here only the comparison.
-//! - `'a'` is an integer here and a string there, and `'ab'` is an error.
-//! - Errors here, and accepted without effect there: integers that do not fit in 64 bits, names
+//! - A missing field makes the whole expression false in LTTng, and only the comparison here.
+//! - `'a'` is a string in LTTng and an integer here, and `'ab'` is an error.
+//! - LTTng accepts without effect, and BlkKin rejects: integers that do not fit in 64 bits, names
 //!   that start with a colon, `$app.NAME` without a provider, `<` with a pattern, `~` of a float.
 
 pub mod eval;

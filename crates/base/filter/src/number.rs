@@ -1,4 +1,4 @@
-//! Number literals: those of C with C's suffixes, and durations such as `5ms`. Start at [`lex`].
+//! Number literals: those of C with its suffixes, and durations such as `5ms`. Start at [`lex`].
 
 use crate::fault::Fault;
 use crate::token::TokenKind;
@@ -14,8 +14,8 @@ const UNITS: [(&str, u64); 6] = [
     ("h", 3_600_000_000_000),
 ];
 
-/// Reads the number at the start of `text`, and returns its length in bytes. `offset` is the
-/// position of `text` in the filter.
+/// Reads the number at the start of `text`. Returns the token and the literal's length in bytes.
+/// `offset` is the position of `text` in the filter.
 pub(crate) fn lex(text: &str, offset: usize) -> Result<(TokenKind<'static>, usize), Fault> {
     let hexadecimal = text.starts_with("0x") || text.starts_with("0X");
     let binary = text.starts_with("0b") || text.starts_with("0B");
@@ -41,10 +41,10 @@ pub(crate) fn lex(text: &str, offset: usize) -> Result<(TokenKind<'static>, usiz
     Ok((kind, end))
 }
 
-/// Extent of a number's digits, dot and exponent.
+/// Extent of a number's digits, including dot and exponent.
 struct Digits {
     length: usize,
-    /// Whether there is a dot or an exponent.
+    /// Whether the number has a dot or an exponent.
     float: bool,
 }
 
@@ -127,7 +127,7 @@ impl Number<'_> {
     /// Parses a duration with a fraction, and rounds it to whole nanoseconds.
     fn rounded_duration(&self, scale: u64) -> Result<TokenKind<'static>, Fault> {
         let duration = self.digits.parse::<f64>().unwrap_or(f64::INFINITY) * scale as f64;
-        // `u64::MAX` is no float; it converts to the next one, which is one too large.
+        // `u64::MAX as f64` rounds up to 2^64, so the comparison is strict.
         if duration.round() < u64::MAX as f64 {
             Ok(TokenKind::Integer(duration.round() as u64))
         } else {
@@ -149,7 +149,7 @@ impl Number<'_> {
                 .hint("16 digits are enough for any float"));
         };
         let exponent = exponent.saturating_sub(4 * fraction.len() as i32);
-        // Two steps keep small results from underflowing halfway.
+        // Scales in two steps, so that small results do not underflow halfway.
         let half = exponent / 2;
         let number = mantissa as f64 * 2f64.powi(half) * 2f64.powi(exponent - half);
         match number.is_finite() {
@@ -158,7 +158,7 @@ impl Number<'_> {
         }
     }
 
-    /// Accepts no suffix or one of C's, in lower or upper case.
+    /// Checks that the suffix is empty or one of `known`, in lower or upper case.
     fn check_suffix(&self, known: &[&str]) -> Result<(), Fault> {
         let suffix = self.suffix.to_ascii_lowercase();
         if suffix.is_empty() || known.contains(&suffix.as_str()) {

@@ -1,4 +1,4 @@
-//! The fields that a filter refers to. A host binds each [`Operand`] once to its own events, and
+//! The fields to which a filter refers. A host binds each [`Operand`] once to its own events, and
 //! identifies it by its index afterwards.
 
 use crate::lexer::is_name;
@@ -14,15 +14,15 @@ pub struct Operand {
     /// Path to the field: at least one step, the first of which is a name. Empty for a
     /// pseudo-field.
     pub path: Vec<Step>,
-    /// First mention in the filter's text.
+    /// Span of the first mention in the filter's text.
     pub span: Span,
 }
 
 /// The scope in which an operand is looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OperandKind {
-    /// A bare name: a field of the event's payload, and if there is none, the pseudo-field of that
-    /// name ([`Operand::pseudo`]).
+    /// A bare name: a field of the event's payload or, if the payload lacks it, the pseudo-field of
+    /// that name ([`Operand::pseudo`]).
     Payload,
     /// `$ctx.NAME`: a context field, of the event or of its stream.
     Context,
@@ -46,26 +46,26 @@ pub enum Step {
     Index(u64),
 }
 
-/// A pseudo-field, which every event has, whatever its payload.
+/// A pseudo-field: a field that every event has, independent of its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Pseudo {
-    /// The event's name, a string.
+    /// Name of the event, a string.
     Name,
     /// Time in nanoseconds since 1970 (UTC).
     Time,
     /// CPU on which the event was recorded.
     Cpu,
-    /// Level of severity: compares with numbers and with words, 0 being the most severe.
+    /// Level of severity, comparable with numbers and with words; 0 is the most severe.
     Severity,
     /// Process id.
     Pid,
     /// Thread id.
     Tid,
-    /// The process's name, a string.
+    /// Name of the process, a string.
     Procname,
-    /// The id of the stream.
+    /// Id of the stream.
     Stream,
-    /// The trace's name, a string.
+    /// Name of the trace, a string.
     Trace,
 }
 
@@ -83,7 +83,7 @@ impl Pseudo {
         Pseudo::Trace,
     ];
 
-    /// Name of the pseudo-field in a filter.
+    /// Returns the name of the pseudo-field in a filter.
     pub fn name(self) -> &'static str {
         match self {
             Pseudo::Name => "name",
@@ -103,12 +103,13 @@ impl Pseudo {
         matches!(self, Pseudo::Time | Pseudo::Stream | Pseudo::Trace)
     }
 
-    /// The pseudo-field with that name.
+    /// Returns the pseudo-field with that name.
     pub fn from_name(name: &str) -> Option<Pseudo> {
         Pseudo::ALL.into_iter().find(|pseudo| pseudo.name() == name)
     }
 
-    /// Static type of the value. A severity compares with numbers and with strings, hence unknown.
+    /// Returns the static type of the value: unknown for a severity, which compares with numbers
+    /// and with strings.
     pub fn ty(self) -> Type {
         match self {
             Pseudo::Name | Pseudo::Procname | Pseudo::Trace => Type::String,
@@ -119,8 +120,8 @@ impl Pseudo {
 }
 
 impl Operand {
-    /// The pseudo-field that the operand refers to: for certain if its kind says so, and for a bare
-    /// name if the payload has no such field.
+    /// Returns the pseudo-field to which the operand may refer. An operand of kind `Pseudo` always
+    /// refers to it; a bare name only if the payload has no such field.
     pub fn pseudo(&self) -> Option<Pseudo> {
         match (self.kind, self.path.as_slice()) {
             (OperandKind::Pseudo(pseudo), _) => Some(pseudo),
@@ -129,7 +130,7 @@ impl Operand {
         }
     }
 
-    /// Static type of the value.
+    /// Returns the static type of the value.
     pub fn ty(&self) -> Type {
         match self.kind {
             OperandKind::Pseudo(pseudo) => pseudo.ty(),

@@ -1,7 +1,7 @@
-//! Builds a tree from tokens, by precedence climbing (Pratt). Start at [`parse`].
+//! Parser that builds a tree from tokens, by precedence climbing (Pratt). Start at [`parse`].
 //!
-//! The tree has no types yet, and an operand for each mention of a field; [`crate::check`] does the
-//! rest.
+//! The nodes of the tree have no types yet, and each mention of a field has its own operand;
+//! [`crate::check`] assigns types and merges operands.
 
 use crate::fault::Fault;
 use crate::glob::Glob;
@@ -34,9 +34,9 @@ pub(crate) fn parse(text: &str) -> Result<ParseTree, Fault> {
 
 struct Parser<'t> {
     lexer: Lexer<'t>,
-    /// The next token.
+    /// The next token, not yet consumed.
     token: Token<'t>,
-    /// Number of open parentheses and signs.
+    /// Number of open parentheses and sign operators.
     depth: usize,
     operands: Vec<Operand>,
 }
@@ -47,7 +47,7 @@ struct Subtree {
     height: usize,
 }
 
-/// An operator between two expressions.
+/// A binary operator.
 #[derive(Clone, Copy)]
 enum Infix {
     Any,
@@ -98,7 +98,7 @@ impl<'t> Parser<'t> {
         Ok(std::mem::replace(&mut self.token, next))
     }
 
-    /// Consumes the next token if it is `symbol`.
+    /// Consumes the next token if it is `symbol`. Returns whether it was.
     fn accept(&mut self, symbol: &'static str) -> Result<bool, Fault> {
         let found = self.token.kind == TokenKind::Symbol(symbol);
         if found {
@@ -107,13 +107,14 @@ impl<'t> Parser<'t> {
         Ok(found)
     }
 
-    /// Consumes a `.` or `->`, which mean the same.
+    /// Consumes a `.` or the equivalent `->`.
     fn accept_dot(&mut self) -> Result<bool, Fault> {
         Ok(self.accept(".")? || self.accept("->")?)
     }
 
     /// Parses an expression of operators that bind tighter than `outer`, the operator to its left.
-    /// All operators are left-associative, so one of the same precedence ends the expression too.
+    /// All operators are left-associative, so an operator of the same precedence also ends the
+    /// expression.
     fn expression(&mut self, outer: Option<Precedence>) -> Result<Subtree, Fault> {
         let mut left = self.unary()?;
         while let Some(infix) = Infix::of(&self.token.kind) {
@@ -202,7 +203,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Parses `has(field)` after the name.
+    /// Parses the rest of `has(field)` after the function's name.
     fn call(&mut self, name: &str, span: Span) -> Result<(usize, Span), Fault> {
         if name != "has" {
             let fault = Fault::new(span, format!("unknown function `{name}`"));
@@ -261,7 +262,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Parses `$event.NAME` after the name.
+    /// Checks the name in `$event.NAME`, and adds the operand.
     fn pseudo(&mut self, name: &str, span: Span) -> Result<(usize, Span), Fault> {
         let Some(pseudo) = Pseudo::from_name(name) else {
             let names = Pseudo::ALL.map(Pseudo::name);
@@ -329,12 +330,12 @@ impl<'t> Parser<'t> {
         (self.operands.len() - 1, span)
     }
 
-    /// Whether the next token starts an operand, other than by a sign or a parenthesis.
+    /// Whether the next token starts an operand without a sign or parenthesis.
     fn at_operand(&self) -> bool {
         !matches!(self.token.kind, TokenKind::Symbol(_) | TokenKind::End)
     }
 
-    /// Error for a missing operator.
+    /// Makes the error for a missing operator.
     fn expected_operator(&self) -> Fault {
         let span = self.token.span;
         let unknown = |word: &str| Fault::new(span, format!("unknown operator `{word}`"));
@@ -350,7 +351,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Error for a missing field or literal.
+    /// Makes the error for a missing field or literal.
     fn expected_operand(&self) -> Fault {
         let span = self.token.span;
         match self.token.kind {
@@ -363,7 +364,7 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// The operator that a word of another language stands for.
+/// Returns the operator that corresponds to an operator or word of another language.
 fn operator_for(word: &str) -> Option<&'static str> {
     Some(match word.to_ascii_lowercase().as_str() {
         "=" | "===" | ":=" | "=~" | "~" | "is" | "eq" | "equals" | "like" | "matches" => "==",
@@ -382,7 +383,7 @@ fn operator_for(word: &str) -> Option<&'static str> {
     })
 }
 
-/// Applies a sign to an expression. Literals absorb it.
+/// Applies a sign operator to an expression. `-` and `+` are merged into number literals.
 fn sign(symbol: &str, start: Span, child: Subtree) -> Result<Subtree, Fault> {
     let Subtree { node, height } = child;
     let span = start.to(node.span);
@@ -408,7 +409,7 @@ fn sign(symbol: &str, start: Span, child: Subtree) -> Result<Subtree, Fault> {
     }
 }
 
-/// Joins two expressions by an operator.
+/// Joins two expressions by an operator, and extends chains of `&&` or `||`.
 fn join(infix: Infix, left: Subtree, right: Subtree) -> Result<Subtree, Fault> {
     let span = left.node.span.to(right.node.span);
     let (expr, height) = match (infix, left.node.expr) {
@@ -443,7 +444,8 @@ fn too_deep(span: Span) -> Fault {
         .hint("`&&` and `||` may be chained without parentheses as often as you like")
 }
 
-/// Name of a field in quotes, which need not be an identifier.
+/// Returns a field's name in quotes, which need not be an identifier. `None` if it contains a star
+/// or is not UTF-8.
 fn quoted_name(pieces: &[Vec<u8>]) -> Option<String> {
     match pieces {
         [name] => String::from_utf8(name.clone()).ok(),

@@ -1,4 +1,4 @@
-//! Writes a filter in canonical form: the fewest parentheses, one space around operators. The
+//! Printing of a filter in canonical form: the fewest parentheses, one space around operators. The
 //! result parses to the same tree, unless spaces and escapes make it too long.
 
 use crate::filter::Filter;
@@ -24,7 +24,7 @@ impl Printer<'_, '_> {
         match &node.expr {
             Expr::Uint(number) => write!(self.f, "{number}"),
             Expr::Int(number) => write!(self.f, "{number}"),
-            // `Debug` keeps a dot or an exponent, so that the number stays a float.
+            // `Debug` prints a dot or an exponent, so that the number remains a float.
             Expr::Float(number) => write!(self.f, "{number:?}"),
             Expr::Str(bytes) => write_string(self.f, [&**bytes]),
             Expr::Glob(glob) => write_string(self.f, glob.pieces()),
@@ -50,8 +50,8 @@ impl Printer<'_, '_> {
         self.child(child, child.expr.precedence() < Precedence::Unary)
     }
 
-    /// Children of the same precedence get parentheses: the parser would merge such a child into
-    /// the chain.
+    /// Prints a chain. Children of the same precedence get parentheses, because the parser would
+    /// merge them into the chain.
     fn chain(&mut self, children: &[Node], symbol: &str, precedence: Precedence) -> fmt::Result {
         for (position, child) in children.iter().enumerate() {
             if position > 0 {
@@ -62,7 +62,8 @@ impl Printer<'_, '_> {
         Ok(())
     }
 
-    /// Left-associative: a left child of the same precedence needs no parentheses.
+    /// Prints a binary operation. Operators are left-associative, so a left child of the same
+    /// precedence needs no parentheses.
     fn binary(
         &mut self,
         left: &Node,

@@ -1,12 +1,12 @@
 //! A condition compiled to steps for a small stack of values. Signal handlers evaluate filters
-//! while they record, on stacks of 8 KiB, so evaluation must take the same little memory however
-//! deep a filter is nested.
+//! while they record, on stacks of 8 KiB. Evaluation must therefore use the same small amount of
+//! memory for any depth of nesting.
 //!
-//! Trees of a few levels are evaluated directly ([`crate::eval::truth`]), which is faster.
+//! Trees of a few levels are evaluated by recursion ([`crate::eval::truth`]), which is faster.
 //!
 //! The side of an operator that needs more values is evaluated first (the numbering of Sethi and
-//! Ullman), so a chain of any length needs two values, and only a balanced tree of 2^(n-1) terms
-//! needs n.
+//! Ullman). A chain of any length therefore needs two values, and only a balanced tree of 2^(n-1)
+//! terms needs n.
 
 use crate::eval::{binary, bit_not, compare, compare_glob, is_true, negate};
 use crate::fault::Fault;
@@ -14,7 +14,7 @@ use crate::glob::Glob;
 use crate::tree::{BinaryOp, CompareOp, Expr, Node};
 use crate::value::{Value, Values};
 
-/// Size of the stack: enough for a balanced tree of 128 terms.
+/// Size of the stack in values: enough for a balanced tree of 128 terms.
 const VALUES_MAX: usize = 8;
 const _: () = assert!(VALUES_MAX.is_power_of_two());
 
@@ -35,21 +35,21 @@ enum Step {
     Not,
     Negate,
     BitNot,
-    /// The flag means that the right side was evaluated first.
+    /// Binary operator; the flag means that the right side was evaluated first.
     Binary(BinaryOp, bool),
     Compare(CompareOp, bool),
     CompareGlob(CompareOp, Glob),
     /// Converts the top value to a truth value.
     Truth,
-    /// If the top value is false, leaves false there and jumps to that step; otherwise drops the
-    /// value.
+    /// If the top value is false, sets it to false as a truth value and jumps to that step.
+    /// Otherwise removes the value.
     EndIfFalse(usize),
-    /// If the top value is true, leaves true there and jumps to that step; otherwise drops the
-    /// value.
+    /// If the top value is true, sets it to true as a truth value and jumps to that step. Otherwise
+    /// removes the value.
     EndIfTrue(usize),
 }
 
-/// Number of stack values that a node needs.
+/// Returns the number of stack values that a node needs.
 fn need(node: &Node) -> usize {
     match &node.expr {
         Expr::Not(child) | Expr::Negate(child) | Expr::BitNot(child) => need(child),
@@ -130,7 +130,7 @@ fn truth(is_true: bool) -> Value<'static> {
     Value::Uint(is_true.into())
 }
 
-/// Appends the steps that leave a node's value at the top of the stack. Recurses at most
+/// Appends the steps that push a node's value onto the stack. The recursion is at most
 /// [`crate::tree::DEPTH_MAX`] deep.
 fn append(node: &Node, steps: &mut Vec<Step>) {
     let mut both = |left: &Node, right: &Node, step: &dyn Fn(bool) -> Step| {
@@ -176,13 +176,15 @@ fn append(node: &Node, steps: &mut Vec<Step>) {
             Step::BitNot
         }
         Expr::All(children) | Expr::Any(children) => return append_all(node, children, steps),
-        // Patterns appear in comparisons only, which are handled above.
+        // Not reached: comparisons and arithmetic return above, and patterns only appear in
+        // comparisons.
         Expr::Glob(_) | Expr::Compare(..) | Expr::Binary(..) => Step::Uint(0),
     };
     steps.push(step);
 }
 
-/// Appends conditions in sequence, with a jump to the end after each one that may decide.
+/// Appends the children of `&&` or `||` in sequence, with a conditional jump to the end after each
+/// child but the last.
 fn append_all(node: &Node, children: &[Node], steps: &mut Vec<Step>) {
     let is_all = matches!(node.expr, Expr::All(_));
     let start = steps.len();
@@ -190,7 +192,7 @@ fn append_all(node: &Node, children: &[Node], steps: &mut Vec<Step>) {
         append(child, steps);
         steps.push(match index + 1 == children.len() {
             true => Step::Truth,
-            // Placeholder for the end, which is not known yet.
+            // Placeholder for the end, which is set below.
             false if is_all => Step::EndIfFalse(usize::MAX),
             false => Step::EndIfTrue(usize::MAX),
         });

@@ -1,8 +1,8 @@
-//! String literals in the form that the parser reads.
+//! Writing of string literals that the parser can read.
 
 use std::fmt::{self, Write};
 
-/// Writes a string literal, with an unescaped star between two pieces.
+/// Writes a string literal, with an unescaped star between each two pieces.
 pub(crate) fn write_string<'b>(
     f: &mut fmt::Formatter<'_>,
     pieces: impl IntoIterator<Item = &'b [u8]>,

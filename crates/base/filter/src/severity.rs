@@ -1,4 +1,4 @@
-//! LTTng's fifteen levels of severity: syslog's levels, with finer ones for debugging.
+//! LTTng's fifteen levels of severity: the levels of syslog, with finer ones for debugging.
 
 use crate::value::{Integer, Labels, Value};
 use std::fmt;
@@ -28,7 +28,7 @@ pub enum Severity {
 
 use Severity::*;
 
-/// All words for levels in filters. The first word of a level is the one to print.
+/// All words for levels in filters. The printer uses the first word of a level.
 const WORDS: [(&str, Severity); 18] = [
     ("emerg", Emergency),
     ("emergency", Emergency),
@@ -70,15 +70,15 @@ const NAMES: [&str; 15] = [
 ];
 
 impl Severity {
-    /// The level with that word, in lower or upper case.
+    /// Returns the level with that word, in lower or upper case.
     pub fn from_word(word: &str) -> Option<Severity> {
         let (_, level) = WORDS.iter().find(|(known, _)| known.eq_ignore_ascii_case(word))?;
         Some(*level)
     }
 
-    /// The level with that number.
-    // A match with all numbers compiles to one comparison, which pays when annotations are
-    // recorded.
+    /// Returns the level with that number.
+    // A match with all numbers compiles to one comparison, which matters in the recording of
+    // annotations.
     #[inline]
     pub const fn from_number(number: u64) -> Option<Severity> {
         Some(match number {
@@ -101,41 +101,41 @@ impl Severity {
         })
     }
 
-    /// The shortest word for the level.
+    /// Returns the shortest word for the level.
     pub fn word(self) -> &'static str {
         WORDS.iter().find(|(_, level)| *level == self).map_or("", |(word, _)| word)
     }
 
-    /// LTTng's C name of the level: `TRACE_EMERG` to `TRACE_DEBUG`.
+    /// Returns LTTng's C name of the level: `TRACE_EMERG` to `TRACE_DEBUG`.
     pub fn name(self) -> &'static str {
         NAMES[self as usize]
     }
 
-    /// All words for all levels.
+    /// Iterates over all words of all levels.
     pub fn words() -> impl Iterator<Item = &'static str> {
         WORDS.iter().map(|(word, _)| *word)
     }
 
-    /// Number of the level, from 0, the most severe, to 14.
+    /// Returns the number of the level, from 0 (most severe) to 14.
     pub fn number(self) -> u64 {
         self as u64
     }
 
-    /// Value for [`crate::Pseudo::Severity`] that a host should supply: it compares with numbers,
-    /// and with words also if they are written as strings.
+    /// Returns the value that a host should supply for [`crate::Pseudo::Severity`]. It compares
+    /// with numbers, and also with words that are written as strings.
     pub fn value(self) -> Value<'static> {
         Value::Enum(Integer::Unsigned(self.number()), &SeverityLabels)
     }
 }
 
-/// Writes the shortest word.
+/// Writes the shortest word for the level.
 impl fmt::Display for Severity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word())
     }
 }
 
-/// The text names no level.
+/// Error of a text that names no level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownSeverity;
 
@@ -166,7 +166,7 @@ impl FromStr for Severity {
     }
 }
 
-/// The words as labels of an enumeration.
+/// The words of the levels as labels of an enumeration.
 #[derive(Debug)]
 struct SeverityLabels;
 
@@ -205,7 +205,7 @@ mod tests {
         check("debug ", None);
     }
 
-    /// Each level is read again from all that it is called.
+    /// Each level is parsed again from its name, its word and its number.
     #[test]
     fn levels_are_shown() {
         for (number, name) in NAMES.iter().enumerate() {

@@ -1,16 +1,16 @@
 //! Suggestions for misspelt names ("did you mean").
 
-/// Maximum length of compared names, which bounds the work on hostile input.
+/// Maximum length of compared names in bytes, which bounds the work on hostile input.
 const LENGTH_MAX: usize = 64;
 
-/// The candidate that was most likely meant by `name`: the nearest one within an edit or two (more
-/// for longer names), and of equally near ones the first. Case does not count.
+/// Returns the candidate nearest to `name`, within 1 to 4 edits depending on the length of `name`.
+/// The first of equally near candidates is returned. Case does not count.
 pub fn suggest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     let limit = (name.len() / 3).clamp(1, 4);
     let mut best = None;
     let mut best_distance = limit + 1;
     for candidate in candidates {
-        // A distance of the candidate's whole length is no similarity.
+        // A distance of the candidate's whole length means that nothing is similar.
         let Some(distance) = distance(name, candidate) else { continue };
         if distance < best_distance && distance < candidate.len() {
             best_distance = distance;
@@ -20,8 +20,8 @@ pub fn suggest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) ->
     best
 }
 
-/// Number of insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`
-/// (optimal string alignment, by rows). `None` if one of them is too long.
+/// Returns the number of insertions, deletions, replacements and swaps of neighbours that turn `a`
+/// into `b` (optimal string alignment, by rows). `None` if one of the names is too long.
 fn distance(a: &str, b: &str) -> Option<usize> {
     let (a, b) = (a.as_bytes(), b.as_bytes());
     if a.len() > LENGTH_MAX || b.len() > LENGTH_MAX {

@@ -1,4 +1,4 @@
-//! Tests of the language as its users see it: tables of filters with their results.
+//! Tests of the language from a user's view: tables of filters with their results.
 
 mod errors;
 mod evaluation;
@@ -15,7 +15,7 @@ fn parse(text: &str) -> Filter {
     }
 }
 
-/// An event for the tables: its fields, by the names that filters use.
+/// An event whose fields are looked up by their names in filters.
 struct Event<'f> {
     filter: &'f Filter,
     fields: &'f [(&'static str, Value<'static>)],
@@ -36,7 +36,7 @@ fn eval(text: &str, fields: &[(&'static str, Value<'static>)]) -> bool {
     filter.eval(&Event { filter: &filter, fields })
 }
 
-/// An enumeration in which 1 has two labels and 3 none.
+/// An enumeration in which 1 has two labels and 3 has none.
 #[derive(Debug)]
 struct State;
 

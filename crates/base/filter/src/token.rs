@@ -2,7 +2,7 @@
 
 use crate::tree::Span;
 
-/// A token and its span.
+/// A token and its span in the text.
 #[derive(Debug)]
 pub(crate) struct Token<'t> {
     pub(crate) kind: TokenKind<'t>,
@@ -13,7 +13,7 @@ pub(crate) struct Token<'t> {
 pub(crate) enum TokenKind<'t> {
     Integer(u64),
     Float(f64),
-    /// String literal, split at unescaped stars. A literal without stars is one piece.
+    /// A string literal, split at unescaped stars. A literal without stars is one piece.
     Text(Vec<Vec<u8>>),
     Name(&'t str),
     /// A scope such as `$ctx`, without the `$`.

@@ -7,10 +7,10 @@
 use crate::glob::Glob;
 use crate::severity::Severity;
 
-/// Maximum depth of a tree, and of nested parentheses and signs.
+/// Maximum height of a tree, and maximum nesting of parentheses and sign operators.
 pub const DEPTH_MAX: usize = 64;
 
-/// A range of a filter's text, in bytes.
+/// A range of bytes in a filter's text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
     /// Offset of the first byte.
@@ -20,21 +20,21 @@ pub struct Span {
 }
 
 impl Span {
-    /// The range from the start of this span to the end of `last`.
+    /// Returns the range from the start of this span to the end of `last`.
     pub fn to(self, last: Span) -> Span {
         Span { start: self.start, end: last.end }
     }
 }
 
 /// An expression with its static type and its span. Two nodes are equal if their expressions are
-/// equal; spans do not count.
+/// equal, independent of their spans.
 #[derive(Clone, Debug)]
 pub struct Node {
     /// The expression.
     pub expr: Expr,
-    /// Static type of its value.
+    /// Static type of the expression's value.
     pub ty: Type,
-    /// Span in the text, parentheses included.
+    /// Span in the text, including parentheses.
     pub span: Span,
 }
 
@@ -47,7 +47,7 @@ impl PartialEq for Node {
 /// The static type of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
-    /// A truth value; where a number is wanted, 0 or 1.
+    /// A truth value, which is 0 or 1 as a number.
     Bool,
     /// A signed or unsigned integer of 64 bits.
     Int,
@@ -55,12 +55,12 @@ pub enum Type {
     Float,
     /// A byte string.
     String,
-    /// The type depends on the event.
+    /// A type that depends on the event.
     Unknown,
 }
 
 impl Node {
-    /// Number of nodes on the longest path to a leaf, this node included.
+    /// Returns the number of nodes on the longest path to a leaf, including this node.
     pub(crate) fn height(&self) -> usize {
         let below = match &self.expr {
             Expr::Not(child) | Expr::Negate(child) | Expr::BitNot(child) => child.height(),
@@ -75,7 +75,7 @@ impl Node {
         below + 1
     }
 
-    /// Operands of the tree's `has` tests.
+    /// Returns the operands of the tree's `has` tests.
     pub(crate) fn tested_operands(&self) -> Vec<usize> {
         match &self.expr {
             Expr::Has(operand) => vec![*operand],
@@ -94,7 +94,7 @@ impl Node {
 /// An expression.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expr {
-    /// An integer literal that is not negative. Its type is unsigned.
+    /// An integer literal from 0 up, of unsigned type.
     Uint(u64),
     /// A negative integer literal.
     Int(i64),
@@ -102,19 +102,20 @@ pub enum Expr {
     Float(f64),
     /// A string literal without unescaped stars.
     Str(Box<[u8]>),
-    /// A string with unescaped stars. Appears only as one side of `==` or `!=`.
+    /// A string literal with unescaped stars. Appears only as one side of `==` or `!=`.
     Glob(Glob),
-    /// The word of a level, compared with the event's severity. Elsewhere its number.
+    /// Word of a severity level, compared with the event's severity. Evaluates to the level's
+    /// number.
     Severity(Severity),
     /// Value of a field; index into [`crate::Filter::operands`].
     Operand(usize),
-    /// Test for a field; index into [`crate::Filter::operands`].
+    /// Test for the presence of a field; index into [`crate::Filter::operands`].
     Has(usize),
     /// True if the child is not true.
     Not(Box<Node>),
-    /// True if all children are; at least two of them.
+    /// True if all children are true; has at least two children.
     All(Vec<Node>),
-    /// True if one of the children is; at least two of them.
+    /// True if at least one child is true; has at least two children.
     Any(Vec<Node>),
     /// A comparison. False if a side is absent, or if the sides are of different kinds.
     Compare(CompareOp, Box<Node>, Box<Node>),
@@ -169,7 +170,7 @@ pub enum BinaryOp {
 }
 
 impl CompareOp {
-    /// Spelling of the operator.
+    /// Returns the spelling of the operator.
     pub fn symbol(self) -> &'static str {
         match self {
             CompareOp::Equal => "==",
@@ -181,14 +182,14 @@ impl CompareOp {
         }
     }
 
-    /// Whether it is `==` or `!=`, the two operators that patterns and labels allow.
+    /// Whether the operator is `==` or `!=`, the only two for patterns and labels.
     pub fn is_equality(self) -> bool {
         matches!(self, CompareOp::Equal | CompareOp::NotEqual)
     }
 }
 
 impl BinaryOp {
-    /// Spelling of the operator.
+    /// Returns the spelling of the operator.
     pub fn symbol(self) -> &'static str {
         match self {
             BinaryOp::Add => "+",
@@ -204,7 +205,7 @@ impl BinaryOp {
         }
     }
 
-    /// Whether the operator accepts floats. All others need integers.
+    /// Whether the operator accepts floats. All other operators need integers.
     pub fn accepts_floats(self) -> bool {
         use BinaryOp::*;
         matches!(self, Add | Subtract | Multiply | Divide)
@@ -242,14 +243,14 @@ pub enum Precedence {
 }
 
 impl CompareOp {
-    /// Precedence of the operator.
+    /// Returns the precedence of the operator.
     pub fn precedence(self) -> Precedence {
         if self.is_equality() { Precedence::Equality } else { Precedence::Order }
     }
 }
 
 impl BinaryOp {
-    /// Precedence of the operator.
+    /// Returns the precedence of the operator.
     pub fn precedence(self) -> Precedence {
         use BinaryOp::*;
         match self {
@@ -264,7 +265,7 @@ impl BinaryOp {
 }
 
 impl Expr {
-    /// Precedence of the expression.
+    /// Returns the precedence of the expression.
     pub fn precedence(&self) -> Precedence {
         match self {
             Expr::Any(_) => Precedence::Any,

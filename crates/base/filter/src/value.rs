@@ -1,14 +1,14 @@
-//! Values of an event, as filters use them. Start at [`Values`], which a host implements.
+//! Values of an event for the evaluation of filters. Start at [`Values`], which a host implements.
 
 use std::fmt;
 
 /// Access to the values of an event, implemented by the host.
 pub trait Values {
-    /// The value of the operand with that index in [`crate::Filter::operands`].
+    /// Returns the value of the operand with that index in [`crate::Filter::operands`].
     fn value(&self, operand: usize) -> Value<'_>;
 }
 
-/// Values by index; operands beyond the end are absent.
+/// Supplies values by index; operands beyond the end are absent.
 impl Values for [Value<'_>] {
     fn value(&self, operand: usize) -> Value<'_> {
         self.get(operand).copied().unwrap_or(Value::Absent)
@@ -20,8 +20,7 @@ impl Values for [Value<'_>] {
 pub enum Value<'a> {
     /// The event has no such field.
     Absent,
-    /// The event has the field, but as a structure, an array or another value that compares with
-    /// nothing.
+    /// The field is present, but its value cannot be compared, for example a structure or an array.
     Present,
     /// A signed integer.
     Int(i64),
@@ -46,12 +45,12 @@ pub enum Integer {
 
 /// Labels of an enumeration.
 pub trait Labels: fmt::Debug {
-    /// Whether one of the labels of `value` passes the test; false if it has no label.
+    /// Whether one of the labels of `value` passes the test; false for a value without labels.
     fn any(&self, value: Integer, test: &mut dyn FnMut(&[u8]) -> bool) -> bool;
 }
 
 impl Integer {
-    /// The number, whether signed or unsigned.
+    /// Returns the number as a signed integer of 128 bits.
     #[inline]
     pub fn exact(self) -> i128 {
         match self {
@@ -60,7 +59,7 @@ impl Integer {
         }
     }
 
-    /// The 64 bits.
+    /// Returns the 64 bits, without regard to the sign.
     #[inline]
     pub fn bits(self) -> u64 {
         match self {

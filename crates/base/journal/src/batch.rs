@@ -1,4 +1,4 @@
-//! Records that are written together, encoded as on disk.
+//! Batches of records that are written together, encoded as on disk.
 
 use crate::layout::{
     Identity, NewRecord, RECORD_HEADER_BYTES, RecordHeader, encode_record, record_bytes,
@@ -14,7 +14,7 @@ pub struct Payload<'a> {
 }
 
 impl Payload<'_> {
-    /// Size of the payload's record on disk.
+    /// Returns the size of the payload's record on disk, in bytes.
     pub(crate) fn record_bytes(&self) -> usize {
         record_bytes(self.bytes.len())
     }
@@ -58,7 +58,7 @@ impl Batch {
         self.count
     }
 
-    /// Sequence number that follows the batch's records.
+    /// Returns the sequence number that follows the batch's records.
     pub(crate) fn next(&self) -> u64 {
         self.first + u64::from(self.count)
     }
@@ -67,24 +67,24 @@ impl Batch {
         self.bytes
     }
 
-    /// Cursor at the start of the batch.
+    /// Returns a cursor at the start of the batch.
     pub(crate) fn cursor(&self) -> BatchCursor<'_> {
         BatchCursor { bytes: &self.bytes, first: self.first }
     }
 }
 
-/// Records of a batch that have yet to be written.
+/// Cursor in a batch: the records that are not written yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BatchCursor<'a> {
     pub(crate) bytes: &'a [u8],
-    /// Sequence number of the first of these records.
+    /// Sequence number of the first unwritten record.
     pub(crate) first: u64,
 }
 
-/// Records that fit into a segment.
+/// Leading records of a batch that fit into a segment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Piece {
-    /// Size of the records on disk.
+    /// Size of the records on disk, in bytes.
     pub(crate) bytes: usize,
     /// Number of records.
     pub(crate) count: u64,

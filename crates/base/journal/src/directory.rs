@@ -1,4 +1,4 @@
-//! The [`Disk`] of production: a directory of the file system.
+//! The production implementation of [`Disk`]: a directory of the file system.
 
 use crate::disk::{Disk, File, Lock};
 use rustix::fs::{Advice, AtFlags, FallocateFlags, FlockOperation, Mode, OFlags};
@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A directory of the file system. Its files are accessible to their owner only.
+/// Directory of the file system. Its files are accessible to their owner only.
 #[derive(Debug)]
 pub struct Directory {
     descriptor: OwnedFd,
@@ -28,7 +28,8 @@ impl Directory {
     /// Opens a directory, and creates it if it does not exist; its parent must exist.
     pub fn make(path: &Path) -> io::Result<Directory> {
         ignore_existing(rustix::fs::mkdir(path, Mode::RWXU))?;
-        // Also if the directory exists: its creator may have stopped before this step.
+        // Sync the parent even if the directory exists: its creator may have stopped before this
+        // step.
         let absolute = std::path::absolute(path)?;
         let above = absolute.parent().map_or_else(|| PathBuf::from("/"), PathBuf::from);
         rustix::fs::fsync(rustix::fs::open(above, DIRECTORY, Mode::empty())?)?;
@@ -41,18 +42,18 @@ impl Directory {
     }
 }
 
-/// A lock of the directory.
+/// Lock of the directory.
 struct DirectoryLock(OwnedFd);
 
 impl Drop for DirectoryLock {
     fn drop(&mut self) {
-        // Closing is not enough: a child that is being started at the moment has a copy of the
+        // Closing is not enough: a child process that is being started may have a copy of the
         // descriptor.
         let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
     }
 }
 
-/// Ignores that a directory exists: another process may have created it meanwhile.
+/// Accepts that a directory exists: another process may have created it meanwhile.
 fn ignore_existing(made: rustix::io::Result<()>) -> rustix::io::Result<()> {
     match made {
         Err(Errno::EXIST) => Ok(()),
@@ -77,7 +78,7 @@ impl Disk for Directory {
 
     fn list(&self, each: &mut dyn FnMut(&str) -> bool) -> io::Result<()> {
         for entry in rustix::fs::Dir::read_from(&self.descriptor)? {
-            // A name that is not UTF-8 is not one of the journal's.
+            // The journal's own names are UTF-8.
             if let Ok(name) = entry?.file_name().to_str()
                 && !each(name)
             {
@@ -93,7 +94,7 @@ impl Disk for Directory {
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        // `NONBLOCK` keeps a FIFO of that name from blocking the open.
+        // With `NONBLOCK`, a FIFO of this name does not block the open.
         let file = self.open_at(name, OFlags::RDONLY | OFlags::NONBLOCK)?;
         match file.metadata()?.is_file() {
             true => Ok(Arc::new(file)),

@@ -1,17 +1,17 @@
 //! The journal's interface to a disk: the names in a directory, and files. [`crate::Directory`] is
-//! the real one; tests have one that fails, tears writes and loses them.
+//! the real disk; tests have a simulated disk that fails, tears writes and loses them.
 
 use std::any::Any;
 use std::io;
 use std::sync::Arc;
 
-/// A directory. Names are single components, chosen by the journal.
+/// Directory on a disk. Names are single components, chosen by the journal.
 pub trait Disk: Send + Sync {
     /// Locks the directory until the result is dropped: an exclusive lock excludes all others, a
-    /// shared one only exclusive ones. Returns `None` if another lock is in the way.
+    /// shared lock only exclusive ones. Returns `None` if the directory is locked already.
     fn lock(&self, is_exclusive: bool) -> io::Result<Option<Lock>>;
 
-    /// Calls `each` with the name of each file, in any order, while it returns true.
+    /// Calls `each` with the name of each file, in any order, until `each` returns false.
     fn list(&self, each: &mut dyn FnMut(&str) -> bool) -> io::Result<()>;
 
     /// Creates a file, and opens it for reading and writing. Fails if the name exists.
@@ -23,7 +23,7 @@ pub trait Disk: Send + Sync {
     /// Truncates a file to `size_bytes`.
     fn truncate(&self, name: &str, size_bytes: u64) -> io::Result<()>;
 
-    /// Renames a file atomically, and replaces an existing one.
+    /// Renames a file atomically, and replaces an existing file.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
     /// Removes a file.
@@ -35,16 +35,16 @@ pub trait Disk: Send + Sync {
     /// Opens a subdirectory, and creates it if it does not exist.
     fn directory(&self, name: &str) -> io::Result<Arc<dyn Disk>>;
 
-    /// A random number that cannot be guessed.
+    /// Returns a random number that cannot be guessed.
     fn random(&self) -> io::Result<u64>;
 }
 
-/// A lock, released when it is dropped.
+/// Lock that is released when it is dropped.
 pub type Lock = Box<dyn Any + Send + Sync>;
 
-/// An open file.
+/// Open file.
 pub trait File: Send + Sync {
-    /// Reads bytes at `offset`, and returns how many; 0 at the end.
+    /// Reads bytes at `offset`, and returns their number; 0 at the end of the file.
     fn read_at(&self, to: &mut [u8], offset: u64) -> io::Result<usize>;
 
     /// Writes all bytes at `offset`.
@@ -60,6 +60,6 @@ pub trait File: Send + Sync {
     /// reads could return them otherwise.
     fn forget(&self) -> io::Result<()>;
 
-    /// Size of the file.
+    /// Returns the size of the file in bytes.
     fn size_bytes(&self) -> io::Result<u64>;
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-/// An error with one of the journal's files.
+/// Error with one of the journal's files.
 #[derive(Debug)]
 pub struct Error {
     /// Name in the journal's directory; empty for the directory itself.
@@ -18,22 +18,23 @@ pub struct Error {
 /// Kind of an error.
 #[derive(Debug)]
 pub enum ErrorKind {
-    /// The journal is in use: another process writes it or, if this one wants to write, reads it.
+    /// The journal is locked by another process that writes it. For a writer, also by one that
+    /// reads it.
     Locked,
-    /// A later release wrote the segment, in a format that this one must not touch.
+    /// A later release wrote the segment, in a format that this release must not change.
     Newer {
         /// Version of the format.
         version: u32,
-        /// Incompat bits: a release must know them to read.
+        /// Incompat bits: a release that does not support one of them must not read.
         incompat: u32,
-        /// Read-only compat bits: a release must know them to write.
+        /// Read-only compat bits: a release that does not support one of them must not write.
         read_only_compat: u32,
     },
     /// The segment belongs to another journal.
     Foreign,
     /// There are more than [`SEGMENTS_MAX`](crate::SEGMENTS_MAX) segments.
     TooManySegments,
-    /// No larger number is left for segments or records.
+    /// The numbers of segments or records are exhausted.
     NumbersExhausted,
     /// The journal would exceed the size that its options permit.
     Limit {
@@ -58,12 +59,12 @@ impl Error {
         Error { file: file.into(), kind }
     }
 
-    /// Converts an I/O error, for `map_err`.
+    /// Returns a function for `map_err` that converts an I/O error.
     pub(crate) fn io(file: &str, during: &'static str) -> impl FnOnce(io::Error) -> Error {
         move |source| Error::new(file, ErrorKind::Io { during, source })
     }
 
-    /// Whether the cause is a lack of space: on the disk, in a quota, or by the options.
+    /// Returns true if the cause is a lack of space: on the disk, in a quota, or by the options.
     pub fn is_full(&self) -> bool {
         match &self.kind {
             ErrorKind::Limit { .. } => true,
@@ -120,7 +121,7 @@ impl std::error::Error for Error {
 pub enum Refusal {
     /// The buffer of pending records is full. Try again soon.
     TryAgain,
-    /// The disk, a quota or the journal's limit is full. Ends as soon as there is room.
+    /// The disk, a quota or the journal's limit is full. Ends as soon as space is free again.
     Full(Arc<Error>),
     /// The disk fails. Ends as soon as a write succeeds.
     Failing(Arc<Error>),

@@ -1,8 +1,8 @@
-//! Fault injection, by which tests show that they would find such a fault.
+//! Fault injection, which shows that the tests would detect each of these faults.
 
 use std::cell::Cell;
 
-/// A fault to inject.
+/// Fault to inject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Injection {
     /// Payloads are accepted without a check of their CRC.
@@ -17,7 +17,7 @@ thread_local! {
 
 /// Injects the fault into this thread while `run` runs.
 pub(crate) fn inject<T>(fault: Injection, run: impl FnOnce() -> T) -> T {
-    /// Ends the injection, also if `run` panics as expected.
+    /// Guard that ends the injection, also if `run` panics.
     struct Reset;
     impl Drop for Reset {
         fn drop(&mut self) {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A journal open for writing. Dropping it writes all pending records and closes it.
+/// Journal that is open for writing. When it is dropped, it writes all pending records and closes.
 pub struct Journal {
     queue: Arc<Queue>,
     shared: Arc<Shared>,
@@ -56,14 +56,15 @@ impl Journal {
     }
 
     /// Appends all payloads contiguously and in order, or none. They are durable once the ticket
-    /// says so, and not before. Never waits for the disk.
+    /// reports success, and not before. Never waits for the disk.
     pub fn append(&self, payloads: &[Payload<'_>]) -> Result<Ticket, Refusal> {
         self.count_refusal(payloads, self.queue.append(payloads, None))
     }
 
-    /// As [`append`](Self::append), with a callback for the outcome. The writing thread calls it,
-    /// unless this call itself returns a refusal. Meant for callers that must not block: the
-    /// callback sends on a channel or wakes a task. If it panics, the journal is closed.
+    /// Appends as [`append`](Self::append), with a callback for the outcome. The writing thread
+    /// calls the callback, unless this call itself returns a refusal. Meant for callers that must
+    /// not block: the callback sends on a channel or wakes a task. If it panics, the journal is
+    /// closed.
     pub fn append_then(
         &self,
         payloads: &[Payload<'_>],
@@ -89,13 +90,13 @@ impl Journal {
         result
     }
 
-    /// Reason why all appends are refused at the moment; `None` if they are accepted.
+    /// Returns the reason why all appends are refused at the moment; `None` if they are accepted.
     pub fn refusal(&self) -> Option<Refusal> {
         self.queue.refusal()
     }
 
-    /// Makes a reader that starts at sequence number `from` and follows the writer. It reads
-    /// durable records only.
+    /// Makes a reader that starts at sequence number `from` and follows the writer. The reader
+    /// returns durable records only.
     pub fn reader(&self, from: u64) -> Reader {
         Reader::follow(Arc::clone(&self.shared), from)
     }
@@ -107,7 +108,7 @@ impl Journal {
         trimmed
     }
 
-    /// Stored position of a consumer, if it has one.
+    /// Reads the stored position of a consumer, if the consumer has one.
     pub fn position(&self, consumer: &str) -> Result<Option<u64>, Error> {
         position::read(&*self.shared.disk, consumer)
     }
@@ -123,17 +124,18 @@ impl Journal {
         position::forget(&*self.shared.disk, consumer)
     }
 
-    /// Counters since the journal was opened.
+    /// Returns the counters since the journal was opened.
     pub fn counters(&self) -> Counters {
         self.shared.counters()
     }
 
-    /// Disk space of all segments in bytes.
+    /// Returns the disk space of all segments in bytes.
     pub fn file_bytes(&self) -> u64 {
         self.shared.table().file_bytes()
     }
 
-    /// Writes all pending records, and marks the journal as closed in order.
+    /// Writes all pending records and an end mark, which shows that the journal was closed in
+    /// order.
     pub fn close(mut self) -> Result<(), Error> {
         self.finish()
     }
@@ -141,7 +143,7 @@ impl Journal {
     fn finish(&mut self) -> Result<(), Error> {
         self.queue.close();
         let Some(writer) = self.writer.take() else { return Ok(()) };
-        // Waiting appenders have been answered already.
+        // All pending appends have an outcome already.
         let panicked = |_| Err(Error::io("", "close it")(io::Error::other("its thread panicked")));
         writer.join().unwrap_or_else(panicked)
     }
@@ -198,7 +200,7 @@ impl Writer {
     }
 }
 
-/// If the writer panics, all waiting appenders must be released.
+/// Releases all waiting appenders if the writer panics.
 impl Drop for Writer {
     fn drop(&mut self) {
         self.queue.abandon();

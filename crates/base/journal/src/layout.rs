@@ -90,10 +90,10 @@ pub(crate) const HEADER_BYTES: u64 = 1024;
 /// Size of one copy of the header, and the unit that a disk writes atomically.
 pub(crate) const SECTOR_BYTES: usize = 512;
 
-/// Size of a record's header.
+/// Size of a record's header, in bytes.
 pub(crate) const RECORD_HEADER_BYTES: usize = 32;
 
-/// Largest payload of any journal, in bytes.
+/// Maximum size of a payload in any journal, in bytes.
 pub const PAYLOAD_BYTES_MAX: u32 = 16 << 20;
 
 /// Maximum number of segments in a directory.
@@ -244,17 +244,17 @@ impl RecordHeader {
         (is_known && bytes[22..24] == [0, 0] && header.size <= PAYLOAD_BYTES_MAX).then_some(header)
     }
 
-    /// Size of the record, with header and padding.
+    /// Returns the size of the record in bytes, with header and padding.
     pub(crate) fn whole_bytes(&self) -> usize {
         record_bytes(self.size as usize)
     }
 
-    /// Range of the payload in the record's bytes.
+    /// Returns the range of the payload in the record's bytes.
     pub(crate) fn payload(&self) -> Range<usize> {
         RECORD_HEADER_BYTES..RECORD_HEADER_BYTES + self.size as usize
     }
 
-    /// Whether the CRC of payload and padding matches.
+    /// Returns true if the CRC of payload and padding matches.
     pub(crate) fn matches(&self, record: &[u8], identity: Identity) -> bool {
         #[cfg(test)]
         if crate::injection::is_active(crate::injection::Injection::PayloadCrcSkipped) {
@@ -263,13 +263,14 @@ impl RecordHeader {
         identity.crc(&record[RECORD_HEADER_BYTES..self.whole_bytes()]) == self.payload_crc
     }
 
-    /// Sequence number before which all records were durable when this record was written.
+    /// Returns the sequence number before which all records were durable when this record was
+    /// written.
     pub(crate) fn group_first(&self) -> u64 {
         self.sequence.saturating_sub(self.place.into())
     }
 }
 
-/// Size of a record with a payload of that size.
+/// Returns the size of a record in bytes, given the size of its payload.
 pub(crate) const fn record_bytes(payload_bytes: usize) -> usize {
     (RECORD_HEADER_BYTES + payload_bytes).next_multiple_of(8)
 }
@@ -330,22 +331,22 @@ fn u64_at(bytes: &[u8], place: usize) -> u64 {
 const SEGMENT_SUFFIX: &str = ".segment";
 const NEW_SUFFIX: &str = ".new";
 
-/// File name of a segment.
+/// Returns the file name of a segment.
 pub(crate) fn segment_name(number: u64) -> String {
     format!("{number:016x}{SEGMENT_SUFFIX}")
 }
 
-/// File name of an unfinished segment.
+/// Returns the file name of an unfinished segment.
 pub(crate) fn new_name(number: u64) -> String {
     format!("{number:016x}{NEW_SUFFIX}")
 }
 
-/// Number of the segment with that file name.
+/// Returns the number of the segment with this file name.
 pub(crate) fn segment_number(name: &str) -> Option<u64> {
     number_before(name, SEGMENT_SUFFIX)
 }
 
-/// Number of the unfinished segment with that file name.
+/// Returns the number of the unfinished segment with this file name.
 pub(crate) fn new_number(name: &str) -> Option<u64> {
     number_before(name, NEW_SUFFIX)
 }
@@ -353,7 +354,7 @@ pub(crate) fn new_number(name: &str) -> Option<u64> {
 fn number_before(name: &str, suffix: &str) -> Option<u64> {
     let digits = name.strip_suffix(suffix)?;
     let number = u64::from_str_radix(digits, 16).ok()?;
-    // Each number has a single spelling, and 0 is none.
+    // Each number has a single spelling, and 0 is no segment's number.
     (number != 0 && format!("{number:016x}") == digits).then_some(number)
 }
 
@@ -412,7 +413,7 @@ mod tests {
         assert_eq!((read.sequence, read.group_first(), read.kind), (77, 74, 5));
         assert_eq!(&bytes[read.payload()], b"payload");
         assert!(read.matches(&bytes, identity));
-        // The marker is the same, the CRC is not.
+        // This identity has the same marker, but another CRC.
         let other = Identity::new(identity.number ^ (1 << 40));
         assert_eq!(RecordHeader::decode(&bytes, other), None);
     }

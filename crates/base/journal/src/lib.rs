@@ -3,8 +3,8 @@
 //!
 //! - [`Journal`] is the writing side. Many threads append; one thread gathers their records, writes
 //!   them, makes them durable with one `fdatasync`, and acknowledges them ([`Ticket`]).
-//! - [`Reader`] reads the records in order, behind the writer or at rest. It reports damage and
-//!   continues after it.
+//! - [`Reader`] reads the records in order, while the journal is written or at rest. It reports
+//!   damage and continues after it.
 //! - Consumers store their positions ([`Journal::set_position`]). Segments that all consumers have
 //!   finished are removed as a whole ([`Journal::trim_before`]).
 //! - A full or failing disk is a state ([`Refusal`]), which ends as soon as writing succeeds again.
@@ -13,7 +13,7 @@
 //! of one segment); `journal` and `queue` are the threads around them. All access to the machine
 //! goes through [`Disk`].
 //!
-//! # What is not promised
+//! # Guarantees not given
 //!
 //! Exactly-once reading: a refused record may be in the journal nevertheless, and a consumer that
 //! stops before it stores its position reads records again. Atomic appends: if an append was not

@@ -6,15 +6,15 @@
 //! A new segment is created under a temporary name: space reserved, header written and made
 //! durable. Then it is renamed, and the directory made durable. Records are appended by one write
 //! and one `fdatasync`; only then readers see them and their appenders are acknowledged. Data thus
-//! always precedes the metadata that refers to it: a segment's end is stated by the next segment's
-//! header, which is written when that end is durable.
+//! always precedes the metadata that refers to it: the next segment's header states a segment's
+//! end, and is written when that end is durable.
 //!
-//! # Distrust
+//! # Failed writes
 //!
 //! After a failed write or `fdatasync` a segment is abandoned at its last durable record: the
 //! kernel may drop pages that it could not write, and report success the next time. Records that
-//! were not acknowledged are written again as a whole to a new segment, or refused. Nor is anything
-//! appended to a segment of an earlier run.
+//! were not acknowledged are written again as a whole to a new segment, or refused. Records are
+//! never appended to a segment of an earlier run either.
 //!
 //! # Reserved space and zeros
 //!
@@ -41,10 +41,10 @@ use crate::shared::Shared;
 use crate::table::{Access, LoadedJournal, Segment, load};
 use std::sync::Arc;
 
-/// Number of zeros written ahead.
+/// Number of zero bytes written ahead.
 const ZEROS_AHEAD: usize = 128 << 10;
 
-/// Groups of at least this size write no zeros.
+/// Size of a group in bytes from which on no zeros are written ahead.
 const ZEROS_GROUP_MAX: usize = 64 << 10;
 
 static ZEROS: [u8; ZEROS_AHEAD] = [0; ZEROS_AHEAD];
@@ -53,9 +53,9 @@ pub(crate) struct Log {
     shared: Arc<Shared>,
     options: Options,
     active: Option<ActiveSegment>,
-    /// Number of the next segment; `None` if no number is left.
+    /// Number of the next segment; `None` if the numbers are exhausted.
     next_number: Option<u64>,
-    /// Sequence number that follows all records that may exist.
+    /// Sequence number that follows all records, durable or not.
     next_sequence: u64,
     /// Value of `next_sequence` when the journal was opened.
     next_sequence_opened: u64,
@@ -63,7 +63,7 @@ pub(crate) struct Log {
     _lock: Lock,
 }
 
-/// The segment that is being written.
+/// Segment that is being written.
 struct ActiveSegment {
     file: Arc<dyn File>,
     number: u64,
@@ -75,7 +75,7 @@ struct ActiveSegment {
     zeroed_end: u64,
 }
 
-/// Findings when a journal was opened.
+/// State of the journal when it was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recovery {
     /// Sequence number of the next record.
@@ -83,7 +83,8 @@ pub struct Recovery {
     /// Whether the journal is new, or was closed in order. If not, it may contain records that were
     /// never acknowledged.
     pub was_closed: bool,
-    /// Bytes after the last record that belong to an unfinished write. They are in quarantine.
+    /// Number of bytes after the last record that belong to an unfinished write. They are in
+    /// quarantine.
     pub torn_bytes: u64,
     /// Number of consumers' positions that were damaged, and removed.
     pub positions_forgotten: u64,
@@ -101,13 +102,13 @@ impl Log {
         };
         let positions = position::recover(&*disk)?;
         for name in &loaded.leftovers {
-            // A file that stays is removed when the journal is opened next.
+            // A file that is not removed now is removed at the next opening.
             let _ = disk.remove(name);
         }
         let next_sequence = loaded.next_sequence.max(positions.furthest);
         let tail = loaded.tail.as_ref();
-        // A segment is renamed once its headers are complete, so a shorter file has been cut with
-        // all its records.
+        // A segment is renamed once its headers are complete, so a shorter file has been truncated
+        // and lost all its records.
         let last = loaded.table.segments.back();
         let cut_bytes = last.map_or(0, |last| HEADER_BYTES.saturating_sub(last.file_bytes));
         let recovery = Recovery {
@@ -158,8 +159,8 @@ impl Log {
         &self.shared
     }
 
-    /// Makes all records of the batch durable. Their sequence numbers must be larger than all
-    /// earlier ones.
+    /// Makes all records of the batch durable. Their sequence numbers must be larger than those of
+    /// all earlier records.
     pub(crate) fn write(&mut self, batch: &Batch) -> Result<(), Refusal> {
         #[cfg(test)]
         if crate::injection::is_active(crate::injection::Injection::WriteSkipped) {
@@ -169,14 +170,15 @@ impl Log {
         let given_up = self.segments_given_up;
         let mut result = self.write_remaining(&mut rest);
         if result.is_err() && self.segments_given_up > given_up {
-            // The failure may be limited to that segment. Records that are durable by now stay so.
+            // The failure may be limited to the abandoned segment. Records that are already durable
+            // are not written again.
             result = self.write_remaining(&mut rest);
         }
         self.next_sequence = batch.next();
         result.map_err(Refusal::from)
     }
 
-    /// Makes sure that there is a segment to write, which shows whether writing is possible again.
+    /// Starts a segment if none is active, which shows whether writing is possible again.
     pub(crate) fn prepare(&mut self) -> Result<(), Refusal> {
         if self.active.is_none() {
             self.start_segment(self.next_sequence)?;
@@ -184,7 +186,7 @@ impl Log {
         Ok(())
     }
 
-    /// Writes the end mark. Nothing can be written afterwards.
+    /// Writes the end mark. No records can be written afterwards.
     pub(crate) fn close(mut self) -> Result<(), Error> {
         let Some(active) = self.active.take() else { return Ok(()) };
         let mut mark = Vec::new();
@@ -197,7 +199,7 @@ impl Log {
         Ok(())
     }
 
-    /// Writes the remaining records, and moves the cursor past durable ones. After an error the
+    /// Writes the remaining records, and advances the cursor past durable ones. After an error the
     /// segment is abandoned.
     fn write_remaining(&mut self, rest: &mut BatchCursor<'_>) -> Result<(), Error> {
         while !rest.bytes.is_empty() {
@@ -258,12 +260,12 @@ impl Log {
         self.active = None;
         let exhausted = || Error::new("", ErrorKind::NumbersExhausted);
         let number = self.next_number.ok_or_else(exhausted)?;
-        // Advances even if the creation fails halfway, because the name may be taken then.
+        // Advances even if the creation fails halfway, because a file may then have this name.
         self.next_number = number.checked_add(1);
         let last = self.shared.table().segments.back().copied();
         if let Some(last) = &last {
-            // Truncates the last segment before the new one needs the space. Its end is durable,
-            // although no header states it yet.
+            // Truncates the last segment before the new segment needs the space. Its end is
+            // durable, although no header states it yet.
             self.truncate_segment(last.number, last.bounds.end);
         }
         self.make_room()?;
@@ -284,10 +286,10 @@ impl Log {
         Ok(())
     }
 
-    /// The new segment's statement about the last one.
+    /// Returns the statement about the last segment for the new segment's header.
     fn describe_last(&self, last: Option<&Segment>, first: u64) -> PreviousSegment {
         // If consumers have positions in a journal without segments, the segments were lost.
-        // Sequence numbers that were refused since then are not missing.
+        // Sequence numbers refused since the opening are not missing.
         let Some(last) = last else {
             return PreviousSegment {
                 next: self.next_sequence_opened,
@@ -314,7 +316,7 @@ impl Log {
         }
     }
 
-    /// Creates a segment's file. After a failure its names are removed, as far as possible.
+    /// Creates a segment's file. After a failure the file's names are removed, as far as possible.
     fn create_segment(&self, header: &SegmentHeader) -> Result<Arc<dyn File>, Error> {
         let (new, name) = (new_name(header.number), segment_name(header.number));
         let made = self.create_segment_as(header, &new, &name);
@@ -344,7 +346,7 @@ impl Log {
         Ok(file)
     }
 
-    /// Truncates a segment to its records. Only disk space depends on it.
+    /// Truncates a segment to its records. A failure costs only disk space.
     fn truncate_segment(&self, number: u64, end: u64) {
         let file_bytes = self.shared.table().get(number).map_or(0, |segment| segment.file_bytes);
         if file_bytes <= end {

@@ -1,11 +1,11 @@
-//! Limits on the sizes of a journal and its parts.
+//! Options of a journal: limits on the sizes of its parts, behaviour at the limit, and retries.
 
 use crate::error::{Error, ErrorKind};
 use crate::layout::{HEADER_BYTES, PAYLOAD_BYTES_MAX, RECORD_HEADER_BYTES, record_bytes};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Largest buffer of pending records: their number fits into 32 bits.
+/// Maximum size of the buffer of pending records in bytes, so that their number fits into 32 bits.
 const WAITING_BYTES_MAX: usize = 4 << 30;
 
 /// Behaviour of a journal at its size limit.
@@ -17,27 +17,27 @@ pub enum AtLimit {
     DropOldest,
 }
 
-/// Callback with the sequence number before which all records are durable, called by the writing
-/// thread after each advance. It should return quickly.
+/// Callback with the sequence number before which all records are durable. The writing thread calls
+/// it after each advance. It should return quickly.
 pub type OnDurable = Arc<dyn Fn(u64) + Send + Sync>;
 
-/// Limits on the sizes of a journal and its parts.
+/// Limits on the sizes of a journal and its parts, in bytes, and behaviour at a limit.
 #[derive(Clone)]
 pub struct Options {
     /// Size of a segment. A segment is reserved as a whole, so the disk needs at least this much
     /// free space.
     pub segment_bytes: u64,
-    /// Total size of all segments.
+    /// Maximum total size of all segments.
     pub total_bytes_max: u64,
     /// Behaviour at that limit.
     pub at_limit: AtLimit,
-    /// Size of the buffer of records that are not durable yet.
+    /// Maximum size of the buffer of records that are not durable yet.
     pub waiting_bytes_max: usize,
-    /// Size of a payload.
+    /// Maximum size of a payload.
     pub payload_bytes_max: u32,
-    /// Total size of the copies of damaged bytes, not counted in `total_bytes_max`.
+    /// Maximum total size of the copies of damaged bytes, not counted in `total_bytes_max`.
     pub quarantine_bytes_max: u64,
-    /// Delay before a failed write is tried again.
+    /// Delay before a failed write is retried.
     pub retry_after: Duration,
     /// Callback for newly durable records.
     pub on_durable: Option<OnDurable>,

@@ -8,7 +8,7 @@
 //!
 //! An update makes `NAME.position.new` durable, renames it to `NAME.position`, and makes the
 //! directory durable. A damaged file is removed: a consumer without a position reads from the
-//! start, and so misses nothing.
+//! start, and so misses no records.
 
 use crate::disk::Disk;
 use crate::error::{Error, ErrorKind};
@@ -26,7 +26,7 @@ const POSITIONS_MAX: usize = 1024;
 /// Summary of all position files.
 #[derive(Debug, Default)]
 pub(crate) struct Positions {
-    /// The largest sequence number.
+    /// Largest sequence number of all positions.
     pub(crate) furthest: u64,
     /// Number of damaged files, which have been removed.
     pub(crate) forgotten: u64,
@@ -73,7 +73,7 @@ pub(crate) fn write(disk: &dyn Disk, name: &str, sequence: u64) -> Result<(), Er
     written
 }
 
-/// Removes a position; succeeds if there is none.
+/// Removes a position; succeeds if it does not exist.
 pub(crate) fn forget(disk: &dyn Disk, name: &str) -> Result<(), Error> {
     check_name(name)?;
     let file = format!("{name}{SUFFIX}");

@@ -11,7 +11,7 @@ use std::sync::Arc;
 const DIRECTORY: &str = "quarantine";
 const SUFFIX: &str = ".bytes";
 
-/// Minimum disk space that a file counts for.
+/// Minimum disk space that is counted for a file, in bytes.
 const FILE_BYTES_MIN: u64 = 4096;
 
 /// Maximum number of files on disk, and of names in memory.
@@ -21,7 +21,7 @@ const PIECE_BYTES: usize = 64 << 10;
 
 pub(crate) struct Quarantine {
     disk: Arc<dyn Disk>,
-    /// Created on first use.
+    /// Directory of the copies, created on first use.
     directory: Option<Arc<dyn Disk>>,
     bytes_left: u64,
     names: BTreeSet<String>,
@@ -32,7 +32,7 @@ pub(crate) struct Quarantine {
 pub(crate) enum CopyResult {
     /// Number of bytes copied.
     Copied(u64),
-    /// The range has been copied before.
+    /// The range was copied earlier.
     Duplicate,
 }
 
@@ -69,7 +69,7 @@ impl Quarantine {
         CopyResult::Copied(copied)
     }
 
-    /// Opens the directory, and counts the files that it holds.
+    /// Opens the directory, and counts its files towards the limits.
     fn open(&mut self) -> Result<(), Error> {
         let failed = |during| Error::io(DIRECTORY, during);
         let directory = self.disk.directory(DIRECTORY).map_err(failed("open it"))?;

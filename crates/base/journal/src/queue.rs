@@ -1,5 +1,5 @@
 //! The buffer of pending records: one group is filled while the writer is busy with the previous
-//! one. Memory is bounded; an append that does not fit is refused with [`Refusal::TryAgain`].
+//! group. Memory is bounded; an append that does not fit is refused with [`Refusal::TryAgain`].
 
 use crate::batch::{Batch, Payload};
 use crate::error::{Error, ErrorKind, Refusal};
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 pub(crate) struct Queue {
     state: Mutex<QueueState>,
-    /// Notified when there is work for the writer.
+    /// Notified when the writer has work.
     work: Condvar,
     limits: Limits,
 }
@@ -27,11 +27,11 @@ struct QueueState {
     batch: Batch,
     group: Arc<Group>,
     callbacks: Vec<Callback>,
-    /// Size of the batch that is being written.
+    /// Size in bytes of the batch that is being written.
     writing_bytes: usize,
-    /// Reason why nothing can be written at the moment.
+    /// Reason why all appends are refused at the moment.
     refusal: Option<Refusal>,
-    /// Whether a new attempt at writing makes sense.
+    /// Whether the writer should retry now: space may be free, or the retry delay has passed.
     is_changed: bool,
     is_closed: bool,
 }
@@ -39,12 +39,12 @@ struct QueueState {
 /// Work for the writer.
 pub(crate) enum Work {
     Write(PendingBatch),
-    /// Find out whether writing is possible again.
+    /// Check whether writing is possible again.
     Probe,
     Close,
 }
 
-/// A batch with its appenders. They receive an outcome in any case, even if the writer dies.
+/// Batch with its appenders. They receive an outcome in any case, even if the writer panics.
 pub(crate) struct PendingBatch {
     pub(crate) batch: Batch,
     group: Arc<Group>,
@@ -101,7 +101,7 @@ impl Queue {
         Ok(ticket)
     }
 
-    /// Ticket of an append without payloads, which is durable at once.
+    /// Makes the ticket of an append without payloads, which is durable at once.
     fn empty_ticket(&self, callback: Option<Callback>) -> Ticket {
         let group = Arc::<Group>::default();
         group.finish(&Ok(()));
@@ -112,7 +112,7 @@ impl Queue {
         Ticket { group, sequences: next..next }
     }
 
-    /// Total size of the payloads' records, if they are within the limits.
+    /// Returns the total size of the payloads' records in bytes, if it is within the limits.
     fn check(&self, payloads: &[Payload<'_>]) -> Result<usize, Refusal> {
         let payload_bytes_max = self.limits.payload_bytes_max.into();
         let sizes = payloads.iter().map(|payload| payload.bytes.len() as u64);
@@ -163,7 +163,7 @@ impl Queue {
         self.state().refusal.clone()
     }
 
-    /// Makes the writer try again, as there may be room now.
+    /// Makes the writer retry, because space may be free now.
     pub(crate) fn try_now(&self) {
         self.state().is_changed = true;
         self.work.notify_one();
@@ -175,7 +175,7 @@ impl Queue {
         self.work.notify_one();
     }
 
-    /// Refuses all further appends, and those that are pending.
+    /// Refuses all further appends and all pending ones.
     pub(crate) fn abandon(&self) {
         let mut state = self.state();
         state.is_closed = true;
@@ -215,7 +215,7 @@ impl PendingBatch {
 
 impl Drop for PendingBatch {
     fn drop(&mut self) {
-        // Appenders that have received an outcome ignore this one.
+        // Appenders that already have an outcome ignore this one.
         self.complete(&Err(Refusal::Closed));
     }
 }

@@ -1,4 +1,4 @@
-//! Sequential reading of a journal, at rest or behind its writer: records, and the gaps between
+//! Sequential reading of a journal, at rest or while it is written: records, and the gaps between
 //! them. Start at [`Reader::next`].
 
 use crate::damage::Damage;
@@ -16,43 +16,43 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-/// An item of a journal, in the order of sequence numbers.
+/// Item of a journal, in the order of sequence numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item<'a> {
     /// A record.
     Record(Record<'a>),
     /// A damaged range in place of records.
     Damage(Damage),
-    /// Records with these sequence numbers no longer exist: they were trimmed, dropped to make room
-    /// for others, or their segment is missing.
+    /// Records with these sequence numbers no longer exist: they were trimmed or dropped to free
+    /// space, or their segment is missing.
     Gone(Range<u64>),
 }
 
-/// A record.
+/// Record of a journal, borrowed from the reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
     /// Sequence number of the record.
     pub sequence: u64,
-    /// Kind that its writer gave it.
+    /// Kind of the record, as its writer chose it.
     pub kind: u8,
     /// Bytes of the record.
     pub payload: &'a [u8],
 }
 
-/// A sequential reader of a journal.
+/// Sequential reader of a journal.
 pub struct Reader {
     shared: Arc<Shared>,
-    /// Lock of a journal at rest.
+    /// Lock of the directory, if the journal is at rest.
     _lock: Option<Lock>,
     next: u64,
     open: Option<OpenSegment>,
     /// Number of the segment that was read last, or is being read.
     number: u64,
-    /// Damaged headers of the current segment, yet to be reported.
+    /// Damaged headers of the current segment that are not reported yet.
     headers: Vec<Damage>,
 }
 
-/// A segment that is being read.
+/// Segment that is being read.
 struct OpenSegment {
     scan: Scan,
     window: Window,
@@ -60,7 +60,7 @@ struct OpenSegment {
     name: String,
 }
 
-/// An item before its bytes are borrowed from the window.
+/// Item before its bytes are borrowed from the window.
 enum NextItem {
     Record(u64, RecordHeader),
     Damage(Damage),
@@ -80,8 +80,8 @@ impl Reader {
         Ok(Reader { _lock: Some(lock), ..Reader::load_from(disk, from, Access::AtRest)? })
     }
 
-    /// Reads the present records of a journal that another process may be writing; the last ones
-    /// may not be durable yet. Segments that are trimmed meanwhile are reported as gone, or fail to
+    /// Reads the present records of a journal that another process may be writing; the last records
+    /// may not be durable yet. Segments that are trimmed meanwhile are reported as gone, or cannot
     /// be opened.
     pub fn beside_writer(disk: Arc<dyn Disk>, from: u64) -> Result<Reader, Error> {
         Reader::load_from(disk, from, Access::Live)
@@ -101,15 +101,15 @@ impl Reader {
         Reader { shared, _lock: None, next: from, open: None, number: 0, headers }
     }
 
-    /// Sequence number before which everything has been read.
+    /// Returns the sequence number before which all records have been read.
     pub fn position(&self) -> u64 {
         self.next
     }
 
-    /// Reads the next item; `None` if there are no more durable records. Later calls return records
-    /// that have been written since.
+    /// Reads the next item; `None` if no more durable records exist. Later calls return records
+    /// written since.
     ///
-    /// After an error the next call tries the same again. Damage is no error.
+    /// After an error the next call reads the same item again. Damage is no error.
     #[expect(clippy::should_implement_trait, reason = "what it returns borrows from the reader")]
     pub fn next(&mut self) -> Result<Option<Item<'_>>, Error> {
         let Some(found) = self.next_item()? else { return Ok(None) };
@@ -126,7 +126,7 @@ impl Reader {
         })
     }
 
-    /// Waits for more records, at most for `timeout`. Returns whether there may be any.
+    /// Waits for more records, at most for `timeout`. Returns true if more records may exist.
     pub fn wait(&self, timeout: Duration) -> bool {
         let deadline = Instant::now() + timeout;
         let mut table = self.shared.table();
@@ -218,7 +218,7 @@ impl Reader {
         rest.map(|damage| Some(NextItem::Damage(damage)))
     }
 
-    /// Bytes after the last record of a segment whose end is unknown.
+    /// Reports the bytes after the last record of a segment whose end is unknown.
     fn torn_tail(&self) -> Option<Damage> {
         let open = self.open.as_ref()?;
         let torn = open.scan.tail().torn;
@@ -247,7 +247,7 @@ impl Reader {
                     self.start_segment(&segment, name, file);
                     return Ok(Transition::Segment);
                 }
-                // The segment has been trimmed in the meantime.
+                // The segment has been trimmed meanwhile.
                 Err(error)
                     if error.kind() == io::ErrorKind::NotFound
                         && self.shared.table().get(segment.number).is_none() => {}
@@ -256,7 +256,7 @@ impl Reader {
         }
     }
 
-    /// Sequence numbers missing before a segment, without those that were refused.
+    /// Returns the sequence numbers missing before a segment, without refused ones.
     fn gone_before(&self, segment: &Segment) -> Option<Range<u64>> {
         let first = segment.first?;
         let written = segment.previous.map_or(first, |previous| previous.next.min(first));

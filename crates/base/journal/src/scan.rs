@@ -1,5 +1,5 @@
-//! Search for the records of one segment, also after damage. All reading of records goes through a
-//! [`Scan`]: for recovery and for consumers.
+//! Search for the records of one segment, also after damage. Recovery and consumers both read
+//! records through a [`Scan`].
 
 use crate::layout::{HEADER_BYTES, Identity, RECORD_HEADER_BYTES, RecordHeader};
 use crate::window::Window;
@@ -9,7 +9,7 @@ use std::ops::Range;
 /// Known end of a segment's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
-    /// Offset at which reading stops.
+    /// Offset at which reading stops, in bytes.
     pub(crate) end: u64,
     /// Sequence number that follows the last record. If it is known, all bytes up to `end` are
     /// records.
@@ -30,12 +30,12 @@ pub(crate) enum Step {
     End,
 }
 
-/// A range of bytes without valid records.
+/// Range of bytes without valid records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Gap {
     pub(crate) offset: u64,
     pub(crate) bytes: u64,
-    /// First missing sequence number and its end, if known.
+    /// First missing sequence number, and the first one after the gap, if known.
     pub(crate) missing: Option<(u64, u64)>,
 }
 
@@ -43,7 +43,8 @@ pub(crate) struct Gap {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tail {
     pub(crate) bounds: Bounds,
-    /// Bytes after the last record, up to the last group of eight that are not all zero.
+    /// Range of bytes after the last record, up to the last group of eight bytes that are not all
+    /// zero.
     pub(crate) torn: Range<u64>,
     pub(crate) was_closed: bool,
 }
@@ -53,22 +54,22 @@ pub(crate) struct Scan {
     offset: u64,
     /// Sequence number of the next record.
     expected: Option<u64>,
-    /// Start of the current range without valid records.
+    /// Offset of the current range without valid records.
     bad: Option<u64>,
-    /// End of the last bytes in that range that are not zero.
+    /// End of the last non-zero bytes in that range.
     dirty_end: u64,
     records_end: u64,
     group_first: u64,
     was_closed: bool,
 }
 
-/// Contents at an offset.
+/// Content of the segment at an offset.
 enum Candidate {
     Record(RecordHeader),
-    /// A valid header with a damaged payload.
+    /// Valid header with a damaged payload.
     Header(RecordHeader),
     Nothing,
-    /// Too few bytes for a record's header.
+    /// The segment has too few bytes for a record's header.
     Short,
 }
 
@@ -86,7 +87,7 @@ impl Scan {
         }
     }
 
-    /// Finds the next record or gap. The window holds the record's bytes until the next call.
+    /// Finds the next record or gap. The window retains the record's bytes until the next call.
     pub(crate) fn step(&mut self, window: &mut Window, bounds: &Bounds) -> io::Result<Step> {
         loop {
             match self.find(window, bounds)? {
@@ -106,7 +107,7 @@ impl Scan {
         }
     }
 
-    /// End of the segment, after [`Step::End`] without a known next sequence number.
+    /// Returns the end of the segment, after [`Step::End`] without a known next sequence number.
     pub(crate) fn tail(&self) -> Tail {
         let next = self.expected;
         let certain_before = if self.was_closed { u64::MAX } else { self.group_first };
@@ -139,7 +140,8 @@ impl Scan {
         Ok(if is_whole { Candidate::Record(header) } else { Candidate::Header(header) })
     }
 
-    /// The gap before a record, or before the end, with that sequence number at `offset`.
+    /// Ends the current gap at `offset`, where a record or the end has this sequence number.
+    /// Returns the gap, if any.
     fn gap_before(&mut self, offset: u64, sequence: u64) -> Option<Gap> {
         let missing = self.expected.map(|expected| (expected, sequence));
         let is_missing = missing.is_some_and(|(from, to)| from < to);
@@ -156,7 +158,7 @@ impl Scan {
         let offset = self.offset;
         self.offset += header.whole_bytes() as u64;
         if header.is_end {
-            // A damaged range before the end mark held valid records once.
+            // A damaged range before the end mark once had valid records.
             self.records_end = offset;
             self.was_closed = true;
             self.expected = Some(header.sequence);
@@ -193,7 +195,7 @@ impl Scan {
         Ok(())
     }
 
-    /// Handles a remainder too small for a record.
+    /// Ends the scan at a remainder that is too small for a record.
     fn finish(&mut self, window: &mut Window, bounds: &Bounds) -> io::Result<Step> {
         if let Some(next) = bounds.next {
             let end = bounds.end.max(self.offset);

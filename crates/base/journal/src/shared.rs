@@ -18,7 +18,7 @@ pub(crate) struct Shared {
     pub(crate) grown: Condvar,
     counters: Mutex<Counters>,
     quarantine: Mutex<Option<Quarantine>>,
-    /// Serialises the removal of files.
+    /// Lock that serialises the removal of files.
     removing: Mutex<()>,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Shared {
 pub struct Trimmed {
     /// Number of removed segments.
     pub segments: u64,
-    /// Size of their files.
+    /// Size of their files in bytes.
     pub bytes: u64,
 }
 
@@ -61,7 +61,8 @@ impl Shared {
         *lock(&self.counters)
     }
 
-    /// Counts new damage, and copies its bytes to quarantine. Known damage is ignored.
+    /// Counts new damage, and copies its bytes to quarantine. Ignores damage that is in quarantine
+    /// already.
     pub(crate) fn note(&self, damage: &Damage, file: &dyn File) {
         let Some(quarantine) = &mut *lock(&self.quarantine) else { return };
         let result = quarantine.copy(file, damage.segment, damage.offset, damage.bytes);
@@ -76,7 +77,8 @@ impl Shared {
         }
     }
 
-    /// Removes segments that only have records before `sequence`. The last segment stays.
+    /// Removes segments that only have records before `sequence`. The last segment is never
+    /// removed.
     pub(crate) fn trim_before(&self, sequence: u64) -> Result<Trimmed, Error> {
         let _removing = lock(&self.removing);
         {
@@ -86,7 +88,8 @@ impl Shared {
         self.remove_files()
     }
 
-    /// Removes the oldest segments until all files take at most `bytes_max` bytes, or one is left.
+    /// Removes the oldest segments until all files have at most `bytes_max` bytes, or one segment
+    /// remains.
     pub(crate) fn drop_oldest(&self, bytes_max: u64) -> Result<(), Error> {
         let _removing = lock(&self.removing);
         while self.table().file_bytes() > bytes_max {
@@ -102,9 +105,9 @@ impl Shared {
         Ok(())
     }
 
-    /// Removes the files of abandoned segments one by one, oldest first. Each removal is made
-    /// durable before the next: a disk may lose the earlier of two changes and keep the later one,
-    /// and the remaining segments must be contiguous whenever this is interrupted.
+    /// Removes the files of removed segments one by one, oldest first. Each removal is made durable
+    /// before the next: a disk may lose the earlier of two changes and keep the later one, and the
+    /// remaining segments must be contiguous whenever this is interrupted.
     fn remove_files(&self) -> Result<Trimmed, Error> {
         let mut trimmed = Trimmed::default();
         loop {

@@ -14,41 +14,41 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A segment of the journal.
+/// Segment of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
     pub(crate) number: u64,
-    /// Sequence number of its first record; `None` if its header is damaged.
+    /// Sequence number of the segment's first record; `None` if its header is damaged.
     pub(crate) first: Option<u64>,
-    /// Statement of its header about the previous segment.
+    /// Statement of the segment's header about the previous segment.
     pub(crate) previous: Option<PreviousSegment>,
     pub(crate) bounds: Bounds,
-    /// Disk space of its file.
+    /// Size of the segment's file in bytes.
     pub(crate) file_bytes: u64,
-    /// Flags of the damaged copies of its header.
+    /// Flags of the damaged copies of the segment's header.
     pub(crate) damaged_headers: [bool; 2],
 }
 
-/// All segments, oldest first.
+/// Table of all segments, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     pub(crate) segments: VecDeque<Segment>,
-    /// Segments that have left the journal, but whose files still exist.
+    /// Segments that have been removed from the journal, but whose files still exist.
     pub(crate) to_remove: VecDeque<Segment>,
 }
 
-/// Way to continue after the end that a reader knows of a segment.
+/// Continuation for a reader that has reached the last known end of a segment.
 pub(crate) enum Continuation {
     /// The segment has grown.
     Grown(Bounds),
     /// A later segment exists.
     NextSegment,
-    /// There are no newer records yet.
+    /// No newer records exist yet.
     End,
 }
 
 impl Table {
-    /// The first segment after `number` that has, or will have, records from `sequence` on.
+    /// Returns the first segment after `number` that has, or will have, records from `sequence` on.
     pub(crate) fn find(&self, number: u64, sequence: u64) -> Option<Segment> {
         let mut later = self.segments.iter().filter(|segment| segment.number > number);
         later.find(|segment| segment.bounds.next.is_none_or(|next| next > sequence)).copied()
@@ -64,7 +64,7 @@ impl Table {
         self.segments.get_mut(index)
     }
 
-    /// Compares the reader's knowledge of segment `number` with the present state.
+    /// Compares the known bounds of segment `number` with the present state.
     pub(crate) fn continuation(&self, number: u64, known: &Bounds) -> Continuation {
         match self.get(number) {
             Some(segment) if segment.bounds.end > known.end => Continuation::Grown(segment.bounds),
@@ -75,24 +75,24 @@ impl Table {
         }
     }
 
-    /// Disk space of all files in bytes.
+    /// Returns the disk space of all files in bytes.
     pub(crate) fn file_bytes(&self) -> u64 {
         let all = self.segments.iter().chain(&self.to_remove);
         all.fold(0, |sum, segment| sum.saturating_add(segment.file_bytes))
     }
 
-    /// Removes the oldest segment from the table; never the last one, which holds the next sequence
-    /// number.
+    /// Removes the oldest segment from the table; never the last one, which determines the next
+    /// sequence number.
     pub(crate) fn remove_oldest(&mut self) -> Option<Segment> {
         let oldest = (self.segments.len() > 1).then(|| self.segments.pop_front()).flatten()?;
         self.to_remove.push_back(oldest);
         Some(oldest)
     }
 
-    /// Whether the oldest segment only has records before `sequence`.
+    /// Returns true if the oldest segment only has records before `sequence`.
     pub(crate) fn oldest_is_before(&self, sequence: u64) -> bool {
         let own = self.segments.front().and_then(|segment| segment.bounds.next);
-        // If its end is unknown, the next readable header gives the bound.
+        // If the segment's end is unknown, the next readable header gives the bound.
         let following = self.segments.iter().skip(1).find_map(|segment| segment.first);
         own.or(following).is_some_and(|next| next <= sequence)
     }
@@ -102,18 +102,19 @@ impl Table {
 #[derive(Debug)]
 pub(crate) struct LoadedJournal {
     pub(crate) table: Table,
-    /// `None` if no segment has a readable header.
+    /// Identity of the journal; `None` if no segment has a readable header.
     pub(crate) identity: Option<Identity>,
-    /// Number after that of all existing segments; `None` if no number is left.
+    /// Number after that of all existing segments; `None` if the numbers are exhausted.
     pub(crate) next_number: Option<u64>,
     pub(crate) next_sequence: u64,
-    /// End of the last segment, if there is one.
+    /// End of the last segment, if the journal has one.
     pub(crate) tail: Option<Tail>,
-    /// Files to remove: unfinished segments, and those that were never used.
+    /// Files to remove: unfinished and unused segments.
     pub(crate) leftovers: Vec<String>,
 }
 
-/// Whether the journal may have a writer at the moment.
+/// State of the journal while it is loaded: without a writer (`AtRest`), or possibly with one
+/// (`Live`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     AtRest,
@@ -157,8 +158,8 @@ pub(crate) fn load(disk: &dyn Disk, access: Access) -> Result<LoadedJournal, Err
     Ok(LoadedJournal { table, identity, next_number, next_sequence, tail, leftovers })
 }
 
-/// Bounds by the next segment's header, limited to the file: the missing part of a cut file has no
-/// bytes to report.
+/// Returns a segment's bounds by the next segment's header, limited to the file: the missing part
+/// of a truncated file has no bytes to report.
 fn bounds_of(previous: &PreviousSegment, segment: &Segment) -> Bounds {
     Bounds {
         end: previous.end.min(segment.file_bytes).max(HEADER_BYTES),
@@ -167,7 +168,7 @@ fn bounds_of(previous: &PreviousSegment, segment: &Segment) -> Bounds {
     }
 }
 
-/// Sorted numbers of segments and of unfinished segments.
+/// Lists the numbers of segments, sorted, and of unfinished segments.
 fn list(disk: &dyn Disk) -> Result<(Vec<u64>, Vec<u64>), Error> {
     let (mut numbers, mut new) = (Vec::new(), Vec::new());
     disk.list(&mut |name| {
@@ -218,9 +219,9 @@ fn read_tail(
 ) -> Result<Tail, Error> {
     let name = segment_name(last.number);
     let file = disk.open(&name).map_err(Error::io(&name, "open it"))?;
-    // The last writer may have been killed before its records were durable, and readers will rely
-    // on them, hence `sync`. If it was killed after a failed `sync`, the page cache may hold what
-    // the disk does not, hence `forget`. The file's name is durable: it was before the first
+    // `sync`, because the last writer may have been killed before its records were durable, and
+    // readers will rely on them. `forget`, because a writer killed after a failed `sync` may have
+    // left pages in the cache that the disk lacks. The file's name was durable before its first
     // record.
     if access == Access::AtRest {
         file.sync().map_err(Error::io(&name, "make it durable"))?;
@@ -238,7 +239,7 @@ fn scan(file: Arc<dyn File>, segment: &Segment, identity: Identity) -> io::Resul
     Ok(scan.tail())
 }
 
-/// Sequence number that follows all existing records.
+/// Returns the sequence number that follows all existing records.
 fn next_sequence(disk: &dyn Disk, table: &Table, identity: Option<Identity>) -> Result<u64, Error> {
     let mut next_sequence = 0;
     for segment in &table.segments {
@@ -257,7 +258,7 @@ fn next_sequence(disk: &dyn Disk, table: &Table, identity: Option<Identity>) -> 
     Ok(next_sequence)
 }
 
-/// Sequence numbers of a segment's records, as far as known.
+/// Returns the sequence numbers of a segment's records, as far as known.
 pub(crate) fn records(segment: &Segment) -> Range<u64> {
     let first = segment.first.unwrap_or(0);
     first..segment.bounds.next.map_or(first, |next| next.max(first))

@@ -1,5 +1,5 @@
-//! Test support: a simulated disk in memory that fails on request, runs full, and loses what was
-//! not durable at a power cut ([`SimulatedDisk`]); and reproducible random numbers ([`Random`]).
+//! Test support. [`SimulatedDisk`] is a disk in memory that fails on request, runs full, and loses
+//! non-durable changes at a power cut; [`Random`] gives reproducible random numbers.
 
 mod disk;
 mod inode;

@@ -1,5 +1,5 @@
-//! Tests of all parts together, on the simulated disk. [`oracle`] states what must hold. Each test
-//! that relies on it also injects a fault, to check that the fault is found.
+//! Tests of all parts together, on the simulated disk. [`oracle`] states the guarantees. Each test
+//! that uses the oracle also injects a fault, to check that the oracle detects it.
 
 mod damage;
 mod faults;

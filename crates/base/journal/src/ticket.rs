@@ -23,12 +23,12 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// Sequence numbers of the records.
+    /// Returns the sequence numbers of the records.
     pub fn sequences(&self) -> Range<u64> {
         self.sequences.clone()
     }
 
-    /// Outcome of the append; `None` if it is not known yet. Never waits.
+    /// Returns the outcome of the append; `None` while it is pending. Never waits.
     pub fn outcome(&self) -> Option<Outcome> {
         lock(&self.group.outcome).clone()
     }
@@ -44,7 +44,7 @@ impl Ticket {
         }
     }
 
-    /// Waits for the outcome, at most for `timeout`.
+    /// Waits for the outcome, at most for `timeout`. Returns `None` if it is still pending then.
     pub fn wait_timeout(&self, timeout: Duration) -> Option<Outcome> {
         let deadline = Instant::now() + timeout;
         let mut outcome = lock(&self.group.outcome);

@@ -1,4 +1,4 @@
-//! A bounded window on a file that moves forward. It takes the memory of a chunk and the largest
+//! Bounded window on a file that moves forward. Its memory is that of a chunk and the largest
 //! record.
 
 use crate::disk::File;
@@ -6,10 +6,10 @@ use rustix::io::Errno;
 use std::io;
 use std::sync::Arc;
 
-/// Size of one read.
+/// Size of one read, in bytes.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// Size of the block that a disk fails to read as a whole.
+/// Size in bytes of the block that a disk fails to read as a whole.
 const BLOCK_BYTES: u64 = 4096;
 
 /// Replacement for unreadable bytes; no valid record consists of it.
@@ -30,9 +30,9 @@ impl Window {
         &self.file
     }
 
-    /// Reads until `get` can return `size` bytes at `offset`, but nothing from `end` on. Returns
-    /// the number of available bytes at `offset`, which may be smaller or larger. Neither offsets
-    /// nor ends may decrease between calls.
+    /// Reads until `get` can return `size` bytes at `offset`, up to `end`. Returns the number of
+    /// available bytes at `offset`, which may be smaller or larger than `size`. Neither offsets nor
+    /// ends may decrease between calls.
     pub(crate) fn fill(&mut self, offset: u64, size: usize, end: u64) -> io::Result<usize> {
         let mut available = self.available(offset);
         if available < size {
@@ -44,7 +44,7 @@ impl Window {
         Ok(available)
     }
 
-    /// Bytes at `offset`, at most `size` of them.
+    /// Returns the bytes at `offset`, at most `size` of them.
     pub(crate) fn get(&self, offset: u64, size: usize) -> &[u8] {
         let from = usize::try_from(offset.saturating_sub(self.start)).unwrap_or(usize::MAX);
         let rest = self.bytes.get(from..).unwrap_or_default();
@@ -71,7 +71,7 @@ impl Window {
         self.start = offset;
     }
 
-    /// Reads more bytes after the window's end; false at the end of the file or bounds.
+    /// Reads more bytes after the window's end; returns false at `end` or at the end of the file.
     fn read_more(&mut self, size: usize, end: u64) -> io::Result<bool> {
         let from = self.bytes.len();
         let offset = self.start + from as u64;
@@ -86,7 +86,7 @@ impl Window {
         Ok(read? > 0)
     }
 
-    /// Reads into `bytes[from..]`, and replaces unreadable bytes.
+    /// Reads into `bytes[from..]`, and replaces the bytes of an unreadable block.
     fn read(&mut self, offset: u64, from: usize) -> io::Result<usize> {
         let is_unreadable = |error: &io::Error| Errno::from_io_error(error) == Some(Errno::IO);
         let to = &mut self.bytes[from..];
@@ -94,7 +94,7 @@ impl Window {
             Err(error) if is_unreadable(&error) => {}
             read => return read,
         }
-        // Only the rest of the block is lost, as the next block may be readable.
+        // Only this block is lost, as the next block may be readable.
         let block = (BLOCK_BYTES - offset % BLOCK_BYTES) as usize;
         let size = block.min(to.len());
         match self.file.read_at(&mut to[..size], offset) {

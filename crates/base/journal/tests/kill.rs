@@ -1,6 +1,6 @@
-//! A program that writes a journal and prints what was acknowledged is killed: at random moments,
-//! and in each of its modifying system calls. Everything that it printed is there afterwards, and
-//! the next program continues.
+//! A program that writes a journal and prints each acknowledgement is killed: at random moments,
+//! and in each of its modifying system calls. Afterwards all acknowledged records exist, and the
+//! next program continues.
 
 use blkkin_journal::{Item, Journal, Options, Payload, Reader};
 use blkkin_sys::testing::{figure, is_installed, own_test, skip, traced};
@@ -9,13 +9,13 @@ use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Prefix of the program's lines, because the test harness prints too.
+/// Prefix of the program's lines, because the test harness prints lines too.
 const MARK: &str = "says: ";
 
 /// Number of groups that the program writes: enough for several segments.
 const GROUPS: u64 = 52;
 
-/// Number of records that the program keeps; it trims older ones.
+/// Number of records that the program keeps; it trims older records.
 const KEPT: u64 = 40;
 
 /// Maximum time to open a journal after its writer was killed.
@@ -27,15 +27,15 @@ fn options() -> Options {
     Options { segment_bytes: 8192, payload_bytes_max: 1024, ..Options::default() }
 }
 
-/// Payload of the record with that number.
+/// Returns the payload of the record with this sequence number.
 fn payload(sequence: u64) -> Vec<u8> {
     let text = sequence.to_string().into_bytes();
     let size = (sequence * 37 % 500) as usize;
     text.into_iter().chain(std::iter::repeat(b' ')).take(size.max(20)).collect()
 }
 
-/// The program. It prints `acked N` (all before N) and `trimming N` (records before N may be
-/// removed).
+/// Appends records, as the program that other tests start and kill. It prints `acked N` (all
+/// records before N are durable) and `trimming N` (records before N may be removed).
 #[test]
 #[ignore = "a program of other tests"]
 fn appends() {
@@ -48,7 +48,7 @@ fn appends() {
         let ticket = journal.append(&payloads).unwrap();
         assert_eq!(ticket.sequences().start, next);
         next = ticket.sequences().end;
-        // The fault that the test has to find.
+        // Injected fault that the test has to detect.
         if std::env::var_os("TEST_EARLY").is_some() {
             say(&format!("acked {next}"));
         }
@@ -69,19 +69,19 @@ fn directory() -> std::path::PathBuf {
 }
 
 fn say(what: &str) {
-    // One write, so that lines are never printed in part.
+    // One write per line, so that a kill leaves no partial line.
     let line = format!("{MARK}{what}\n");
     std::io::stdout().lock().write_all(line.as_bytes()).unwrap();
 }
 
-/// What the program has printed.
+/// Last numbers that the program has printed.
 #[derive(Clone, Copy, Debug, Default)]
 struct Said {
     acked: u64,
     trimming: u64,
 }
 
-/// Command of the program, started through `starter`.
+/// Makes the program's command, started through `starter`.
 fn program(starter: &[String], directory: &Path) -> Command {
     let mut command = own_test(starter, "appends");
     command.env("TEST_JOURNAL", directory).stdin(Stdio::null()).stderr(Stdio::null());
@@ -111,7 +111,7 @@ fn run(command: &mut Command, said: &mut Said, kill_after: Option<u64>) -> ExitS
     child.wait().unwrap()
 }
 
-/// Checks everything that the program printed.
+/// Checks that the journal matches all printed lines.
 fn check(directory: &Path, said: Said) -> Result<(), String> {
     let start = Instant::now();
     let (journal, _) = Journal::open(directory, options()).map_err(|error| error.to_string())?;
@@ -136,7 +136,7 @@ fn check(directory: &Path, said: Said) -> Result<(), String> {
                 }
                 next = Some(record.sequence + 1);
             }
-            // Trimming is announced before it is done, but a position before that.
+            // The program prints the trim before it trims, but after it has stored the position.
             Item::Gone(range) if next.is_none() && range.end <= position => {}
             other => return Err(format!("{other:?}")),
         }
@@ -162,16 +162,16 @@ fn nothing_acknowledged_is_lost_when_killed_at_random() {
     figure("D1", &format!("{killed} writers of a journal killed at random"));
 }
 
-/// All calls by which the writer modifies something, and `write`, by which it prints.
+/// System calls by which the writer modifies files, and `write`, by which it prints.
 const CALLS: [&str; 8] =
     ["pwrite64", "fdatasync", "fsync", "renameat", "fallocate", "ftruncate", "unlinkat", "write"];
 
-/// Kills the program in the `number`-th call. `None` if it makes fewer. Each thread counts its own
-/// calls.
+/// Kills the program in the `number`-th call. Returns `None` if it makes fewer calls. Each thread
+/// counts its own calls.
 fn kill_in(call: &str, number: u32, early: bool) -> Option<Result<(), String>> {
     let directory = tempfile::tempdir().unwrap();
     let mut said = Said::default();
-    // Every second one opens a journal that has been written before.
+    // For even numbers the program continues an existing journal.
     if number.is_multiple_of(2) {
         assert!(run(&mut program(&[], directory.path()), &mut said, None).success());
     }
@@ -192,7 +192,7 @@ fn kill_in(call: &str, number: u32, early: bool) -> Option<Result<(), String>> {
     Some(all.map_err(|why| format!("killed in {call} number {number}: {why}")))
 }
 
-/// Kills the program in each of these calls, and returns their number.
+/// Kills the program in each call of this kind, and returns their number.
 fn kill_in_each(call: &str) -> u32 {
     let mut number = 0;
     while let Some(outcome) = kill_in(call, number + 1, false) {
@@ -209,7 +209,7 @@ fn nothing_acknowledged_is_lost_when_killed_in_any_system_call() {
         let test = "nothing_acknowledged_is_lost_when_killed_in_any_system_call";
         return skip(test, "strace is missing");
     }
-    // Most of the time each of them waits, for a disk or for strace.
+    // The threads mostly wait for a disk or for strace, so all calls are tested in parallel.
     let points: u32 = std::thread::scope(|scope| {
         let each = CALLS.map(|call| scope.spawn(move || kill_in_each(call)));
         each.into_iter().map(|thread| thread.join().unwrap()).sum()

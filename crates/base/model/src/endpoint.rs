@@ -1,44 +1,44 @@
-//! Participants of a span: a service and its address.
+//! Endpoints of a span: a service, its address and port.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// A host that takes part in a span, borrowed. An endpoint without any value counts as absent.
+/// Host that takes part in a span, borrowed. An endpoint without any value counts as absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct EndpointRef<'a> {
-    /// The service's name; empty is unknown.
+    /// Name of the service; empty if unknown.
     pub service: &'a str,
     /// IPv4 address.
     pub ipv4: Option<Ipv4Addr>,
     /// IPv6 address.
     pub ipv6: Option<Ipv6Addr>,
-    /// Port; 0 is unknown.
+    /// Port; 0 if unknown.
     pub port: u16,
 }
 
-/// A host that takes part in a span. An endpoint without any value counts as absent.
+/// Host that takes part in a span. An endpoint without any value counts as absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Endpoint {
-    /// The service's name; empty is unknown.
+    /// Name of the service; empty if unknown.
     pub service: String,
     /// IPv4 address.
     pub ipv4: Option<Ipv4Addr>,
     /// IPv6 address.
     pub ipv6: Option<Ipv6Addr>,
-    /// Port; 0 is unknown.
+    /// Port; 0 if unknown.
     pub port: u16,
 }
 
 impl EndpointRef<'_> {
-    /// The absent endpoint.
+    /// Absent endpoint.
     pub const NONE: EndpointRef<'static> =
         EndpointRef { service: "", ipv4: None, ipv6: None, port: 0 };
 
-    /// Whether the endpoint is absent.
+    /// Returns true if the endpoint is absent.
     pub const fn is_none(&self) -> bool {
         self.service.is_empty() && self.ipv4.is_none() && self.ipv6.is_none() && self.port == 0
     }
 
-    /// Copies the text.
+    /// Copies the endpoint with its text.
     pub fn to_owned(&self) -> Endpoint {
         let EndpointRef { service, ipv4, ipv6, port } = *self;
         Endpoint { service: service.to_owned(), ipv4, ipv6, port }
@@ -46,7 +46,7 @@ impl EndpointRef<'_> {
 }
 
 impl Endpoint {
-    /// Borrows the text.
+    /// Borrows the endpoint.
     pub fn as_ref(&self) -> EndpointRef<'_> {
         let Endpoint { service, ipv4, ipv6, port } = self;
         EndpointRef { service, ipv4: *ipv4, ipv6: *ipv6, port: *port }

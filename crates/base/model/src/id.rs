@@ -13,7 +13,7 @@ pub struct TraceId(NonZeroU128);
 pub struct SpanId(NonZeroU64);
 
 impl TraceId {
-    /// Makes an id of a number; `None` for 0.
+    /// Makes an id from a number; `None` for 0.
     #[inline]
     pub const fn from_number(number: u128) -> Option<TraceId> {
         match NonZeroU128::new(number) {
@@ -22,26 +22,26 @@ impl TraceId {
         }
     }
 
-    /// The id as a number.
+    /// Returns the id as a number.
     #[inline]
     pub const fn number(self) -> u128 {
         self.0.get()
     }
 
-    /// Lower half of the id, as systems with ids of 64 bits know it. May be 0 if the id has 128
-    /// bits.
+    /// Returns the lower half of the id: the id in systems with ids of 64 bits. May be 0 if the id
+    /// has 128 bits.
     #[inline]
     pub const fn low(self) -> u64 {
         self.0.get() as u64
     }
 
-    /// Upper half of the id.
+    /// Returns the upper half of the id.
     #[inline]
     pub const fn high(self) -> u64 {
         (self.0.get() >> 64) as u64
     }
 
-    /// Whether the id has 128 bits.
+    /// Returns true if the id has 128 bits.
     #[inline]
     pub const fn is_wide(self) -> bool {
         self.high() != 0
@@ -49,7 +49,7 @@ impl TraceId {
 }
 
 impl SpanId {
-    /// Makes an id of a number; `None` for 0.
+    /// Makes an id from a number; `None` for 0.
     #[inline]
     pub const fn from_number(number: u64) -> Option<SpanId> {
         match NonZeroU64::new(number) {
@@ -58,7 +58,7 @@ impl SpanId {
         }
     }
 
-    /// The id as a number.
+    /// Returns the id as a number.
     #[inline]
     pub const fn number(self) -> u64 {
         self.0.get()
@@ -72,7 +72,7 @@ impl From<NonZeroU64> for SpanId {
     }
 }
 
-/// By convention, the trace of a root span has the root's number as its id.
+/// Uses the number of a root span as the trace id, by convention.
 impl From<SpanId> for TraceId {
     #[inline]
     fn from(root: SpanId) -> TraceId {

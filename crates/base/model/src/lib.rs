@@ -1,5 +1,5 @@
 //! The span: one step of one request, in the form that collecting, storing and querying share.
-//! Formats of other systems are the business of `export/wire`; this crate does no I/O.
+//! `export/wire` converts the formats of other systems; this crate does no I/O.
 //!
 //! [`SpanRef`] borrows its text from the bytes that it was decoded from, so that decoding a million
 //! spans a second allocates nothing; a decoder passes it to a [`SpanSink`]. [`Span`] owns its text.
@@ -12,11 +12,11 @@
 //!
 //! # Omissions, and their reasons
 //!
-//! Annotations have no endpoint: where one had (Zipkin's first format), decoding makes a span for
-//! each host. Names keep their case; it is dropped only when a span is written in one of Zipkin's
-//! formats, because nothing could restore it. Times are nanoseconds for the same reason. Numbers,
-//! flags and bytes of tags keep their type ([`Value`]), which costs no more than a discriminant in
-//! the reference. Lists and maps are JSON text, as in all viewers of spans.
+//! Annotations have no endpoint: for annotations with endpoints (Zipkin's first format), decoding
+//! makes a span for each host. Names keep their case, since it could not be restored; it is dropped
+//! only when a span is written in one of Zipkin's formats. Times are nanoseconds for the same
+//! reason. Numbers, flags and bytes of tags keep their type ([`Value`]), which costs only a
+//! discriminant in the reference. Lists and maps are JSON text, as in all viewers of spans.
 
 mod endpoint;
 mod flags;

@@ -1,4 +1,4 @@
-//! The span with text of its own. Start at [`Span`].
+//! The span that owns its text. Start at [`Span`].
 
 use crate::endpoint::Endpoint;
 use crate::flags::{Kind, Status};
@@ -19,7 +19,7 @@ pub struct Span {
     pub kind: Kind,
     /// Result of the step.
     pub status: Status,
-    /// Whether the span is kept whatever sampling decides.
+    /// Whether the span is recorded whatever sampling decides.
     pub debug: bool,
     /// Whether another service made the id, and has a span with the same id.
     pub shared: bool,
@@ -59,7 +59,7 @@ impl Span {
 }
 
 impl Held<'_> {
-    /// Borrows the span.
+    /// Borrows the span as a [`SpanRef`].
     pub fn as_ref(&self) -> SpanRef<'_> {
         let span = self.span;
         SpanRef {

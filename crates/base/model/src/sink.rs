@@ -4,14 +4,14 @@ use crate::owned::Span;
 use crate::span::SpanRef;
 use std::ops::ControlFlow;
 
-/// A consumer of spans.
+/// Consumer of decoded spans.
 pub trait SpanSink {
     /// Consumes a span, which is valid only during the call. A sink that returns `Break` has not
-    /// consumed the span and wants no more.
+    /// consumed the span and accepts no more.
     fn span(&mut self, span: &SpanRef<'_>) -> ControlFlow<()>;
 }
 
-/// Stores a copy of each span.
+/// Sink that stores a copy of each span.
 impl SpanSink for Vec<Span> {
     fn span(&mut self, span: &SpanRef<'_>) -> ControlFlow<()> {
         self.push(span.to_owned());
@@ -19,14 +19,14 @@ impl SpanSink for Vec<Span> {
     }
 }
 
-/// Forwards to the borrowed sink.
+/// Forwards spans to the borrowed sink.
 impl<S: SpanSink + ?Sized> SpanSink for &mut S {
     fn span(&mut self, span: &SpanRef<'_>) -> ControlFlow<()> {
         (**self).span(span)
     }
 }
 
-/// A sink that only counts the spans.
+/// Sink that only counts the spans.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count(
     /// Number of spans.

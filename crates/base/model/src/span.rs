@@ -19,7 +19,7 @@ pub struct SpanRef<'a> {
     pub kind: Kind,
     /// Result of the step.
     pub status: Status,
-    /// Whether the span is kept whatever sampling decides.
+    /// Whether the span is recorded whatever sampling decides.
     pub debug: bool,
     /// Whether another service made the id, and has a span with the same id.
     pub shared: bool,
@@ -39,7 +39,7 @@ pub struct SpanRef<'a> {
     pub tags: &'a [TagRef<'a>],
 }
 
-/// An event within a span, borrowed. Annotations are ordered by time, then by text.
+/// Moment within a span, with a text; borrowed. Annotations are ordered by time, then by text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AnnotationRef<'a> {
     /// Time in nanoseconds since 1970.
@@ -48,7 +48,7 @@ pub struct AnnotationRef<'a> {
     pub value: &'a str,
 }
 
-/// An event within a span.
+/// Moment within a span, with a text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Annotation {
     /// Time in nanoseconds since 1970.
@@ -58,7 +58,7 @@ pub struct Annotation {
 }
 
 impl<'a> SpanRef<'a> {
-    /// A span with ids and nothing else.
+    /// Makes a span with ids and no other values.
     pub const fn new(trace_id: TraceId, id: SpanId) -> SpanRef<'a> {
         SpanRef {
             trace_id,
@@ -78,15 +78,16 @@ impl<'a> SpanRef<'a> {
         }
     }
 
-    /// Looks up a tag. The span's own tag takes precedence over those of its scope and resource.
+    /// Returns the value of a tag. The span's own tag takes precedence over those of its scope and
+    /// resource.
     pub fn tag(&self, key: &str) -> Option<ValueRef<'a>> {
         let behind = self.tags.partition_point(|tag| tag.key <= key);
         let last = self.tags.get(behind.checked_sub(1)?)?;
         (last.key == key).then_some(last.value)
     }
 
-    /// Whether the span failed: by its status or, if that is unset, by a tag `error` of the span
-    /// other than `false`.
+    /// Returns true if the span failed: by its status or, if that is unset, by a tag `error` of the
+    /// span other than `false`.
     pub fn is_error(&self) -> bool {
         match self.status {
             Status::Ok => false,
@@ -98,7 +99,8 @@ impl<'a> SpanRef<'a> {
         }
     }
 
-    /// Size of all texts and byte strings, including those that several spans share.
+    /// Returns the size in bytes of all texts and byte strings, including those shared by several
+    /// spans.
     pub fn text_bytes(&self) -> usize {
         let value = |value: &ValueRef<'_>| match value {
             ValueRef::Str(text) => text.len(),
@@ -112,20 +114,21 @@ impl<'a> SpanRef<'a> {
     }
 }
 
-/// Zipkin takes any `error` tag for a failure; only a boolean can deny it.
+/// Returns true if an `error` tag means a failure. Zipkin treats any value as a failure; only the
+/// boolean `false` denies it.
 fn means_yes(error: &TagRef<'_>) -> bool {
     error.value != ValueRef::Bool(false)
 }
 
 impl AnnotationRef<'_> {
-    /// Copies the text.
+    /// Copies the annotation with its text.
     pub fn to_owned(&self) -> Annotation {
         Annotation { time_ns: self.time_ns, value: self.value.to_owned() }
     }
 }
 
 impl Annotation {
-    /// Borrows the text.
+    /// Borrows the annotation.
     pub fn as_ref(&self) -> AnnotationRef<'_> {
         AnnotationRef { time_ns: self.time_ns, value: &self.value }
     }

@@ -1,6 +1,6 @@
 //! Tags: named values that describe a span.
 
-/// A key and its value, borrowed.
+/// Key and value that describe a span, borrowed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TagRef<'a> {
     /// Key; may be empty.
@@ -11,7 +11,7 @@ pub struct TagRef<'a> {
     pub origin: Origin,
 }
 
-/// A key and its value.
+/// Key and value that describe a span.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tag {
     /// Key; may be empty.
@@ -40,13 +40,13 @@ pub enum Origin {
 pub enum ValueRef<'a> {
     /// Text.
     Str(&'a str),
-    /// An integer.
+    /// Integer.
     Int(i64),
-    /// A boolean.
+    /// Boolean.
     Bool(bool),
-    /// A floating-point number.
+    /// Floating-point number.
     Double(f64),
-    /// A byte string.
+    /// Byte string.
     Bytes(&'a [u8]),
 }
 
@@ -55,23 +55,23 @@ pub enum ValueRef<'a> {
 pub enum Value {
     /// Text.
     Str(String),
-    /// An integer.
+    /// Integer.
     Int(i64),
-    /// A boolean.
+    /// Boolean.
     Bool(bool),
-    /// A floating-point number.
+    /// Floating-point number.
     Double(f64),
-    /// A byte string.
+    /// Byte string.
     Bytes(Vec<u8>),
 }
 
 impl<'a> TagRef<'a> {
-    /// A text tag of the span itself.
+    /// Makes a text tag of the span itself.
     pub const fn text(key: &'a str, value: &'a str) -> TagRef<'a> {
         TagRef { key, value: ValueRef::Str(value), origin: Origin::Span }
     }
 
-    /// Copies the text.
+    /// Copies the tag with its text.
     pub fn to_owned(&self) -> Tag {
         let TagRef { key, value, origin } = *self;
         Tag { key: key.to_owned(), value: value.to_owned(), origin }
@@ -79,7 +79,7 @@ impl<'a> TagRef<'a> {
 }
 
 impl Tag {
-    /// Borrows the text.
+    /// Borrows the tag.
     pub fn as_ref(&self) -> TagRef<'_> {
         let Tag { key, value, origin } = self;
         TagRef { key, value: value.as_ref(), origin: *origin }
@@ -87,7 +87,7 @@ impl Tag {
 }
 
 impl ValueRef<'_> {
-    /// Copies the text.
+    /// Copies the value with its text.
     pub fn to_owned(self) -> Value {
         match self {
             ValueRef::Str(text) => Value::Str(text.to_owned()),
@@ -100,7 +100,7 @@ impl ValueRef<'_> {
 }
 
 impl Value {
-    /// Borrows the text.
+    /// Borrows the value.
     pub fn as_ref(&self) -> ValueRef<'_> {
         match self {
             Value::Str(text) => ValueRef::Str(text),

@@ -1,5 +1,5 @@
-//! Tests that conversion between the two forms of a span loses nothing, and tests of the queries
-//! about a span.
+//! Tests that conversion between the owned and the borrowed span loses nothing, and tests of the
+//! methods of a span.
 
 use crate::*;
 use std::net::{Ipv4Addr, Ipv6Addr};

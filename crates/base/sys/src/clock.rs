@@ -3,11 +3,11 @@
 #[cfg(target_arch = "x86_64")]
 use crate::errno;
 
-/// Nanoseconds of `CLOCK_MONOTONIC`.
+/// Returns the nanoseconds of `CLOCK_MONOTONIC`.
 #[inline]
 pub fn monotonic_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes the `timespec` that it is given.
+    // SAFETY: the call writes only to the `timespec` passed to it.
     #[expect(unsafe_code)]
     unsafe {
         libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time);
@@ -15,10 +15,10 @@ pub fn monotonic_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Nanoseconds of `CLOCK_BOOTTIME`, which also counts the time of suspension.
+/// Returns the nanoseconds of `CLOCK_BOOTTIME`, which also counts the time of suspension.
 pub fn boottime_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes the `timespec` that it is given.
+    // SAFETY: the call writes only to the `timespec` passed to it.
     #[expect(unsafe_code)]
     unsafe {
         libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut time);
@@ -26,7 +26,7 @@ pub fn boottime_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// The processor's time-stamp counter; 0 on processors without one.
+/// Reads the processor's time-stamp counter; 0 on processors without one.
 #[inline(always)]
 pub fn tsc() -> u64 {
     #[cfg(target_arch = "x86_64")]
@@ -42,8 +42,8 @@ pub fn tsc() -> u64 {
     0
 }
 
-/// As [`tsc`], but waits until all earlier loads are done. Otherwise the time may be from before an
-/// event of another processor that this thread has seen already.
+/// Reads the counter as [`tsc`] does, but after all earlier loads have completed. Otherwise the
+/// time may precede an event of another processor that this thread has already observed.
 #[inline]
 pub fn tsc_after_loads() -> u64 {
     // SAFETY: every x86-64 processor has the instruction.
@@ -55,13 +55,13 @@ pub fn tsc_after_loads() -> u64 {
     tsc()
 }
 
-/// Whether the time-stamp counter runs at a constant rate in all power states, and this process may
-/// read it.
+/// Returns true if the time-stamp counter runs at a constant rate in all power states, and this
+/// process may read it.
 pub fn tsc_is_steady() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
         let mut mode: i32 = 0;
-        // SAFETY: writes the integer that it is given.
+        // SAFETY: the call writes only to the integer passed to it.
         #[expect(unsafe_code)]
         let result = errno::preserve(|| unsafe { libc::prctl(libc::PR_GET_TSC, &mut mode) });
         let may_read = result != 0 || mode == libc::PR_TSC_ENABLE;

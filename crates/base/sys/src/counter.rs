@@ -15,7 +15,7 @@ pub fn add_on_own_thread(counter: &AtomicU64, addend: u64) -> u64 {
         let mut value = addend;
         // SAFETY: the pointer is that of a live, aligned word that may be changed through a shared
         // reference. To other processors the instruction is a load and a store of the whole word,
-        // like relaxed atomic ones. A signal comes before or after it, never within.
+        // like relaxed atomic operations. A signal is delivered before or after it, never within.
         #[expect(unsafe_code, reason = "no intrinsic adds without the lock prefix")]
         unsafe {
             std::arch::asm!(

@@ -1,8 +1,8 @@
-//! Descriptors of a library in a foreign program. The program may close all descriptors that it
-//! does not know, and then get the same numbers for its own files. So each use checks first that
-//! the number still refers to the same file, and a number that does not is left alone, also on
-//! drop. The program may still close it between check and use, but that window is short, and
-//! programs close everything only once.
+//! Descriptors of a library in a foreign program. The program may close all descriptors that it did
+//! not open, and then reuse their numbers for its own files. So each use checks first that the
+//! number still refers to the same file. A number that refers to another file is neither used nor
+//! closed, also on drop. The program may still close it between check and use, but that window is
+//! short, and programs close everything only once.
 //!
 //! A table lists all such descriptors, for code without access to their owners: a child process
 //! closes those of threads that do not exist there, and the end of the process finds its sockets.
@@ -13,7 +13,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
-/// Lowest number for raised descriptors: programs rarely reach it, and do not expect to get it.
+/// Minimum number of raised descriptors: programs rarely use such numbers.
 const HIGH: i32 = 512;
 
 /// Identity of the file that a descriptor refers to.
@@ -21,19 +21,19 @@ const HIGH: i32 = 512;
 pub struct Identity {
     device: u64,
     inode: u64,
-    /// For files without an inode of their own: the kernel's number of an eventfd, or [`KIND`] with
-    /// a hash of the file's type. 0 for others.
+    /// For files without an inode of their own: the kernel's number of an eventfd plus 1, or
+    /// [`KIND`] with a hash of the file's type. 0 for other files.
     number: u64,
 }
 
-/// Flag for a hash of a type in place of a number. The program may have other files of the same
-/// type, but hardly under these descriptor numbers. The flag alone: the type is unknown too,
-/// because there is no `/proc`.
+/// Flag for a hash of the file's type instead of a number. The program may have other files of the
+/// same type, but hardly under these descriptor numbers. Without `/proc` the type is unknown, and
+/// only the flag is set.
 const KIND: u64 = 1 << 63;
 
 impl Identity {
-    /// Identity of a descriptor's file; `None` if the descriptor is closed, or its file cannot be
-    /// told from others.
+    /// Reads the identity of a descriptor's file. Returns `None` if the descriptor is closed, or
+    /// its file cannot be distinguished from others.
     pub fn of(descriptor: BorrowedFd<'_>) -> Option<Identity> {
         let status = fstat(descriptor).ok()?;
         let has_own_inode = FileType::from_raw_mode(status.st_mode) != FileType::Unknown;
@@ -46,13 +46,13 @@ impl Identity {
         Some(Identity { device: status.st_dev, inode: status.st_ino, number })
     }
 
-    /// Whether the file is an eventfd; without `/proc`, whether it may be one.
+    /// Returns true if the file is an eventfd or, without `/proc`, if it may be one.
     pub fn is_eventfd(self) -> bool {
         self.number != 0 && (self.number & KIND == 0 || self.number == KIND)
     }
 }
 
-/// The kernel's number of an eventfd, plus 1.
+/// Returns the kernel's number of an eventfd, plus 1.
 fn eventfd_of(descriptor: BorrowedFd<'_>) -> Option<u64> {
     let path = format!("/proc/self/fdinfo/{}", descriptor.as_raw_fd());
     let text = std::fs::read_to_string(path).ok()?;
@@ -60,12 +60,12 @@ fn eventfd_of(descriptor: BorrowedFd<'_>) -> Option<u64> {
     number.trim().parse::<u64>().ok()?.checked_add(1)
 }
 
-/// Replacement for the type where there is no `/proc`, as in a bare `chroot`.
+/// Returns the replacement for the type if there is no `/proc`, as in a bare `chroot`.
 fn unknown_kind() -> Option<u64> {
     (!std::path::Path::new("/proc/self").exists()).then_some(KIND)
 }
 
-/// Hash of the type of a file without an inode of its own.
+/// Returns a hash of the type of a file without an inode of its own.
 fn kind_of(descriptor: BorrowedFd<'_>) -> Option<u64> {
     let path = format!("/proc/self/fd/{}", descriptor.as_raw_fd());
     let kind = std::fs::read_link(path).ok()?;
@@ -74,7 +74,8 @@ fn kind_of(descriptor: BorrowedFd<'_>) -> Option<u64> {
     Some(hasher.finish() | KIND)
 }
 
-/// Duplicates the descriptor to a number that programs hardly use, if there is a free one.
+/// Duplicates the descriptor to a number of at least 512, which programs hardly use, if one is
+/// free.
 pub fn raise(descriptor: OwnedFd) -> OwnedFd {
     match descriptor.as_raw_fd() < HIGH {
         true => fcntl_dupfd_cloexec(&descriptor, HIGH).unwrap_or(descriptor),
@@ -82,8 +83,8 @@ pub fn raise(descriptor: OwnedFd) -> OwnedFd {
     }
 }
 
-/// Whether descriptors 0 to 2 are open. If one is closed, the program may be about to open a file
-/// for it, and a library's file must not take the number.
+/// Returns true if descriptors 0 to 2 are open. If one is closed, the program may be about to open
+/// a file for it, and a library's file must not use the number.
 pub fn has_standard_streams() -> bool {
     (0..3).all(|number| {
         // SAFETY: a number that is not open makes the call fail, and has no other effect.
@@ -93,7 +94,7 @@ pub fn has_standard_streams() -> bool {
     })
 }
 
-/// A descriptor that the program may close without the library's knowledge.
+/// Registered descriptor, which the program may close without the library's knowledge.
 #[derive(Debug)]
 pub struct Held<T: AsFd> {
     /// `None` only during drop.
@@ -103,20 +104,20 @@ pub struct Held<T: AsFd> {
 }
 
 impl<T: AsFd> Held<T> {
-    /// Registers a descriptor for `purpose`. `None` if its identity cannot be determined.
+    /// Registers a descriptor for `purpose`. Returns `None` if its identity cannot be determined.
     pub fn new(value: T, purpose: u32) -> Option<Held<T>> {
         let identity = Identity::of(value.as_fd())?;
         let slot = register(value.as_fd(), identity, purpose);
         Some(Held { value: Some(value), identity, slot })
     }
 
-    /// The descriptor, if it still refers to the same file.
+    /// Returns the descriptor, if it still refers to the same file.
     pub fn get(&self) -> Option<&T> {
         let value = self.value.as_ref()?;
         (Identity::of(value.as_fd()) == Some(self.identity)).then_some(value)
     }
 
-    /// Identity of the file at registration.
+    /// Returns the identity of the file at registration.
     pub fn identity(&self) -> Identity {
         self.identity
     }
@@ -143,7 +144,7 @@ impl<T: AsFd> Drop for Held<T> {
     }
 }
 
-/// An entry of the table of descriptors, which all threads share.
+/// Entry of the table of descriptors, which all threads share.
 struct Entry {
     /// Descriptor number, stored last and cleared first.
     number: AtomicI32,
@@ -152,7 +153,7 @@ struct Entry {
 }
 
 const NONE: i32 = -1;
-/// Marks an entry that is being filled.
+/// Number of an entry that is being filled.
 const CLAIMED: i32 = -2;
 const ENTRIES: usize = 128;
 
@@ -180,7 +181,8 @@ fn register(descriptor: BorrowedFd<'_>, identity: Identity, purpose: u32) -> Opt
     Some(slot)
 }
 
-/// Calls `each` for this process's descriptors of a purpose that still refer to the same files.
+/// Calls `each` for this process's registered descriptors of a purpose that still refer to the same
+/// files.
 pub fn each_held(purpose: u32, mut each: impl FnMut(BorrowedFd<'_>)) {
     for entry in &TABLE {
         if let Some(descriptor) = entry.open()
@@ -191,8 +193,8 @@ pub fn each_held(purpose: u32, mut each: impl FnMut(BorrowedFd<'_>)) {
     }
 }
 
-/// Closes all descriptors of the table. Only for a child process, in which the owning threads do
-/// not exist.
+/// Closes all registered descriptors. Only for a child process, in which the owning threads do not
+/// exist.
 pub fn close_inherited() {
     for entry in &TABLE {
         if let Some(descriptor) = entry.open() {
@@ -207,7 +209,7 @@ pub fn close_inherited() {
 }
 
 impl Entry {
-    /// The descriptor of this entry, if it still refers to the same file.
+    /// Returns the descriptor of this entry, if it still refers to the same file.
     fn open(&self) -> Option<BorrowedFd<'static>> {
         let number = self.number.load(Ordering::Acquire);
         if number < 0 {
@@ -258,7 +260,8 @@ mod tests {
         assert_eq!(raise(raised).as_raw_fd(), number);
     }
 
-    /// In a bare `chroot`.
+    /// Without `/proc`, as in a bare `chroot`, an eventfd is distinguished from a pipe by its
+    /// inode.
     #[cfg(feature = "testing")]
     #[test]
     fn without_proc_descriptors_are_told_apart_by_inode() {
@@ -275,11 +278,11 @@ mod tests {
                 && pipe.is_some_and(|pipe| !pipe.is_eventfd());
             found.store(if is_in { 1 + u64::from(is_right) } else { 0 }, Ordering::Relaxed);
         });
-        // Only root may do that.
+        // Only root may call `chroot`.
         assert_eq!(found, Ok([if crate::user_id() == 0 { 2 } else { 0 }]));
     }
 
-    /// What the program has put in place of ours is neither used nor closed.
+    /// A program's file under the number of a registered descriptor is neither used nor closed.
     #[test]
     fn a_number_that_is_anothers_is_left_alone() {
         const PURPOSE: u32 = 4711;
@@ -290,7 +293,7 @@ mod tests {
         let number = held.get().unwrap().as_raw_fd();
         assert_eq!(found, [number]);
         let (reads, others) = std::io::pipe().unwrap();
-        // SAFETY: plain integers are passed; the descriptor that is closed is the one above.
+        // SAFETY: plain integers are passed; the closed descriptor is the one registered above.
         #[expect(unsafe_code)]
         let others = unsafe {
             assert_eq!(libc::dup2(others.as_raw_fd(), number), number);

@@ -5,33 +5,34 @@ use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 
-/// A watch on directories. The descriptor may be closed by the foreign program that this library is
-/// part of.
+/// Watch on directories. The foreign program that contains this library may close its descriptor.
 #[derive(Debug)]
 pub struct Watch(Held<OwnedFd>);
 
 impl Watch {
-    /// A watch without directories. `None` if the kernel refuses another one.
+    /// Makes a watch without directories. Returns `None` if the kernel refuses another one.
     pub fn new(purpose: u32) -> Option<Watch> {
         let descriptor = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok()?;
         Some(Watch(Held::new(raise(descriptor), purpose)?))
     }
 
-    /// Adds a directory: reports files created in it or moved to it, and its removal. Returns false
-    /// on failure.
+    /// Adds a directory: reports files created in it or moved to it, changes of attributes, and its
+    /// removal. Returns false on failure.
     pub fn add(&self, directory: &Path) -> bool {
         let what = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ATTRIB;
         let end = WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF | WatchFlags::ONLYDIR;
         self.0.get().is_some_and(|watch| add_watch(watch, directory, what | end).is_ok())
     }
 
-    /// Descriptor that is readable when there are events; `None` if the program has closed it.
+    /// Returns the descriptor that is readable when events are pending; `None` if the program has
+    /// closed it.
     pub fn waits_for(&self) -> Option<BorrowedFd<'_>> {
         use std::os::fd::AsFd;
         Some(self.0.get()?.as_fd())
     }
 
-    /// Discards all pending events. Returns whether there were any, or the descriptor is closed.
+    /// Discards all pending events. Returns true if there were events, or if the descriptor is
+    /// closed.
     pub fn has_seen(&self) -> bool {
         let mut events = [0; 4096];
         match self.0.get() {

@@ -3,7 +3,7 @@
 
 /// Runs `calls`, and restores `errno`.
 pub(crate) fn preserve<T>(calls: impl FnOnce() -> T) -> T {
-    // SAFETY: the C library returns a pointer that is valid for this thread's life.
+    // SAFETY: the C library returns a pointer that is valid for the lifetime of this thread.
     #[expect(unsafe_code, reason = "the C library's thread-local variable")]
     let (errno, before) = unsafe {
         let errno = libc::__errno_location();

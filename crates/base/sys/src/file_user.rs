@@ -4,12 +4,12 @@ use crate::errno;
 use std::io;
 
 /// Runs `work` with another user's rights on files for this thread; new files belong to that user.
-/// Needs a process of root: any other may only choose its own user. Supplementary groups stay, so
-/// the process should have none.
+/// Requires a process of root: other processes may only select their own user. Supplementary groups
+/// are not changed, so the process should have none.
 ///
 /// Open files remain usable. If the rights cannot be set, returns an error without running `work`.
 pub fn as_user<T>(uid: u32, gid: u32, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-    /// Restores the thread's rights, also on panic.
+    /// Guard that restores the thread's rights, also on panic.
     struct Restore {
         uid: libc::c_int,
         gid: libc::c_int,
@@ -27,7 +27,7 @@ pub fn as_user<T>(uid: u32, gid: u32, work: impl FnOnce() -> io::Result<T>) -> i
     }
 }
 
-/// User and group whose rights this thread has on files.
+/// Returns the user and group that determine this thread's rights on files.
 fn current() -> (u32, u32) {
     let nobody = libc::uid_t::MAX;
     // SAFETY: plain integers are passed; for an invalid user, both calls only return the present
@@ -68,7 +68,7 @@ mod tests {
             std::env::temp_dir().join(format!("blkkin-identity-{}", std::process::id()));
         fs::create_dir(&directory).unwrap();
         if fs::metadata(&directory).unwrap().uid() != 0 {
-            // Only root can be somebody else.
+            // Only root may act as another user.
             fs::remove_dir(&directory).unwrap();
             return;
         }

@@ -1,6 +1,6 @@
-//! Safe wrappers of what the machine and the kernel offer: instructions that not every processor
-//! has, clocks, memory and sockets shared between processes, and the facts about threads, forks,
-//! signals and randomness that a library in a foreign program needs.
+//! Safe wrappers of processor and kernel features for a library in a foreign program: instructions
+//! that not every processor has, clocks, memory and sockets shared between processes, and functions
+//! for threads, forks, signals and random numbers.
 //!
 //! One of the few crates with unsafe code; each part of it has a module of its own. Its functions
 //! can be called with any arguments, from any thread and from signal handlers, unless their

@@ -3,8 +3,9 @@
 
 /// Limits the number of arenas that new threads share; to be called while the program has a single
 /// thread. By default each thread has its own arena, up to eight for each processor, and memory
-/// freed to one arena is not available to the others: a program whose threads pass large objects to
-/// each other takes half as much again. Other C libraries than glibc are left alone.
+/// freed to one arena is not available to the others. A program whose threads pass large objects to
+/// each other then needs half as much memory again. Has no effect with C libraries other than
+/// glibc.
 pub fn share_heaps(count: u16) {
     #[cfg(target_env = "gnu")]
     // SAFETY: `mallopt` ignores values that it does not accept, and locks the heap while it changes
@@ -18,9 +19,9 @@ pub fn share_heaps(count: u16) {
 }
 
 /// Allocates blocks of at least this size by `mmap`, and unmaps them when they are freed. Meant for
-/// programs whose large blocks have different lifetimes: in an arena they leave holes that no other
-/// block fits. (glibc starts like this, but raises its threshold when the first large block is
-/// freed.)
+/// programs whose large blocks have different lifetimes: in an arena such blocks leave holes that
+/// no other block fits. (glibc starts with such a threshold, but raises it when the first large
+/// block is freed.)
 pub fn keep_large_blocks_apart(bytes: u32) {
     #[cfg(target_env = "gnu")]
     // SAFETY: as in `share_heaps`.

@@ -4,8 +4,8 @@ use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-/// Runs `other` on a new thread and `own` on this one, and waits for both. Without a thread from
-/// the system it runs them one after the other. Panics if one of them does.
+/// Runs `other` on a new thread and `own` on this one, and waits for both. If no thread can be
+/// started, runs them one after the other. Panics if one of them panics.
 pub fn beside<A, B: Send>(own: impl FnOnce() -> A, other: impl FnOnce() -> B + Send) -> (A, B) {
     let other = Mutex::new(Some(other));
     let take = || other.lock().unwrap_or_else(PoisonError::into_inner).take();

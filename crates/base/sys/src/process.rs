@@ -1,11 +1,11 @@
-//! Facts about the process that a library runs in, and hooks into its life.
+//! Properties of the process that a library runs in, and hooks for its forks and its unloading.
 
 use crate::errno;
 
-/// Whether the process has more rights than its user, as a set-user-id program has. Its environment
-/// comes from that user then, and must not be trusted.
+/// Returns true if the process has more rights than its user, as a set-user-id program has. Its
+/// environment is then chosen by that user, and must not be trusted.
 pub fn is_privileged() -> bool {
-    // SAFETY: this reads a value that the kernel gave to the process when it started.
+    // SAFETY: this reads a value that the kernel passed to the process at its start.
     #[expect(unsafe_code)]
     unsafe {
         libc::getauxval(libc::AT_SECURE) != 0
@@ -13,9 +13,9 @@ pub fn is_privileged() -> bool {
 }
 
 /// Runs `work` with all signals blocked in this thread. Threads that `work` starts block them for
-/// ever.
+/// their whole lifetime.
 pub fn without_signals<T>(work: impl FnOnce() -> T) -> T {
-    /// Restores the thread's signal mask, also on panic.
+    /// Guard that restores the thread's signal mask, also on panic.
     struct Restore(libc::sigset_t);
     impl Drop for Restore {
         fn drop(&mut self) {
@@ -38,10 +38,10 @@ pub fn without_signals<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Whether this thread can start another one. Two conditions must surely hold: it does not run in a
-/// signal handler, where the interrupted code may hold the C library's locks; and the C library
-/// knows its process, unlike a child of `vfork` or of the bare system call. Takes some 70 system
-/// calls.
+/// Returns true if this thread can safely start another thread. Two conditions must hold. The
+/// thread runs in no signal handler, since the interrupted code may hold the C library's locks. And
+/// the process was made by the C library, unlike a child of `vfork` or of the bare system call.
+/// Takes some 70 system calls.
 ///
 /// A handler blocks its own signal, so no handler runs if no signal with a handler is blocked. A
 /// handler with `SA_NODEFER` does not block its signal, and could run at any time. A handler with
@@ -61,7 +61,7 @@ pub fn may_start_thread() -> bool {
         return false;
     }
     // SAFETY: all zeros is a valid value of each structure; the kernel and the C library write only
-    // the structures that they are given.
+    // the structures passed to them.
     #[expect(unsafe_code)]
     errno::preserve(|| unsafe {
         let mut stack: libc::stack_t = std::mem::zeroed();
@@ -74,7 +74,7 @@ pub fn may_start_thread() -> bool {
         }
         (1..=libc::SIGRTMAX()).all(|signal| {
             let mut action: libc::sigaction = std::mem::zeroed();
-            // Fails for the signals that the C library reserves.
+            // The call fails for the signals that the C library reserves.
             let is_known = libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0;
             let is_blocked = libc::sigismember(&raw const blocked, signal) == 1;
             let has_handler = is_known
@@ -86,7 +86,7 @@ pub fn may_start_thread() -> bool {
     })
 }
 
-/// Whether seccomp restricts this thread, or may. One system call.
+/// Returns true if seccomp restricts this thread, or may restrict it. Takes one system call.
 pub fn has_seccomp() -> bool {
     // SAFETY: plain integers are passed.
     #[expect(unsafe_code)]
@@ -99,8 +99,8 @@ pub fn has_seccomp() -> bool {
     })
 }
 
-/// Number of seccomp filters of this thread; `None` if it cannot be determined. Mostly there are
-/// none, which takes one system call.
+/// Returns the number of seccomp filters of this thread; `None` if it cannot be determined. Takes
+/// one system call in the common case without filters.
 pub fn seccomp_filters() -> Option<u64> {
     match has_seccomp() {
         false => Some(0),
@@ -108,34 +108,34 @@ pub fn seccomp_filters() -> Option<u64> {
     }
 }
 
-/// Number of seccomp filters of a thread, by its `status` in `/proc`. Strict mode, which leaves
-/// four system calls, counts as one.
+/// Parses the number of seccomp filters from a thread's `status` in `/proc`. Strict mode, which
+/// permits four system calls, counts as one filter.
 pub fn seccomp_filters_in(status: &str) -> Option<u64> {
     let number = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name))?;
         line.trim().parse::<u64>().ok()
     };
     match number("Seccomp:") {
-        // A kernel without seccomp.
+        // The kernel has no seccomp, or the thread no filters.
         None | Some(0) => Some(0),
         // Linux before 5.9 does not show the number.
         Some(_) => number("Seccomp_filters:").map(|filters| filters.max(1)),
     }
 }
 
-/// Registers `hook` to run in each child that the C library's `fork` makes, on the child's only
+/// Registers `hook`, which runs in each child made by the C library's `fork`, on the child's only
 /// thread. Returns false on failure.
 pub fn in_forked_children(hook: extern "C" fn()) -> bool {
-    // SAFETY: the function lives as long as its library, and the C library drops the registration
-    // when it unloads the library. The binding's type is an unsafe function; any other is valid
-    // too.
+    // SAFETY: the function exists as long as its library, and the C library drops the registration
+    // when it unloads the library. The binding's type is an unsafe function; a safe function is
+    // valid too.
     #[expect(unsafe_code)]
     unsafe {
         libc::pthread_atfork(None, None, Some(hook)) == 0
     }
 }
 
-/// Name of this thread: up to 15 bytes, padded with NULs. One system call.
+/// Returns the name of this thread: up to 15 bytes, padded with NULs. Takes one system call.
 pub fn thread_name() -> [u8; 16] {
     let mut name = [0u8; 16];
     // SAFETY: the kernel writes at most 16 bytes.
@@ -195,7 +195,8 @@ mod tests {
         let check = |signal, flags| {
             let before = may_start_thread();
             FOUND.store(0, SeqCst);
-            // SAFETY: the handler does what handlers may; the disposition is put back.
+            // SAFETY: the handler calls only async-signal-safe functions; the disposition is
+            // restored.
             #[expect(unsafe_code)]
             unsafe {
                 let mut action: libc::sigaction = std::mem::zeroed();
@@ -209,7 +210,7 @@ mod tests {
                 (before, FOUND.load(SeqCst), meanwhile, may_start_thread())
             }
         };
-        // On a thread, where no harness has blocked anything.
+        // A new thread, where the test harness has blocked no signals.
         std::thread::spawn(move || {
             assert_eq!(check(libc::SIGUSR2, 0), (true, 1, true, true));
             assert_eq!(check(libc::SIGUSR2, libc::SA_NODEFER), (true, 1, false, true));

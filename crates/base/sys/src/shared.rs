@@ -6,7 +6,8 @@
 //! # Pages allocated on first write
 //!
 //! [`SharedMemory::create`] allocates all pages. [`SharedMemory::create_lazy`] allocates the first
-//! ones, and the kernel allocates each other page on its first write. The cases in which it cannot:
+//! pages, and the kernel allocates each other page on its first write. The allocation can fail for
+//! these causes:
 //!
 //! | Cause | The kernel's reaction to the fault (`shmem_fault`) |
 //! |---|---|
@@ -21,7 +22,7 @@
 //! [`SharedMemory::is_allocated`] first: reading a hole would allocate it, on the reader's account.
 //!
 //! The other process may write any byte at any time. So the only references into the memory are to
-//! atomics, and all other bytes are copied out before they are examined, or written to a file
+//! atomics. All other bytes are copied out before they are examined, or written to a file
 //! unexamined.
 
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
@@ -33,46 +34,47 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
-/// Size of a page in bytes, as the unit of holes.
+/// Size of a page in bytes: the unit of holes.
 pub const PAGE_SIZE: usize = 4096;
 
-/// A mapping of shared memory; unmapped when dropped.
+/// Mapping of shared memory, unmapped on drop.
 #[derive(Debug)]
 pub struct SharedMemory {
     start: NonNull<u8>,
     size: usize,
 }
 
-// SAFETY: it owns the mapping, which does not belong to a thread.
+// SAFETY: the value owns the mapping, which does not belong to a thread.
 #[expect(unsafe_code)]
 unsafe impl Send for SharedMemory {}
 // SAFETY: all access is through atomics or by copies that allow for concurrent writes.
 #[expect(unsafe_code)]
 unsafe impl Sync for SharedMemory {}
 
-/// Seals that a file of shared memory must have before its size can be relied on. Seals are never
-/// removed.
+/// Seals that make the size of a file of shared memory reliable. Seals are never removed.
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
 
 impl SharedMemory {
     /// Creates `size` bytes of zeros, in a file that can be passed to another process; `name` is
-    /// shown in `/proc`. All of it is allocated now; fails if there is not enough memory.
+    /// shown in `/proc`. Allocates all memory now, and fails if there is not enough.
     pub fn create(name: &CStr, size: usize) -> io::Result<(File, SharedMemory)> {
         let file = SharedMemory::sized(name, size)?;
         allocate(file.as_fd(), size as u64)?;
         SharedMemory::create_in(file)
     }
 
-    /// As [`create`](Self::create), but allocates only the first `fixed` bytes now, and the others
-    /// on first write. Allocates all of them if the kernel accounts memory strictly.
+    /// Creates memory as [`create`](Self::create) does, but allocates only the first `fixed` bytes
+    /// now, and the others on first write. Allocates all of them if the kernel accounts memory
+    /// strictly.
     pub fn create_lazy(name: &CStr, size: usize, fixed: usize) -> io::Result<(File, SharedMemory)> {
         let file = SharedMemory::sized(name, size)?;
         allocate(file.as_fd(), allocated_at_least(size, fixed))?;
         SharedMemory::create_in(file)
     }
 
-    /// As [`create`](Self::create), but allocates nothing in advance. An access without memory left
-    /// ends the process, so this is for memory of which its creator uses little.
+    /// Creates memory as [`create`](Self::create) does, but allocates nothing in advance. If the
+    /// system runs out of memory, an access ends the process, so this is for memory that is mostly
+    /// unused.
     pub fn create_sparse(name: &CStr, size: usize) -> io::Result<(File, SharedMemory)> {
         SharedMemory::create_in(SharedMemory::sized(name, size)?)
     }
@@ -96,7 +98,8 @@ impl SharedMemory {
         SharedMemory::map_for(file, libc::PROT_READ | libc::PROT_WRITE)
     }
 
-    /// Maps such a file for reading. A write to it ends with a signal.
+    /// Maps the file of another process for reading, if it is sealed against resizing. A write to
+    /// the mapping ends with a signal.
     pub fn map_to_read(file: BorrowedFd<'_>) -> io::Result<SharedMemory> {
         SharedMemory::map_for(file, libc::PROT_READ)
     }
@@ -125,13 +128,14 @@ impl SharedMemory {
         self.advise(range, libc::MADV_DONTDUMP);
     }
 
-    /// Advises the kernel, which may not know the advice.
+    /// Passes advice to the kernel. Returns false if the range is invalid or the kernel does not
+    /// support the advice.
     fn advise(&self, range: Range<usize>, advice: i32) -> bool {
         if range.start >= range.end || range.end > self.size {
             return false;
         }
-        // SAFETY: the range is within the mapping, which is ours; none of the advice that is given
-        // here changes the contents.
+        // SAFETY: the range is within the mapping, which this value owns; no advice used in this
+        // module changes the contents.
         #[expect(unsafe_code)]
         unsafe {
             let start = self.start.as_ptr().add(range.start).cast();
@@ -139,47 +143,47 @@ impl SharedMemory {
         }
     }
 
-    /// Excludes the memory from child processes: nothing is mapped at its address there, so a
-    /// child's copy of this object must not be used. Returns false if the kernel refuses.
+    /// Excludes the memory from child processes. Its address is unmapped there, so a child's copy
+    /// of this object must not be used. Returns false if the kernel refuses.
     pub fn keep_from_children(&self) -> bool {
         self.advise(0..self.size, libc::MADV_DONTFORK)
     }
 
     /// Seals `file`, which is this memory's, against new writable mappings and against punching
     /// holes, and fills holes in its first `fixed` bytes. Its creator calls this after the other
-    /// writer has mapped the file, and before it reads anything. After an error, as with kernels
+    /// writer has mapped the file, and before it reads any byte. After an error, as with kernels
     /// before Linux 5.1, reading could end with a signal.
     pub fn seal(&self, file: BorrowedFd<'_>, fixed: usize) -> io::Result<()> {
         seal(file, SealFlags::FUTURE_WRITE)?;
-        // Fills holes that were punched before.
+        // Fills holes that were punched before the seal.
         allocate(file, allocated_at_least(self.size, fixed))?;
         seal(file, SealFlags::SEAL)
     }
 
-    /// Whether a range of `file` has been allocated and written as a whole. It stays so if the file
+    /// Returns true if a whole range of `file` is allocated. The range stays allocated if the file
     /// is [sealed](Self::seal).
     pub fn is_allocated(file: BorrowedFd<'_>, range: Range<usize>) -> bool {
         let hole = rustix::fs::seek(file, rustix::fs::SeekFrom::Hole(range.start as u64));
         range.is_empty() || hole.is_ok_and(|hole| hole >= range.end as u64)
     }
 
-    /// Memory that `file` takes, in bytes.
+    /// Returns the memory allocated for `file` in bytes.
     pub fn allocated_size(file: BorrowedFd<'_>) -> io::Result<u64> {
         Ok(rustix::fs::fstat(file)?.st_blocks.cast_unsigned().saturating_mul(512))
     }
 
-    /// Size in bytes.
+    /// Returns the size in bytes.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// Start address, for code with accesses that no function here offers. Such code must stay
+    /// Returns the start address, for accesses that no function here offers. Such code must stay
     /// within [`SharedMemory::size`], and make no references.
     pub fn start(&self) -> NonNull<u8> {
         self.start
     }
 
-    /// The word at `offset`, a multiple of 8.
+    /// Returns the word at `offset`, a multiple of 8.
     ///
     /// # Panics
     ///
@@ -195,15 +199,15 @@ impl SharedMemory {
         }
     }
 
-    /// Copies bytes out, which other processes may be writing.
+    /// Copies bytes out of the memory; other processes may be writing them.
     ///
     /// # Panics
     ///
     /// If the range is not within the memory.
     pub fn copy_out(&self, offset: usize, into: &mut [u8]) {
         assert!(offset <= self.size && self.size - offset >= into.len());
-        // SAFETY: source and destination have that many bytes, and they do not overlap, since there
-        // are no references into the mapping.
+        // SAFETY: source and destination have that many bytes, and they do not overlap, since no
+        // references into the mapping exist.
         #[expect(unsafe_code)]
         unsafe {
             let shared = self.start.as_ptr().add(offset);
@@ -293,7 +297,7 @@ impl SharedMemory {
         assert!(place.start <= place.end && place.end <= self.size);
     }
 
-    /// Copies bytes in, which other processes may be reading.
+    /// Copies bytes into the memory; other processes may be reading them.
     ///
     /// # Panics
     ///
@@ -311,7 +315,7 @@ impl SharedMemory {
 
 impl Drop for SharedMemory {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and no reference outlives `self`.
+        // SAFETY: this value owns the mapping, and no reference outlives `self`.
         #[expect(unsafe_code)]
         unsafe {
             libc::munmap(self.start.as_ptr().cast(), self.size);
@@ -319,16 +323,16 @@ impl Drop for SharedMemory {
     }
 }
 
-/// A part of the output to a file.
+/// Part of the output to a file.
 #[derive(Clone, Debug)]
 pub enum Piece<'p> {
     /// Private bytes of this process.
     Own(&'p [u8]),
-    /// A range of the shared memory.
+    /// Range of the shared memory.
     Shared(Range<usize>),
 }
 
-/// Maximum number of pieces written at once: the kernel's limit (`IOV_MAX`).
+/// Maximum number of pieces in one write: the kernel's limit (`IOV_MAX`).
 const VECTORS_MAX: usize = 1024;
 
 fn iovec(start: *const u8, size: usize) -> libc::iovec {
@@ -342,8 +346,8 @@ enum Direction {
     In,
 }
 
-/// Copies bytes between shared memory, which other processes may be accessing at the same time, and
-/// private memory. In assembly, for which such a race is defined.
+/// Copies bytes between shared memory, which other processes may access at the same time, and
+/// private memory. Uses assembly, for which such a race is defined.
 ///
 /// # Safety
 ///
@@ -368,13 +372,13 @@ unsafe fn copy_racing(direction: Direction, shared: *mut u8, own: *mut u8, size:
 #[cfg(all(not(target_arch = "x86_64"), not(thread_sanitizer)))]
 use copy_by_words as copy_racing;
 
-/// As above, for the thread sanitizer, which checks whether words order the copies. It does not see
-/// assembly, and does not report races between atomics.
+/// Copies as the version in assembly, under the thread sanitizer. The sanitizer checks whether
+/// words order the copies; it does not see assembly, and does not report races between atomics.
 ///
 /// # Safety
 ///
-/// As above; in addition, no thread may write to the shared bytes meanwhile, which the sanitizer
-/// reports.
+/// As for the version in assembly. In addition, no thread may write to the shared bytes meanwhile,
+/// which the sanitizer reports.
 #[cfg(thread_sanitizer)]
 #[expect(unsafe_code)]
 unsafe fn copy_racing(direction: Direction, shared: *mut u8, own: *mut u8, size: usize) {
@@ -383,11 +387,11 @@ unsafe fn copy_racing(direction: Direction, shared: *mut u8, own: *mut u8, size:
     unsafe { std::ptr::copy_nonoverlapping(from, into, size) }
 }
 
-/// As above, by atomic words, and by smaller atomics at unaligned ends.
+/// Copies as the version in assembly, by atomic words, and by smaller atomics at unaligned ends.
 ///
 /// # Safety
 ///
-/// As above.
+/// As for the version in assembly.
 #[cfg(any(test, not(target_arch = "x86_64")))]
 #[expect(unsafe_code)]
 unsafe fn copy_by_words(direction: Direction, shared: *mut u8, own: *mut u8, size: usize) {
@@ -426,10 +430,10 @@ pub(crate) fn sized_and_sealed(name: &CStr, size: usize, seals: SealFlags) -> io
     Ok(file)
 }
 
-/// Fails if a file of that size exceeds `RLIMIT_FSIZE`, which applies to memory files too: the
+/// Fails if a file of this size exceeds `RLIMIT_FSIZE`, which applies to memory files too: the
 /// kernel would send `SIGXFSZ`, which ends the program.
 fn check_file_size_limit(size: u64) -> io::Result<()> {
-    // SAFETY: the kernel writes the structure that it is given.
+    // SAFETY: the kernel writes only to the structure passed to it.
     #[expect(unsafe_code)]
     let limit = unsafe {
         let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -445,8 +449,8 @@ fn check_file_size_limit(size: u64) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::FileTooLarge, why))
 }
 
-/// Size of another process's file of shared memory, if it is sealed against resizing. Reads of such
-/// a file never wait for another process.
+/// Returns the size of another process's file of shared memory, if it is sealed against resizing.
+/// Reads of such a file never wait for another process.
 pub fn sealed_size(file: BorrowedFd<'_>) -> io::Result<u64> {
     if !rustix::fs::fcntl_get_seals(file)?.contains(SEALS) {
         let why = "shared memory is not sealed, so that its size could change";
@@ -468,14 +472,14 @@ pub fn seal_shared(file: BorrowedFd<'_>, size_max: usize, fixed: usize) -> io::R
     allocate(file, allocated_at_least(size, fixed))
 }
 
-/// Whether the kernel accounts each page on its first write, so that a page allocated late may
-/// fail. True if that cannot be determined.
+/// Returns true if the kernel accounts each page on its first write, so that a later allocation may
+/// fail. Returns true as well if the mode cannot be determined.
 pub fn is_accounting_strict() -> bool {
     let mode = std::fs::read_to_string("/proc/sys/vm/overcommit_memory");
     !mode.is_ok_and(|mode| matches!(mode.trim(), "0" | "1"))
 }
 
-/// Number of bytes that must be allocated before the first write.
+/// Returns the number of bytes that must be allocated before the first write.
 fn allocated_at_least(size: usize, fixed: usize) -> u64 {
     if is_accounting_strict() { size as u64 } else { fixed.min(size) as u64 }
 }
@@ -509,7 +513,7 @@ mod tests {
         ours.copy_out(8192, &mut nothing);
     }
 
-    /// Both ways of copying, from and to all alignments, to the byte.
+    /// Both copy functions are exact to the byte, from and to all alignments.
     #[test]
     fn copies_are_exact() {
         let bytes: Vec<u8> = (0..64).collect();
@@ -524,7 +528,7 @@ mod tests {
                     let mut shared: Vec<u64> = vec![0; 8];
                     let mut own = [0u8; 64];
                     let shared: *mut u8 = shared.as_mut_ptr().cast();
-                    // SAFETY: both have 64 bytes, of which at most 47 are used.
+                    // SAFETY: both ranges have 64 bytes, of which at most 47 are used.
                     #[expect(unsafe_code)]
                     let found = unsafe {
                         match way {
@@ -556,7 +560,7 @@ mod tests {
         let shared: Vec<u8> = (0..8192).map(|at| (at % 251) as u8).collect();
         memory.copy_in(0, &shared);
         let file = SharedMemory::sized(c"file", 0).unwrap();
-        // More pieces than are written at once, some of them empty.
+        // More pieces than one write may have, some of them empty.
         let places = (0..3000).map(|at| at..at + at % 7);
         let pieces = places.clone().flat_map(|place| [Piece::Own(b"|"), Piece::Shared(place)]);
         memory.write_to(file.as_fd(), 5, pieces).unwrap();
@@ -574,7 +578,7 @@ mod tests {
         assert!(found == expected && found[5..] == appended);
         let outside = || memory.write_to(file.as_fd(), 0, [Piece::Shared(8000..8193)].into_iter());
         assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(outside)).is_err());
-        // A file that takes nothing.
+        // A file that accepts no bytes.
         let full = File::options().write(true).open("/dev/full").unwrap();
         let refused = memory.write_to(full.as_fd(), 0, [Piece::Own(b"x")].into_iter());
         assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::StorageFull);
@@ -588,10 +592,11 @@ mod tests {
         assert_eq!(memory.size(), 4096);
     }
 
-    /// Tries to take the second page away, by the file and by the mapping.
+    /// Tries to remove the second page, by the file and by the mapping. Returns true for each
+    /// success.
     fn punch(file: &File, memory: &SharedMemory) -> [bool; 2] {
         let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-        // SAFETY: the page is of the mapping, and nobody has a reference into it.
+        // SAFETY: the page is within the mapping, and no reference into it exists.
         #[expect(unsafe_code)]
         unsafe {
             let page = memory.start().as_ptr().add(4096).cast();
@@ -602,7 +607,7 @@ mod tests {
         }
     }
 
-    /// All pages are there at once, and who writes cannot take them away.
+    /// All pages are allocated at once, and a writer cannot remove them after the seal.
     #[test]
     fn pages_stay_once_it_is_sealed() {
         use std::os::unix::fs::MetadataExt;
@@ -624,7 +629,8 @@ mod tests {
         assert!(ours.seal(file.as_fd(), 16384).is_err(), "sealed for good");
     }
 
-    /// Pages come when they are written, and are told from holes; nobody can make new holes.
+    /// Pages are allocated when they are written, and holes are recognised; no process can make new
+    /// holes after the seal.
     #[test]
     fn l11_pages_come_when_they_are_written() {
         let (file, ours) = SharedMemory::create_lazy(c"test", 1 << 20, 4096).unwrap();
@@ -645,12 +651,13 @@ mod tests {
         ours.seal(file.as_fd(), 4096).unwrap();
         assert_eq!(punch(&file, &theirs), [false; 2]);
         assert!(!is_there(4096..8192) && is_there(8192..12288));
-        // What is refused by then is written as before.
+        // The seal does not affect writes through an existing mapping.
         theirs.copy_in(4096, b"more");
         assert!(is_there(4096..8192));
     }
 
-    /// Who gets the file can seal it, too; who made it then learns that it cannot rely on it.
+    /// A receiver of the file can seal it, too; the creator then gets an error, and does not rely
+    /// on it.
     #[test]
     fn seals_of_others_are_noticed() {
         let (file, ours) = SharedMemory::create(c"test", 8192).unwrap();
@@ -658,7 +665,7 @@ mod tests {
         assert!(ours.seal(file.as_fd(), 8192).is_err());
     }
 
-    /// Memory that cannot be had is an error at once, not a signal later.
+    /// Unavailable memory is an error at creation, not a signal later.
     #[cfg(feature = "testing")]
     #[test]
     fn memory_that_cannot_be_had_is_an_error() {

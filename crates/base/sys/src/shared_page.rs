@@ -10,7 +10,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::AtomicU64;
 
-/// Page size; the largest on processors with several.
+/// Page size in bytes; the largest on processors with several.
 #[cfg(target_arch = "x86_64")]
 const SIZE: usize = 4096;
 #[cfg(not(target_arch = "x86_64"))]
@@ -19,7 +19,7 @@ const SIZE: usize = 65536;
 /// Size of a shared page in bytes.
 pub const SHARED_PAGE_SIZE: usize = SIZE;
 
-/// A page of zeroed words that can be [shared](Self::share) with another process. Meant for a
+/// Page of zeroed words that can be [shared](Self::share) with another process. Meant for a
 /// `static`.
 #[derive(Debug)]
 #[cfg_attr(target_arch = "x86_64", repr(C, align(4096)))]
@@ -33,12 +33,12 @@ impl Default for SharedPage {
 }
 
 impl SharedPage {
-    /// A page of zeros, private to this process.
+    /// Makes a page of zeros, private to this process.
     pub const fn new() -> SharedPage {
         SharedPage([const { AtomicU64::new(0) }; SIZE / 8])
     }
 
-    /// The first words of the page.
+    /// Returns the first words of the page.
     #[inline(always)]
     pub const fn words<const WORDS: usize>(&self) -> &[AtomicU64; WORDS] {
         const { assert!(WORDS <= SIZE / 8) };
@@ -50,8 +50,8 @@ impl SharedPage {
 
     /// Maps a new file of zeros over the page. A process that opens the file and writes to it
     /// changes the page, also in children made by a later `fork`. The file can neither grow nor
-    /// shrink. Its memory is allocated now: a later access without memory left would end the
-    /// program.
+    /// shrink. Its memory is allocated now, because a later access could end the program if the
+    /// system ran out of memory.
     pub fn share(&'static self, name: &CStr) -> io::Result<File> {
         let file = sized_and_sealed(name, SIZE, SealFlags::empty())?;
         allocate(file.as_fd(), SIZE as u64)?;
@@ -83,7 +83,7 @@ mod tests {
         let [first, second] = PAGE.words();
         assert_eq!(first.load(Relaxed), 0);
         for value in 1..3u64 {
-            // Each time it is a file of its own.
+            // Each call makes another file.
             let file = PAGE.share(c"page").unwrap();
             assert_eq!(SharedMemory::allocated_size(file.as_fd()).unwrap(), SIZE as u64);
             assert_eq!(second.load(Relaxed), 0);

@@ -1,5 +1,5 @@
 //! Stream sockets between processes of one machine, with passing of descriptors and with the peer's
-//! identity as the kernel knows it. Nothing here waits: such a call returns
+//! identity from the kernel. No function waits: a call that would block returns
 //! [`io::ErrorKind::WouldBlock`].
 
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -15,8 +15,8 @@ use std::path::Path;
 /// Maximum number of descriptors sent with one call.
 pub const DESCRIPTORS_MAX: usize = 16;
 /// Maximum number of descriptors received with one call: the kernel's own limit (`SCM_MAX_FD`). A
-/// receiver must have room for all of them: the kernel closes the others within the call, which may
-/// wait for their sender.
+/// receiver's buffer must fit all of them: the kernel closes excess descriptors within the call,
+/// which may wait for their sender.
 const RECEIVED_MAX: usize = 253;
 
 /// Maximum number of groups of a process: the kernel's own limit.
@@ -30,7 +30,7 @@ pub struct Socket(OwnedFd);
 /// Identity of the peer at the time of connecting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Process id in this process's PID namespace; 0 if it has none there.
+    /// Process id in this process's PID namespace; 0 if the peer is outside of it.
     pub pid: u32,
     /// User id.
     pub uid: u32,
@@ -38,7 +38,7 @@ pub struct Peer {
     pub gid: u32,
 }
 
-/// A listening socket.
+/// Socket that listens for connections.
 #[derive(Debug)]
 pub struct Listener(OwnedFd);
 
@@ -54,7 +54,8 @@ impl Socket {
         Ok(Socket(socket))
     }
 
-    /// Sends as many bytes as there is room for, and all descriptors with the first byte.
+    /// Sends as many bytes as fit into the socket's buffer, and all descriptors with the first
+    /// byte.
     pub fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<usize> {
         let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut ancillary = SendAncillaryBuffer::new(&mut room);
@@ -82,10 +83,10 @@ impl Socket {
         Ok(received.bytes)
     }
 
-    /// Identity of the peer.
+    /// Returns the identity of the peer.
     pub fn peer(&self) -> io::Result<Peer> {
-        // Not by `rustix`, whose process ids exclude 0: the id of a peer outside of this PID
-        // namespace.
+        // `rustix` is not used here, because its process ids exclude 0: the id of a peer outside of
+        // this PID namespace.
         let mut room = [0; 3];
         let [pid, uid, gid] = self.option(libc::SO_PEERCRED, &mut room)? else {
             return Err(io::ErrorKind::InvalidData.into());
@@ -93,8 +94,8 @@ impl Socket {
         Ok(Peer { pid: *pid, uid: *uid, gid: *gid })
     }
 
-    /// Supplementary groups of the peer at the time of connecting; `None` if the kernel cannot
-    /// report them (before Linux 4.13).
+    /// Returns the supplementary groups of the peer at the time of connecting; `None` if the kernel
+    /// cannot report them (before Linux 4.13).
     pub fn peer_groups(&self) -> io::Result<Option<Vec<u32>>> {
         let mut groups = vec![0; GROUPS_MAX];
         match self.option(libc::SO_PEERGROUPS, &mut groups).map(<[u32]>::len) {
@@ -107,15 +108,16 @@ impl Socket {
         }
     }
 
-    /// Whether the process that connected is known to have ended, so that another process may have
-    /// its id, even if others still hold the connection. Kernels before Linux 6.5 do not know.
+    /// Returns true if the process that connected has surely ended, so that another process may
+    /// have its id. Other processes may still have the connection open. Always false with kernels
+    /// before Linux 6.5.
     pub fn peer_has_ended(&self) -> bool {
         let mut number = [0];
         let process = match self.option(SO_PEERPIDFD, &mut number) {
             // SAFETY: the kernel has just made this descriptor, and nothing else owns it.
             #[expect(unsafe_code)]
             Ok(_) => unsafe { OwnedFd::from_raw_fd(number[0] as i32) },
-            // With the descriptor limit reached, it is not known either.
+            // At the descriptor limit the state of the process is unknown.
             Err(error) => return matches!(error.raw_os_error(), Some(libc::ESRCH | libc::EINVAL)),
         };
         // The descriptor is readable once the process has ended.
@@ -180,15 +182,14 @@ impl AsFd for Listener {
     }
 }
 
-/// Closes a descriptor of any kind without waiting: a socket that lingers does so in the
-/// background.
+/// Closes a descriptor of any kind without waiting: a lingering socket is closed in the background.
 pub fn close_at_once(descriptor: OwnedFd) {
-    // Other files have no such option, and are not affected.
+    // Other files do not have this option, and are not affected.
     let _ = rustix::net::sockopt::set_socket_linger(&descriptor, None);
     drop(descriptor);
 }
 
-/// Sends bytes over a borrowed socket, as far as it has room now.
+/// Sends as many bytes as fit into the buffer of a borrowed socket, without waiting.
 pub fn send_now(socket: BorrowedFd<'_>, bytes: &[u8]) {
     let _ = rustix::net::send(socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
 }
@@ -233,7 +234,7 @@ mod tests {
         assert!(theirs.send(b"x", &[]).is_err());
     }
 
-    /// Whatever groups it has later, and however many they are.
+    /// The reported groups are those at the time of connecting, whatever their number.
     #[test]
     fn groups_are_those_of_the_moment_of_connecting() {
         let path = std::env::temp_dir().join(format!("blkkin-groups-{}", std::process::id()));
@@ -244,13 +245,13 @@ mod tests {
         let own: Vec<u32> = line.split_whitespace().map(|word| word.parse().unwrap()).collect();
         assert_eq!(listener.accept().unwrap().peer_groups().unwrap(), Some(own));
         drop(ours);
-        // Only root can choose; threads have groups of their own, until they end.
+        // Only root can choose groups; the call changes them for a single thread.
         if crate::user_id() == 0 {
             for count in [0, 1, 32, 33, 1000] {
                 let wanted: Vec<u32> = (0..count).map(|number| 70_000 + number).collect();
                 let (groups, path) = (wanted.clone(), &path);
                 let connected = move || {
-                    // SAFETY: so many groups are there; the call is for this thread only.
+                    // SAFETY: the slice has that many groups; the call affects this thread only.
                     #[expect(unsafe_code)]
                     let set = |groups: &[u32]| unsafe {
                         libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr())

@@ -1,7 +1,6 @@
-//! Test support that shows whether code survives what can happen to a process: forks, signals at
-//! any instruction, refused, [failing or deadly](traced) system calls. Also general support:
-//! [random numbers](Random), [directories](Scratch), and a report of [skipped](skip) tests. Not for
-//! production code.
+//! Test support that simulates faults of a process: forks, signals at any instruction, refused,
+//! [failing or deadly](traced) system calls. Also general support: [random numbers](Random),
+//! [directories](Scratch), and a report of [skipped](skip) tests. Not for production code.
 //!
 //! Closures passed to these functions run in a child of a process with threads, or in a signal
 //! handler. They must not allocate or lock. A test that violates this hangs or fails.
@@ -27,12 +26,12 @@ pub use strace::{
 
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::SeqCst};
 
-/// Way of forking.
+/// Method of forking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fork {
     /// The C library's `fork`, which runs registered handlers.
     Library,
-    /// The bare system call, which no code in the process notices.
+    /// The bare system call, which runs no handlers in the process.
     Raw,
 }
 
@@ -43,21 +42,21 @@ pub enum Call {
     Getrandom,
     /// `madvise`, which [`crate::WipedOnFork::arm`] needs among others.
     Madvise,
-    /// `fallocate`: memory for a file.
+    /// `fallocate`: allocation of memory for a file.
     Fallocate,
 }
 
 /// Time after which a child is killed, in seconds.
 const CHILD_SECONDS_MAX: u32 = 60;
 
-/// Runs `body` in a child process, with words that it shares with this one, and returns their
-/// values after its end. Fails if the child does not end normally.
+/// Runs `body` in a child process, with words that it shares with this process. Returns the words'
+/// values after the child's end. Fails if the child does not end normally.
 pub fn in_child<const WORDS: usize>(
     fork: Fork,
     body: impl FnOnce(&[AtomicU64; WORDS]),
 ) -> Result<[u64; WORDS], String> {
     let size = WORDS * size_of::<u64>();
-    // SAFETY: a new mapping at an address of the kernel's choice.
+    // SAFETY: a new mapping, at an address that the kernel chooses.
     #[expect(unsafe_code, reason = "a system call")]
     let memory = unsafe {
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
@@ -80,8 +79,8 @@ pub fn in_child<const WORDS: usize>(
         if child == 0 {
             libc::alarm(CHILD_SECONDS_MAX);
             body(words);
-            // Ends all threads of the child; after `refuse_all` only `exit` of this one is
-            // permitted.
+            // Ends all threads of the child. After `refuse_all` or `confine`, only `exit` of this
+            // thread is permitted.
             let end = if REFUSES_ALL.load(SeqCst) { libc::SYS_exit } else { libc::SYS_exit_group };
             libc::syscall(end, 0);
         }
@@ -96,7 +95,7 @@ pub fn in_child<const WORDS: usize>(
         }
     }
     let found = std::array::from_fn(|index| words[index].load(SeqCst));
-    // SAFETY: the words are not used any more.
+    // SAFETY: the words are not used after this.
     #[expect(unsafe_code, reason = "a system call")]
     unsafe {
         libc::munmap(memory, size);
@@ -109,7 +108,7 @@ pub fn in_child<const WORDS: usize>(
 }
 
 /// Runs `body` in a child that shares memory and thread pointer with this thread, which waits: like
-/// a child of `vfork`, but on a stack of its own. Returns whether the child was made and ended
+/// a child of `vfork`, but on a stack of its own. Returns true if the child was made and ended
 /// normally.
 pub fn in_sharing_child(body: &dyn Fn()) -> bool {
     extern "C" fn run(body: *mut libc::c_void) -> libc::c_int {
@@ -121,8 +120,8 @@ pub fn in_sharing_child(body: &dyn Fn()) -> bool {
         0
     }
     const STACK_SIZE: usize = 256 << 10;
-    // SAFETY: a new mapping at an address of the kernel's choice. It is the stack of the child,
-    // which starts at its end, and is freed after the child has ended. `body` outlives the child.
+    // SAFETY: a new mapping, at an address that the kernel chooses. The child's stack starts at the
+    // mapping's end, and is freed after the child has ended. `body` outlives the child.
     #[expect(unsafe_code, reason = "system calls")]
     unsafe {
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE);
@@ -142,7 +141,7 @@ pub fn in_sharing_child(body: &dyn Fn()) -> bool {
 }
 
 /// Makes a system call fail with `ENOSYS` from now on, for the calling thread and its children.
-/// Cannot be undone, so call it in a child.
+/// Cannot be undone, so call it in a child. Returns false on failure.
 pub fn refuse(call: Call) -> bool {
     let number = match call {
         Call::Getrandom => libc::SYS_getrandom,
@@ -150,7 +149,7 @@ pub fn refuse(call: Call) -> bool {
         Call::Fallocate => libc::SYS_fallocate,
     };
     let mut program = [
-        // The number of the call is the first field of the filter's input.
+        // The number of the system call is the first field of the filter's input.
         step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
         step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, number as u32, 1),
         step(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32, 0),
@@ -159,13 +158,13 @@ pub fn refuse(call: Call) -> bool {
     install(&mut program)
 }
 
-/// An instruction of a filter: operation, value, and number of instructions skipped if a comparison
-/// fails.
+/// Makes an instruction of a filter: operation, value, and number of instructions skipped if a
+/// comparison fails.
 fn step(code: u32, value: u32, otherwise: u8) -> libc::sock_filter {
     libc::sock_filter { code: code as u16, jt: 0, jf: otherwise, k: value }
 }
 
-/// Installs a filter for the calling thread.
+/// Installs a filter for the calling thread; returns false on failure.
 fn install(program: &mut [libc::sock_filter]) -> bool {
     let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
     // SAFETY: the kernel copies the filter, whose length is that of the program.
@@ -176,8 +175,8 @@ fn install(program: &mut [libc::sock_filter]) -> bool {
     }
 }
 
-/// As [`refuse_all`], also for the threads that this one makes, and without losing access to the
-/// time-stamp counter, which strict mode takes away. Other system calls kill the thread.
+/// Restricts the thread as [`refuse_all`] does, also for threads that it makes later. Unlike strict
+/// mode, the filter leaves the time-stamp counter accessible. Other system calls kill the thread.
 pub fn confine() -> bool {
     let permitted = [libc::SYS_read, libc::SYS_write, libc::SYS_exit, libc::SYS_rt_sigreturn];
     let mut program = vec![step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0)];
@@ -190,8 +189,8 @@ pub fn confine() -> bool {
     install(&mut program)
 }
 
-/// Makes the kernel kill the calling thread on any system call other than read, write and exit.
-/// Call it in a child.
+/// Makes the kernel kill the calling thread on any system call other than read, write, exit and
+/// return from a signal handler. Call it in a child.
 pub fn refuse_all() -> bool {
     REFUSES_ALL.store(true, SeqCst);
     // SAFETY: this call takes no pointer.
@@ -201,10 +200,10 @@ pub fn refuse_all() -> bool {
     }
 }
 
-/// Whether [`refuse_all`] or [`confine`] was called in this process.
+/// Set once [`refuse_all`] or [`confine`] was called in this process.
 static REFUSES_ALL: AtomicBool = AtomicBool::new(false);
 
-/// Function for the signal handler, as a pointer.
+/// Pointer to the function that the signal handler calls.
 static HANDLER: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
 extern "C" fn handle(_: libc::c_int) {
@@ -220,8 +219,8 @@ extern "C" fn handle(_: libc::c_int) {
 /// Two signals, so that the handler of one is interrupted by the other, but not deeper.
 const SIGNALS: [libc::c_int; 2] = [libc::SIGUSR1, libc::SIGUSR2];
 
-/// Runs `body` on this thread while signals interrupt it again and again, at any instruction. Their
-/// handler `handler` is interrupted likewise. One such test at a time.
+/// Runs `body` on this thread while signals interrupt it again and again, at any instruction. The
+/// signals also interrupt their handler `handler`. Only one such test may run at a time.
 pub fn while_interrupted(handler: fn(), body: impl FnOnce()) -> Result<(), String> {
     HANDLER.store(handler as *mut (), SeqCst);
     // SAFETY: all fields of the structure may be zero; the handler is a function of the right type.
@@ -250,20 +249,20 @@ pub fn while_interrupted(handler: fn(), body: impl FnOnce()) -> Result<(), Strin
                 unsafe {
                     libc::syscall(libc::SYS_tgkill, process, thread, *signal);
                 }
-                // A pause, without which the thread would run nothing but the handler.
+                // Pauses, because otherwise the thread would run only the handler.
                 for _ in 0..100 {
                     std::hint::spin_loop();
                 }
             }
         });
-        // Sets the flag also if `body` panics.
+        // Guard that sets the flag, also if `body` panics.
         let _done = SetOnDrop(&done);
         body();
     });
     Ok(())
 }
 
-/// Sets a flag when dropped.
+/// Guard that sets a flag when it is dropped.
 struct SetOnDrop<'d>(&'d AtomicBool);
 
 impl Drop for SetOnDrop<'_> {
@@ -272,7 +271,7 @@ impl Drop for SetOnDrop<'_> {
     }
 }
 
-/// Error of a system call with invalid arguments; 0 if there was none.
+/// Makes a system call with invalid arguments; returns its error, or 0 if it succeeded.
 pub fn error_of(call: i64) -> i32 {
     let nonsense = -1 as libc::c_long;
     // SAFETY: the addresses, descriptors and flags are invalid, which the kernel checks.
@@ -291,8 +290,8 @@ mod tests {
     use crate::WipedOnFork;
     use std::sync::atomic::Ordering::Relaxed;
 
-    /// A page that is armed is wiped in a child however that was made, one that is not is kept, and
-    /// so is the parent's.
+    /// An armed page is wiped in a child, whatever the method of forking. A page that is not armed
+    /// keeps its values, and so do the parent's pages.
     #[test]
     fn words_are_wiped_in_children() {
         static ARMED: WipedOnFork = WipedOnFork::new();
@@ -306,7 +305,7 @@ mod tests {
             let found = in_child(fork, |[one, two, three, grandchild]| {
                 one.store(armed.load(Relaxed) + 1, Relaxed);
                 two.store(plain.load(Relaxed) + 1, Relaxed);
-                // The child's children find zeros too.
+                // The child's children get zeros too.
                 armed.store(9, Relaxed);
                 let found = in_child(fork, |[found]| found.store(armed.load(Relaxed) + 1, Relaxed));
                 grandchild.store(found.map_or(99, |[found]| found), Relaxed);
@@ -333,7 +332,7 @@ mod tests {
         assert!(killed.is_err(), "{killed:?}");
     }
 
-    /// Failing calls leave `errno` alone, as the host may be about to look at it.
+    /// A failing call leaves `errno` unchanged, as the host program may be about to check it.
     #[test]
     fn errno_is_kept() {
         let found = in_child(Fork::Raw, |[found]| {

@@ -6,21 +6,22 @@ use crate::wipe_on_fork::WipedOnFork;
 use std::cell::Cell;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The kernel's id of this thread. Makes a system call on first use in each thread and process.
+/// Returns the kernel's id of this thread. Makes a system call on first use in each thread and
+/// process.
 ///
 /// A child of `vfork` shares memory and thread pointer with the thread that made it. If that thread
-/// has never called this, the child gets its own id; afterwards it gets its parent's.
+/// has never called this function, the child gets its own id; afterwards it gets its parent's.
 pub fn thread_id() -> u32 {
     process_and_thread().1
 }
 
-/// The kernel's ids of this process and of this thread, with the limits of [`thread_id`].
+/// Returns the kernel's ids of this process and of this thread, with the limits of [`thread_id`].
 pub fn process_and_thread() -> (u32, u32) {
     /// Process id, wiped in a child so that it does not reuse its parent's cached ids.
     static PROCESS: WipedOnFork = WipedOnFork::new();
     thread_local! {
-        /// Process id and thread id. Has no destructor, so that it can be used until the thread
-        /// ends.
+        /// Cached process id and thread id, without a destructor, so that they can be used until
+        /// the thread ends.
         static CACHED_IDS: Cell<(u64, u32)> = const { Cell::new((0, 0)) };
     }
     let [process] = PROCESS.words();
@@ -32,8 +33,8 @@ pub fn process_and_thread() -> (u32, u32) {
     // SAFETY: both calls have no arguments, and cannot fail.
     #[expect(unsafe_code)]
     let (own_process, id) = unsafe { (libc::getpid() as u64, libc::syscall(libc::SYS_gettid)) };
-    // If the process id cannot be wiped on fork, nothing is cached. Nor does a child that runs in
-    // its parent's memory cache anything.
+    // No ids are cached if the process id cannot be wiped on fork, or in a child that runs in its
+    // parent's memory.
     let is_known = current == own_process || current == 0;
     if is_known && has_own_thread_pointer() && PROCESS.arm() {
         process.store(own_process, Relaxed);
@@ -42,9 +43,9 @@ pub fn process_and_thread() -> (u32, u32) {
     (own_process as u32, id as u32)
 }
 
-/// Whether the C library made this thread, and so gave it thread-local variables of its own; a
-/// child of `vfork` uses its parent's. glibc registers each thread's list of robust mutexes with
-/// the kernel, and no child inherits the registration.
+/// Returns true if the C library made this thread, and so gave it thread-local variables of its
+/// own; a child of `vfork` uses its parent's. glibc registers each thread's list of robust mutexes
+/// with the kernel, and no child inherits the registration.
 pub(crate) fn has_own_thread_pointer() -> bool {
     if !cfg!(target_env = "gnu") {
         // Other C libraries register later, or never.
@@ -60,7 +61,7 @@ pub(crate) fn has_own_thread_pointer() -> bool {
     result == 0 && !list.is_null()
 }
 
-/// Effective user id of this process.
+/// Returns the effective user id of this process.
 pub fn user_id() -> u32 {
     // SAFETY: has no arguments, and cannot fail.
     #[expect(unsafe_code)]
@@ -69,8 +70,8 @@ pub fn user_id() -> u32 {
     }
 }
 
-/// Whether that process has a thread with that id. True as well if the kernel refuses to answer.
-/// One system call.
+/// Returns true if the process has a thread with this id, or if the kernel refuses the check. Takes
+/// one system call.
 pub fn thread_exists(process: u32, thread: u32) -> bool {
     // SAFETY: signal 0 sends nothing; the call only checks whether it could be sent.
     #[expect(unsafe_code)]
@@ -81,14 +82,14 @@ pub fn thread_exists(process: u32, thread: u32) -> bool {
     })
 }
 
-/// Whether the function with a variable at the address `variable` has been left on this thread;
-/// `own` is the address of a variable of the caller. A `longjmp` out of a signal handler may have
-/// left it. Returns `false` if that cannot be determined. One system call.
+/// Returns true if this thread has left the function whose frame contains the address `variable`,
+/// for instance by a `longjmp` out of a signal handler. `own` is the address of a variable of the
+/// caller. Returns false if that cannot be determined. Takes one system call.
 ///
 /// May be wrong for a thread that switches stacks within a signal handler, by itself or with
 /// `SS_AUTODISARM`.
 pub fn is_left(variable: usize, own: usize) -> bool {
-    // SAFETY: all fields may be zero; the kernel writes the structure that it is given.
+    // SAFETY: all fields may be zero; the kernel writes only to the structure passed to it.
     #[expect(unsafe_code)]
     let (result, stack) = errno::preserve(|| unsafe {
         let mut stack: libc::stack_t = std::mem::zeroed();
@@ -102,15 +103,15 @@ pub fn is_left(variable: usize, own: usize) -> bool {
         has_one && address.wrapping_sub(stack.ss_sp.addr()) < stack.ss_size
     };
     match (is_on_signal_stack(own), is_on_signal_stack(variable)) {
-        // Stacks grow downwards.
+        // Both are on one stack, which grows downwards.
         (false, false) | (true, true) => variable <= own,
-        // No handler runs on the signal stack any more.
+        // The handler that ran on the signal stack has been left.
         (false, true) => true,
         (true, false) => false,
     }
 }
 
-/// CPU that this thread runs on, or ran on a moment ago.
+/// Returns the CPU that this thread runs on, or ran on a moment ago.
 pub fn current_cpu() -> usize {
     // SAFETY: has no arguments.
     #[expect(unsafe_code)]
@@ -118,8 +119,8 @@ pub fn current_cpu() -> usize {
     usize::try_from(cpu).unwrap_or(0)
 }
 
-/// Offset from the thread pointer of glibc's area for restartable sequences; `None` if it has
-/// registered none with the kernel.
+/// Returns the offset from the thread pointer of glibc's area for restartable sequences; `None` if
+/// glibc has registered no area with the kernel.
 pub fn rseq_offset() -> Option<isize> {
     // SAFETY: both names end with a NUL. In glibc they are an `unsigned int` and a `ptrdiff_t`,
     // which it sets before any other code runs, and never changes.
@@ -134,8 +135,8 @@ pub fn rseq_offset() -> Option<isize> {
     }
 }
 
-/// Restarts the restartable sequences that threads of this process are in at the moment. Returns
-/// `false` if the kernel cannot do that (before Linux 5.10).
+/// Restarts the restartable sequences that threads of this process are executing. Returns false if
+/// the kernel cannot do that (before Linux 5.10).
 pub fn restart_sequences() -> bool {
     // MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ, and its registration.
     const RESTART: libc::c_int = 1 << 7;
@@ -160,7 +161,7 @@ mod tests {
         assert!(!thread_exists(1, thread_id()), "of another process");
         assert_eq!(thread_id(), thread_id());
         let other = std::thread::spawn(thread_id).join().unwrap();
-        // It may take the kernel a moment.
+        // The kernel may remove the thread with a short delay.
         let gone = (0..1000).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(1));
             !thread_exists(process, other)
@@ -186,8 +187,8 @@ mod tests {
         }
     }
 
-    /// What a child learns that has its parent's memory and thread pointer is not what the parent
-    /// remembers, also if nobody has asked before.
+    /// A child with its parent's memory and thread pointer does not change the parent's cached ids,
+    /// also if they were never read before.
     #[cfg(feature = "testing")]
     #[test]
     fn a_child_that_shares_memory_leaves_its_parents_id_alone() {
@@ -195,7 +196,7 @@ mod tests {
         use std::sync::atomic::AtomicU64;
         for fork in [Fork::Library, Fork::Raw] {
             let [own, childs, later] = in_child(fork, |[own, childs, later]: &[AtomicU64; 3]| {
-                // The words that tell of the parent's process are wiped: nobody has asked in this one.
+                // The cached process id is wiped in this child, so no ids are cached yet.
                 let shared = || childs.store(thread_id().into(), Relaxed);
                 let ended = in_sharing_child(&shared);
                 later.store(thread_id().into(), Relaxed);

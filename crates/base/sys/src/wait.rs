@@ -1,4 +1,4 @@
-//! Waiting for several descriptors, and for time.
+//! Waiting for several descriptors, and for a duration.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
@@ -8,9 +8,9 @@ use std::time::Duration;
 /// Maximum number of descriptors in one call.
 const WAITED_MAX: usize = 64;
 
-/// Waits until a descriptor is readable, or writable where the flag asks for that, or its peer has
-/// gone, or until `time` has passed. A signal ends the wait too. Descriptors beyond the 64th are
-/// ignored.
+/// Waits until a descriptor is readable, its peer has closed, or `time` has passed. A descriptor
+/// with its flag set is also polled for writing. A signal ends the wait too. Descriptors beyond the
+/// 64th are ignored.
 pub fn wait(descriptors: &[(BorrowedFd<'_>, bool)], time: Option<Duration>) -> io::Result<()> {
     let mut polled = Vec::with_capacity(descriptors.len().min(WAITED_MAX));
     for (descriptor, also_write) in descriptors.iter().take(WAITED_MAX) {

@@ -1,9 +1,9 @@
-//! Waking another process at no cost to the waking side while the other one is awake.
+//! Waking another process, without cost for the waking side while the other process is awake.
 //!
 //! A sleeper announces in shared memory that it goes to sleep, and then checks for work. A producer
-//! leaves work there, and then checks for a sleeper. Each must perform its two steps in order, or
-//! both may miss each other; processors need a barrier between the steps for that. The sleeper
-//! issues a [barrier for all](barrier_for_all), which covers both sides.
+//! stores work in shared memory, and then checks for a sleeper. Each must perform its two steps in
+//! order, or both may miss each other; processors need a barrier between the steps for that. The
+//! sleeper issues a [barrier for all](barrier_for_all), which covers both sides.
 
 use crate::errno;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
@@ -21,9 +21,9 @@ pub(crate) fn membarrier(command: libc::c_int) -> bool {
     result == 0
 }
 
-/// Registers this process's threads for every later [`barrier_for_all`]. Returns `false` if the
-/// kernel does not know the command (before Linux 4.16) or refuses it. The first registration may
-/// take some milliseconds.
+/// Registers this process's threads for every later [`barrier_for_all`]. Returns false if the
+/// kernel lacks the command (before Linux 4.16) or refuses it. The first registration may take some
+/// milliseconds.
 pub fn heed_barriers() -> bool {
     membarrier(REGISTER)
 }
@@ -31,14 +31,14 @@ pub fn heed_barriers() -> bool {
 /// Issues a full memory barrier on each CPU that runs a thread of a process that has
 /// [registered](heed_barriers). Stores that such a thread made before the barrier, in its program's
 /// order, are visible to the caller afterwards. Stores that the caller made before the barrier are
-/// visible to loads that such a thread makes after it. Returns `false`, without a barrier, if the
-/// kernel cannot do that.
+/// visible to loads that such a thread makes after it. Returns false, without a barrier, if the
+/// kernel does not support it.
 pub fn barrier_for_all() -> bool {
     membarrier(BARRIER)
 }
 
-/// An eventfd of another process to be woken. Keeps the number only, so the host may close the
-/// descriptor.
+/// Eventfd of another process to be woken. Stores only the number, so the host program may close
+/// the descriptor.
 #[derive(Debug)]
 pub struct Waker {
     /// Descriptor number, or -1.
@@ -49,18 +49,19 @@ pub struct Waker {
 }
 
 impl Waker {
-    /// A waker for the eventfd `fd`, which the caller keeps owning.
+    /// Makes a waker for the eventfd `fd`, which the caller still owns.
     pub fn new(fd: i32) -> Waker {
         Waker { fd: AtomicI32::new(fd), file: file_of(fd) }
     }
 
-    /// A waker that does nothing.
+    /// Makes a waker that does nothing.
     pub const fn none() -> Waker {
         Waker { fd: AtomicI32::new(-1), file: None }
     }
 
-    /// Wakes the other process; callable in signal handlers. Returns `false` if the host has closed
-    /// the descriptor, even if another file has its number now. Later calls do nothing then.
+    /// Wakes the other process; may be called in signal handlers. Returns false if the host program
+    /// has closed the descriptor, even if another file has its number now. Later calls then do
+    /// nothing.
     pub fn wake(&self) -> bool {
         let fd = self.fd.load(Relaxed);
         if fd < 0 {
@@ -100,7 +101,7 @@ mod tests {
     use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
     fn eventfd() -> File {
-        // SAFETY: the descriptor is new, and nobody else has it.
+        // SAFETY: the descriptor is new, and has no other owner.
         #[expect(unsafe_code)]
         unsafe {
             File::from(OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_NONBLOCK)))
@@ -118,14 +119,15 @@ mod tests {
         let waker = Waker::new(eventfd.as_raw_fd());
         assert!(waker.wake() && waker.wake());
         assert_eq!(count(&eventfd), 2);
-        // It cannot count further, and that is no reason to give up.
+        // A full counter is no failure.
         (&eventfd).write_all(&(u64::MAX - 1).to_le_bytes()).unwrap();
         assert!(waker.wake());
         assert_eq!(count(&eventfd), u64::MAX - 1);
         assert!(waker.wake());
     }
 
-    /// The host closes all descriptors, as daemons do, and opens others.
+    /// A host that closes all descriptors, as daemons do, and opens other files keeps them
+    /// unchanged.
     #[test]
     fn a_descriptor_that_became_another_files_is_left_alone() {
         let eventfd = eventfd();
@@ -133,7 +135,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("blkkin-sys-wake-{}", std::process::id()));
         let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
         std::fs::remove_file(path).unwrap();
-        // SAFETY: replaces a descriptor that this test has.
+        // SAFETY: replaces a descriptor that this test owns.
         #[expect(unsafe_code)]
         unsafe {
             assert!(libc::dup2(file.as_raw_fd(), eventfd.as_raw_fd()) >= 0);

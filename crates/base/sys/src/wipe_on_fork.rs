@@ -1,11 +1,11 @@
-//! Memory that is zeroed in child processes. A library detects a fork by a load from it, even one
-//! made by the bare system call, which the C library does not notice.
+//! Memory that is zeroed in child processes. A library detects a fork by a load from it, even a
+//! fork by the bare system call, which the C library does not notice.
 
 use crate::errno;
 use std::sync::atomic::AtomicU64;
 
-/// A whole page, of the largest size on processors with several, so that no other memory is wiped
-/// with it.
+/// Size in bytes of a whole page, the largest on processors with several, so that no other memory
+/// is wiped with it.
 #[cfg(target_arch = "x86_64")]
 const SIZE: usize = 4096;
 #[cfg(not(target_arch = "x86_64"))]
@@ -47,12 +47,12 @@ impl Default for WipedOnFork {
 }
 
 impl WipedOnFork {
-    /// Words of zeros.
+    /// Makes a page of zeros.
     pub const fn new() -> WipedOnFork {
         WipedOnFork { value: [const { AtomicU64::new(0) }; SIZE / 8] }
     }
 
-    /// The first words of the page.
+    /// Returns the first words of the page.
     #[inline(always)]
     pub const fn words<const WORDS: usize>(&self) -> &[AtomicU64; WORDS] {
         const { assert!(WORDS <= SIZE / 8) };
@@ -64,23 +64,23 @@ impl WipedOnFork {
 }
 
 impl<T: AllZeros> WipedOnFork<T> {
-    /// Wraps a value, which must be all zeros initially: only then it lies in memory that can be
-    /// wiped.
+    /// Wraps a value, which must be all zeros initially, since only such a `static` lies in memory
+    /// that can be wiped.
     pub const fn of(value: T) -> WipedOnFork<T> {
         WipedOnFork { value }
     }
 
-    /// The value.
+    /// Returns the value.
     #[inline(always)]
     pub const fn get(&self) -> &T {
         &self.value
     }
 
-    /// Asks the kernel to wipe the memory in children from now on. Returns false if the kernel
-    /// cannot do that (before Linux 4.14); the memory should hold no values then. May be called
-    /// again at any time.
+    /// Makes the kernel wipe the memory in children from now on. Returns false if the kernel cannot
+    /// do that (before Linux 4.14); the memory should then stay zero. May be called again at any
+    /// time.
     pub fn arm(&'static self) -> bool {
-        // SAFETY: this reads a value that the kernel gave to the process when it started.
+        // SAFETY: this reads a value that the kernel passed to the process at its start.
         #[expect(unsafe_code, reason = "a call of the C library")]
         let page_size = unsafe { libc::getauxval(libc::AT_PAGESZ) };
         if page_size == 0 || page_size as usize > SIZE {

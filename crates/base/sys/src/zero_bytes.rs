@@ -5,7 +5,7 @@ use wide::u8x16;
 /// Number of bytes examined together.
 pub const SPAN: usize = 64;
 
-/// Mask with a bit for each zero byte of `span`.
+/// Returns a mask with a bit for each zero byte of `span`.
 #[inline(always)]
 pub fn zeros(span: &[u8; SPAN]) -> u64 {
     let (lanes, _) = span.as_chunks::<16>();
@@ -16,8 +16,8 @@ pub fn zeros(span: &[u8; SPAN]) -> u64 {
     part(0) | part(1) | part(2) | part(3)
 }
 
-/// Writes the mask [`zeros`] of each span, in little-endian order, as far as there are masks. Uses
-/// the widest instructions that the processor has.
+/// Writes the mask [`zeros`] of each span, in little-endian order, until spans or masks run out.
+/// Uses the widest instructions that the processor has.
 pub fn zeros_of_all(spans: &[[u8; SPAN]], masks: &mut [[u8; 8]]) {
     #[cfg(target_arch = "x86_64")]
     {
@@ -78,10 +78,10 @@ mod wide_registers {
 mod tests {
     use super::*;
 
-    /// A function that does what [`zeros_of_all`] promises.
+    /// Function with the contract of [`zeros_of_all`].
     type OfAll = fn(&[[u8; SPAN]], &mut [[u8; 8]]);
 
-    /// All ways that this processor knows.
+    /// Returns all versions that this processor supports, by name.
     fn ways() -> Vec<(&'static str, OfAll)> {
         #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "there are no others"))]
         let mut ways: Vec<(_, OfAll)> = vec![("chosen", zeros_of_all), ("any", with_any)];
@@ -110,7 +110,7 @@ mod tests {
         let mut seed = 1u64;
         let mut byte = || {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            // Zeros often, and bytes of which only one bit is set.
+            // Zeros often, and bytes with a single bit set.
             [0, 0, 1, 0x80, b'a', 0xff, 0x10, (seed >> 48) as u8][(seed >> 61) as usize]
         };
         for count in [0usize, 1, 2, 7, 64] {

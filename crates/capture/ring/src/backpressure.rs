@@ -1,10 +1,10 @@
 //! Back-pressure: waiting for room in a full ring, for channels that prefer delay to loss.
 //!
 //! The reader is another process that never waits for this one, so a writer may wait anywhere, also
-//! in a signal handler; it holds no lock meanwhile. It polls, so that the reader need not know of
-//! it. The wait always ends: when the channel's time is over, or when nothing has been read for
-//! [`IDLE_MAX_NS`], because the reader is gone or cannot write. After that no event waits until
-//! something is read again.
+//! in a signal handler. A waiting writer holds no lock. It polls, so that the reader needs no code
+//! for waiting writers. The wait always ends: at the channel's time limit, or when nothing has been
+//! read for [`IDLE_MAX_NS`], because the reader has exited or cannot write. After that no event
+//! waits until the reader reads again.
 
 use crate::cells::{Cells, Word};
 use crate::shape::{Shape, WAIT_FOREVER};
@@ -16,10 +16,10 @@ pub(crate) const NOT_STALLED: u64 = u64::MAX;
 /// Maximum time without any progress of the reader, in nanoseconds.
 const IDLE_MAX_NS: u64 = 10_000_000_000;
 
-/// Polling interval in nanoseconds: the first one, and the last one; doubled each time.
+/// Polling interval in nanoseconds, from the first to the last; doubled after each poll.
 const PAUSE_NS: std::ops::RangeInclusive<u64> = 20_000..=1_000_000;
 
-/// The wait of one event.
+/// State of the wait of one event for room.
 #[derive(Debug)]
 pub(crate) struct RoomWait {
     wait_us: u32,
@@ -30,7 +30,8 @@ pub(crate) struct RoomWait {
 #[derive(Debug)]
 struct WaitProgress {
     started_ns: u64,
-    /// Progress of the reader at the start and at the last poll, and the time of its last change.
+    /// Sum of the read positions at the start and at the last poll, and the time of its last
+    /// change.
     read_at_start: u64,
     read_at_last_poll: u64,
     changed_ns: u64,
@@ -41,7 +42,7 @@ impl RoomWait {
         RoomWait { wait_us, pause_ns: *PAUSE_NS.start(), progress: None }
     }
 
-    /// Returns true if an event that finds no room now may find room later.
+    /// Returns true if an event that finds the ring full may wait for room.
     pub(crate) fn may_wait(&mut self, cells: &Cells, shape: &Shape, stalled: &AtomicU64) -> bool {
         if self.wait_us == 0 {
             return false;
@@ -77,7 +78,7 @@ impl RoomWait {
     }
 }
 
-/// Sum of the read positions, which changes when something is read.
+/// Returns the sum of the read positions, which changes whenever the reader reads.
 fn read_so_far(cells: &Cells, shape: &Shape) -> u64 {
     let read = |ring| cells.load(shape.control_of(ring), Word::Read, Relaxed);
     let sum = (0..shape.rings).map(read).fold(0, u64::wrapping_add);

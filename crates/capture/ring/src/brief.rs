@@ -1,6 +1,6 @@
 //! The fast encoder, for most events: a few numbers, and strings of less than 64 bytes. Its usual
-//! path takes no jumps and needs little stack. The compiler knows that each field fits, so that
-//! everything stays in registers. Longer events use [`Encoder`].
+//! path has no jumps and needs little stack. The compiler can see that each field fits, so that all
+//! state stays in registers. Longer events use [`Encoder`].
 
 use crate::encoder::{Encoder, Event, put_header};
 use crate::event_layout::{COPIED, GRAIN, HEADER_SIZE};
@@ -10,29 +10,29 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::num::NonZeroU32;
 
-/// Bytes of a [`BriefRoom`].
+/// Size of a [`BriefRoom`], in bytes.
 const SIZE: usize = 512;
-/// Maximum bytes of a string, with its NUL.
+/// Maximum bytes of a string, including its NUL.
 const STRING_MAX: usize = 4 * GRAIN;
 const _: () = assert!(SIZE.is_multiple_of(COPIED));
 
-/// Writes the fields of an event one after the other. An [`Encoder`] accepts every field. A
-/// [`Brief`] returns `None` for a field that does not fit, and is unusable afterwards.
+/// Writer of an event's fields, in order. An [`Encoder`] accepts every field. A [`Brief`] returns
+/// `None` for a field that does not fit, and is unusable afterwards.
 pub trait Pen {
-    /// See [`Encoder::put`].
+    /// Appends bytes; see [`Encoder::put`].
     fn put<const N: usize>(&mut self, bytes: [u8; N]) -> Option<()>;
 
-    /// See [`Encoder::put_words`].
+    /// Appends integers of 8 bytes; see [`Encoder::put_words`].
     fn put_words<const N: usize>(&mut self, words: [u64; N]) -> Option<()>;
 
-    /// See [`Encoder::put_string`].
+    /// Appends a string; see [`Encoder::put_string`].
     fn put_string(&mut self, string: &str) -> Option<()>;
 
-    /// See [`Encoder::put_c_string`].
+    /// Appends a C string; see [`Encoder::put_c_string`].
     ///
     /// # Safety
     ///
-    /// `string` points to bytes that end with a NUL, and nobody changes them during the call.
+    /// `string` points to bytes that end with a NUL, and no thread changes them during the call.
     #[expect(unsafe_code)]
     unsafe fn put_c_string(&mut self, string: *const c_char) -> Option<()>;
 }
@@ -43,13 +43,13 @@ pub trait Pen {
 pub struct BriefRoom(MaybeUninit<[u8; SIZE]>);
 
 impl BriefRoom {
-    /// Makes uninitialised memory.
+    /// Returns uninitialised memory.
     #[inline(always)]
     pub const fn new() -> BriefRoom {
         BriefRoom(MaybeUninit::uninit())
     }
 
-    /// Begins an event with longer fields in this memory.
+    /// Returns an [`Encoder`] for a longer event in this memory.
     pub fn encoder(&mut self, id: u16) -> Encoder<'_> {
         const END: usize = SIZE - COPIED;
         // SAFETY: a grain after the end is within this memory.
@@ -66,12 +66,12 @@ impl Default for BriefRoom {
     }
 }
 
-/// Encodes a brief event.
+/// Encoder of a brief event.
 #[derive(Debug)]
 pub struct Brief<'r> {
-    /// Start of [`SIZE`] bytes, of which the first `size` are written.
+    /// Start of [`SIZE`] bytes; the first `size` are written.
     start: *mut u8,
-    /// At most [`SIZE`].
+    /// Bytes written, at most [`SIZE`].
     size: usize,
     room: PhantomData<&'r mut BriefRoom>,
 }
@@ -81,7 +81,7 @@ impl<'r> Brief<'r> {
     #[inline(always)]
     pub fn new(room: &'r mut BriefRoom, id: u16) -> Brief<'r> {
         let start = room.0.as_mut_ptr().cast::<u8>();
-        // SAFETY: there is room for that.
+        // SAFETY: the room is larger than a header.
         #[expect(unsafe_code)]
         unsafe {
             put_header(start, id);
@@ -89,17 +89,17 @@ impl<'r> Brief<'r> {
         Brief { start, size: HEADER_SIZE, room: PhantomData }
     }
 
-    /// Returns the event, to be recorded.
+    /// Returns the encoded event.
     #[inline(always)]
     pub fn event(&mut self) -> Event<'_> {
         Event::of(self.start, self.size)
     }
 
-    /// Returns the address of the next field, if there is room for this many bytes.
+    /// Returns the address of the next field, if this many bytes fit.
     #[inline(always)]
     #[expect(unsafe_code)]
     fn place(&mut self, size: usize) -> Option<*mut u8> {
-        // SAFETY: within the room.
+        // SAFETY: the address is within the room.
         (self.size + size <= SIZE).then(|| unsafe { self.start.add(self.size) })
     }
 }
@@ -149,8 +149,9 @@ impl Pen for Brief<'_> {
     }
 }
 
-/// Copies a string and returns its size with its NUL. `None` if it has more than [`STRING_MAX`]
-/// bytes, or if one of its grains crosses a page. (A call for those would slow down all others.)
+/// Copies a string and returns its size with its NUL. Returns `None` if it has more than
+/// [`STRING_MAX`] bytes, or if a grain crosses a page. (A call for those cases would slow down all
+/// others.)
 ///
 /// # Safety
 ///
@@ -159,7 +160,7 @@ impl Pen for Brief<'_> {
 #[inline(always)]
 #[expect(unsafe_code)]
 unsafe fn copy_string(from: *const u8, into: *mut u8, size: usize) -> Option<usize> {
-    // Nothing may be loaded of an empty string; this one is loaded instead.
+    // An empty string has no byte that may be loaded; this one is loaded instead.
     #[repr(align(64))]
     struct Empty([u8; GRAIN]);
     static EMPTY: Empty = Empty([0; GRAIN]);
@@ -227,7 +228,7 @@ impl Pen for Encoder<'_> {
     #[inline(always)]
     #[expect(unsafe_code)]
     unsafe fn put_c_string(&mut self, string: *const c_char) -> Option<()> {
-        // SAFETY: the caller owes the same.
+        // SAFETY: by the caller's promise.
         unsafe { Encoder::put_c_string(self, string) };
         Some(())
     }
@@ -239,7 +240,7 @@ mod tests {
     use crate::encoder::Room;
     use std::ffi::CString;
 
-    /// All fields that a brief event takes are as an encoder has them, whatever came before.
+    /// A brief encoder writes the same bytes as an encoder, for any fields before.
     #[test]
     fn brief_events_are_as_others() {
         let long: String = ('a'..='z').cycle().take(100).collect();
@@ -261,7 +262,7 @@ mod tests {
                     let mut brief = Brief::new(&mut brief_room, 7);
                     write(&mut |byte| Pen::put(&mut encoder, [byte])).unwrap();
                     write(&mut |byte| brief.put([byte])).unwrap();
-                    // SAFETY: a string of C that lives long enough.
+                    // SAFETY: a C string that lives long enough.
                     #[expect(unsafe_code)]
                     let is_taken = brief.put_string(&text).is_some()
                         && unsafe { brief.put_c_string(c_text.as_ptr()) }.is_some()

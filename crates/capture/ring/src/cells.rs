@@ -1,5 +1,5 @@
 //! The memory of a set of rings: words, which are loaded and stored atomically, and bytes, which
-//! are copied. The crate's documentation explains the words.
+//! are copied. The crate's documentation lists the words.
 
 use std::sync::atomic::Ordering;
 
@@ -10,37 +10,37 @@ pub(crate) enum Word {
     Write = 0,
     /// Time of the last event.
     LastTime = 8,
-    /// Events that found the ring full.
+    /// Number of events that found the ring full.
     Lost = 16,
-    /// Process and thread that hold the ring's lock, and how often it was taken; 0 in the lower
-    /// part if it is free.
+    /// Process and thread that hold the ring's lock, and the number of times it was locked. The
+    /// lower part is 0 if the lock is free.
     Owner = 24,
-    /// Events that found no ring to write to.
+    /// Number of events that found no ring to write to.
     Unplaced = 32,
-    /// Events with a shortened string; only the sum over all rings has a meaning.
+    /// Number of events with a shortened string; only the sum over all rings has a meaning.
     Cut = 40,
-    /// The last restart, when sub-buffers were begun from the ring's start before the others were
-    /// read: position, plus index of the sub-buffer that was left; 0 if there was none.
+    /// The last restart, at which writers returned to the first sub-buffer although the last one
+    /// was not read yet: position, plus offset of the last sub-buffer's index; 0 if there was none.
     Restart = 48,
-    /// Events that were recorded. May differ by one for each time that a thread was interrupted
+    /// Number of recorded events. May differ by one for each time that a thread was interrupted
     /// between the instruction that publishes an event and the one that counts it. For display
     /// only.
     Recorded = 56,
     /// Events before this position may be overwritten.
     Read = 128,
-    /// The reader is about to write, or has written, events before this position to a file.
+    /// Events before this position have been, or are being, written to a file.
     Next = 136,
-    /// The file's size before that.
+    /// The file's size before that write.
     SizeBefore = 144,
-    /// The file's size after that.
+    /// The file's size after that write.
     SizeAfter = 152,
-    /// Events discarded in the rings before this one.
+    /// Number of events discarded in the rings before this one.
     Before = 160,
-    /// Events discarded in this ring that are not reported.
+    /// Number of events discarded in this ring that are not reported.
     Forgotten = 168,
-    /// Not 0 if the contents of the rings before this one are not wanted any more.
+    /// Not 0 if the contents of the rings before this one are to be discarded.
     First = 176,
-    /// Events of `Lost` and `Unplaced` that a reader's process has added to its totals.
+    /// Part of `Lost` and `Unplaced` that a reader's process has added to its totals.
     Counted = 184,
 }
 
@@ -67,7 +67,7 @@ mod real {
     #[derive(Debug)]
     struct AllocatedPages {
         file: Arc<OwnedFd>,
-        /// Bitmap of pages, up to the highest one that was found.
+        /// Bitmap of the allocated pages, up to the highest known one.
         pages: Mutex<Vec<u64>>,
     }
 
@@ -90,7 +90,7 @@ mod real {
     }
 
     impl Cells {
-        /// Wraps mapped memory.
+        /// Wraps the mapped memory of a set of rings.
         pub fn new(memory: SharedMemory) -> Cells {
             Cells(memory, None)
         }
@@ -107,7 +107,8 @@ mod real {
             self.1.as_ref().is_none_or(|allocated| allocated.has(range))
         }
 
-        /// Bytes of the memory that are allocated so far, for a [reader](Self::without_holes).
+        /// Returns the bytes of the memory that are allocated so far, for a
+        /// [reader](Self::without_holes); the memory's size for others.
         pub fn allocated_size(&self) -> u64 {
             let size = self.1.as_ref().map(|one| SharedMemory::allocated_size(one.file.as_fd()));
             size.and_then(Result::ok).unwrap_or(self.size() as u64)
@@ -116,7 +117,7 @@ mod real {
         /// Excludes the memory from core dumps, except the control words and the sub-buffers that a
         /// ring uses while its reader keeps up.
         pub fn dump_little(&self, shape: &Shape) {
-            // Each ring that is dumped in part adds two mappings.
+            // A ring that is dumped in part adds two mappings.
             if shape.rings > RINGS_DUMPED_MAX {
                 return self.0.keep_from_dumps(shape.data_of(0).start..self.size());
             }
@@ -131,8 +132,8 @@ mod real {
             self.0.keep_from_dumps(0..self.size());
         }
 
-        /// Makes memory for a set of rings, [prepared](Cells::prepare), and the file to pass it on;
-        /// `name` is shown in `/proc`. Pages of data are allocated when they are written; see
+        /// Creates memory for a set of rings, [prepared](Cells::prepare), and the file to share it
+        /// by; `name` is shown in `/proc`. Pages of data are allocated when they are written; see
         /// [`SharedMemory::create_lazy`].
         pub fn create(name: &CStr, shape: &Shape) -> io::Result<(File, Cells)> {
             let wrong = |error: ShapeError| io::Error::new(io::ErrorKind::InvalidInput, error);
@@ -144,7 +145,8 @@ mod real {
             Ok((file, cells))
         }
 
-        /// Prepares memory, which is all zeros, for a set of rings. Called by the agent.
+        /// Writes the header page and the start positions of a set of rings into memory that is all
+        /// zeros. Called by the agent.
         pub fn prepare(&self, shape: &Shape) -> Result<(), ShapeError> {
             shape.check()?;
             if self.size() < shape.memory_size() {
@@ -159,13 +161,14 @@ mod real {
             Ok(())
         }
 
-        /// Makes sure that reading cannot raise a signal, whatever the traced program does; see
-        /// [`SharedMemory::seal`]. Called by the agent once the program has mapped `file`.
+        /// Seals the file, so that reading cannot raise a signal even if the traced program tries
+        /// to truncate it; see [`SharedMemory::seal`]. Called by the agent once the program has
+        /// mapped `file`.
         pub fn seal(&self, file: BorrowedFd<'_>, shape: &Shape) -> io::Result<()> {
             self.0.seal(file, shape.data_of(0).start)
         }
 
-        /// Reads the shape from the memory, which any writer may have changed.
+        /// Reads the shape from the memory, and checks it, because any writer may have changed it.
         pub fn shape(&self) -> Result<Shape, ShapeError> {
             if self.size() < PAGE {
                 return Err(ShapeError::Memory(self.size()));
@@ -179,7 +182,8 @@ mod real {
             self.0.size()
         }
 
-        /// Start address, for the restartable sequences, which address the memory themselves.
+        /// Returns the start address, for the restartable sequences, which address the memory
+        /// themselves.
         #[cfg(target_arch = "x86_64")]
         pub(crate) fn start(&self) -> NonNull<u8> {
             self.0.start()
@@ -190,24 +194,24 @@ mod real {
             self.0.word(control + word as usize)
         }
 
-        /// Loads a word that nobody but the caller changes now.
+        /// Loads a word that only the caller changes now.
         #[inline]
         pub(crate) fn load_own(&self, control: usize, word: Word) -> u64 {
             // Relaxed: the word was stored by the caller, or acquired with the ring's lock.
             self.word(control, word).load(Ordering::Relaxed)
         }
 
-        /// Copies bytes in; concurrent readers may see any of them.
+        /// Copies bytes into the memory; concurrent readers may see any of them.
         pub(crate) fn copy_in(&self, at: usize, bytes: &[u8]) {
             self.0.copy_in(at, bytes);
         }
 
-        /// Copies bytes out, which may change meanwhile.
+        /// Copies bytes out of the memory; they may change meanwhile.
         pub(crate) fn copy_out(&self, at: usize, into: &mut [u8]) {
             self.0.copy_out(at, into);
         }
 
-        /// Appends bytes to a vector, which may change meanwhile.
+        /// Appends bytes of the memory to a vector; they may change meanwhile.
         pub(crate) fn append_to(&self, place: Range<usize>, to: &mut Vec<u8>) {
             self.0.append_to(place, to);
         }
@@ -233,11 +237,12 @@ mod real {
     }
 }
 
-/// Maximum number of rings that are dumped in part.
+/// Maximum number of rings for a core dump with a part of each; with more rings it has none of
+/// their data.
 #[cfg(not(loom))]
 const RINGS_DUMPED_MAX: usize = 257;
 
-/// Memory for models: words are loom's, and bytes are loom cells that report every access that no
+/// Memory for models: words are loom's, and bytes are loom cells, which report every access that no
 /// word orders.
 #[cfg(loom)]
 mod model {
@@ -266,7 +271,7 @@ mod model {
         Word::Recorded,
     ];
 
-    /// Bytes of a loom cell.
+    /// Size of a loom cell, in bytes.
     const PART: usize = 4;
 
     /// Modelled memory, accessed by words and bytes.
@@ -285,7 +290,7 @@ mod model {
     unsafe impl Sync for Cells {}
 
     impl Cells {
-        /// Makes the memory of a set of rings in its initial state.
+        /// Creates the memory of a set of rings in its initial state.
         pub fn new(shape: &Shape) -> Cells {
             let control = |_| [0; 16].map(|_| AtomicU64::new(shape.start));
             let cells = Cells {
@@ -313,9 +318,9 @@ mod model {
         }
 
         /// Loads a word without an atomic access; loom reports a concurrent change. (An atomic load
-        /// would hide that earlier loads by others depend on the following store.)
+        /// would hide that the following store depends on earlier loads of other threads.)
         pub(crate) fn load_own(&self, control: usize, word: Word) -> u64 {
-            // SAFETY: loom checks that nobody writes.
+            // SAFETY: loom checks that no thread writes.
             #[expect(unsafe_code)]
             unsafe {
                 self.word(control, word).unsync_load()
@@ -329,7 +334,7 @@ mod model {
         pub(crate) fn copy_in(&self, at: usize, bytes: &[u8]) {
             for (index, part) in bytes.chunks(PART).enumerate() {
                 let cell = &self.data[(at - self.data_start) / PART + index];
-                // SAFETY: loom has checked that nobody else accesses it now.
+                // SAFETY: loom has checked that no other thread accesses the cell now.
                 #[expect(unsafe_code)]
                 cell.with_mut(|cell| unsafe { (&mut *cell)[..part.len()].copy_from_slice(part) });
             }

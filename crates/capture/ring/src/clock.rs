@@ -3,7 +3,7 @@
 /// Source of the times of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
-    /// The processor's time stamp counter.
+    /// The processor's time-stamp counter.
     Tsc,
     /// Nanoseconds of `CLOCK_MONOTONIC`.
     Monotonic,
@@ -15,7 +15,7 @@ pub enum Clock {
 }
 
 impl Clock {
-    /// The current time, if all earlier events were recorded on this processor.
+    /// Returns the current time, if all earlier events were recorded on this processor.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     #[inline(always)]
     pub(crate) fn now(self) -> u64 {
@@ -25,8 +25,8 @@ impl Clock {
         }
     }
 
-    /// The current time, ordered after earlier loads: others may have recorded events on other
-    /// processors.
+    /// Returns the current time, ordered after earlier loads: the earlier events may have been
+    /// recorded on other processors.
     #[inline]
     pub(crate) fn now_after_loads(self) -> u64 {
         match self {

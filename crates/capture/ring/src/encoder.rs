@@ -1,10 +1,10 @@
 //! Encoding of an event before it is copied into a ring. The memory is not cleared first, because
 //! that would cost more than the event. Nothing is allocated. Small events are encoded on the
-//! stack, others in [rooms](crate::rooms) of the process, as the caller may have little stack.
+//! stack, larger ones in [rooms](crate::rooms) of the process, as the caller may have little stack.
 //!
 //! ```text
-//! 0  id of its class, u16     10  fields, one after the other, without padding:
-//! 2  time, u64                    integers little-endian, strings with a NUL behind
+//! 0  id of its class, u16     10  fields in order, without padding:
+//! 2  time, u64                    integers little-endian, strings followed by a NUL
 //! ```
 
 use crate::event_layout::{COPIED, GRAIN, HEADER_SIZE, TIME_AT, TOO_LARGE};
@@ -14,13 +14,13 @@ use std::ffi::c_char;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
-/// Bytes of the largest event that a [`Room`] holds, with its header.
+/// Maximum size of an event in a [`Room`], with its header, in bytes.
 pub const ROOM_SIZE: usize = 512;
 
 /// Memory for a small event, on the stack of the recording thread. `SIZE` is a multiple of 32.
 #[derive(Debug)]
 pub struct Room<const SIZE: usize = ROOM_SIZE> {
-    /// The event's bytes, and room for the rest of its last string's grain.
+    /// The event's bytes, followed by room for the last string, which is written in whole grains.
     memory: MaybeUninit<([u8; SIZE], [u8; GRAIN])>,
 }
 
@@ -31,7 +31,7 @@ impl Default for Room {
 }
 
 impl Room {
-    /// Makes uninitialised memory.
+    /// Returns uninitialised memory.
     #[inline(always)]
     pub const fn new() -> Room {
         Room::of_size()
@@ -39,30 +39,31 @@ impl Room {
 }
 
 impl<const SIZE: usize> Room<SIZE> {
-    /// Makes uninitialised memory.
+    /// Returns uninitialised memory.
     #[inline(always)]
     pub const fn of_size() -> Room<SIZE> {
         const { assert!(SIZE.is_multiple_of(COPIED) && SIZE > HEADER_SIZE) };
         Room { memory: MaybeUninit::uninit() }
     }
 
-    /// Start of the memory. [`GRAIN`] bytes after its end are writable too.
+    /// Returns the start of the memory. [`GRAIN`] bytes after its end are writable too.
     pub(crate) fn start(&mut self) -> *mut u8 {
         self.memory.as_mut_ptr().cast()
     }
 }
 
-/// Encodes an event. The memory is elsewhere, so that an encoder can be moved at no cost.
+/// Encoder of an event. The event's memory is not part of the encoder, so that an encoder is moved
+/// at no cost.
 #[derive(Debug)]
 pub struct Encoder<'r> {
-    /// Start of `end + GRAIN` bytes, of which the first `size` are written.
+    /// Start of `end + GRAIN` bytes; the first `size` are written.
     start: *mut u8,
     /// Bytes written; [`TOO_LARGE`] once a field did not fit, so that the event is unreadable.
     size: usize,
     /// Maximum size of the event; a multiple of [`COPIED`].
     end: usize,
-    /// How strings are shortened; `None` if an event that does not fit is [given
-    /// up](Encoder::lacks_field).
+    /// Limit on the length of strings; `None` if strings are not shortened, and an event that does
+    /// not fit [lacks a field](Encoder::lacks_field).
     budget: Option<&'r mut StringBudget>,
     room: PhantomData<&'r mut [u8]>,
 }
@@ -84,7 +85,7 @@ impl<'r> Encoder<'r> {
     ///
     /// # Safety
     ///
-    /// The memory is valid, and used by nobody else, as long as the encoder and its events are
+    /// The memory is valid, and not used by other code, as long as the encoder and its events are
     /// used.
     #[inline(always)]
     #[expect(unsafe_code)]
@@ -94,18 +95,18 @@ impl<'r> Encoder<'r> {
         id: u16,
         budget: Option<&'r mut StringBudget>,
     ) -> Encoder<'r> {
-        // SAFETY: there is room for a header.
+        // SAFETY: the memory is larger than a header.
         unsafe { put_header(start, id) };
         Encoder { start, size: HEADER_SIZE, end, budget, room: PhantomData }
     }
 
-    /// Makes an encoder that writes nothing, and adds up the sizes of fields in `budget`.
+    /// Returns an encoder that writes nothing, and adds up the sizes of fields in `budget`.
     pub(crate) fn measuring(budget: &'r mut StringBudget) -> Encoder<'r> {
         let start = std::ptr::null_mut();
         Encoder { start, size: TOO_LARGE, end: 0, budget: Some(budget), room: PhantomData }
     }
 
-    /// Appends bytes unchanged: integers and floats. If they do not fit, the event counts as too
+    /// Appends bytes unchanged: integers and floats. If they do not fit, the event becomes too
     /// large.
     #[inline(always)]
     pub fn put<const N: usize>(&mut self, bytes: [u8; N]) {
@@ -140,7 +141,7 @@ impl<'r> Encoder<'r> {
         if bytes.len() > self.end.saturating_sub(self.size) {
             return self.mark_too_large(bytes.len());
         }
-        // SAFETY: there is room for them at `size`, which nobody else uses.
+        // SAFETY: there is room for them at `size`, and no other code uses it.
         #[expect(unsafe_code)]
         unsafe {
             let into = self.start.add(self.size);
@@ -149,13 +150,13 @@ impl<'r> Encoder<'r> {
         self.size += bytes.len();
     }
 
-    /// Makes the event count as too large, because a field fits no event.
+    /// Makes the event too large, because a field fits no event.
     #[cold]
     pub fn give_up(&mut self) {
         self.mark_too_large(TOO_LARGE);
     }
 
-    /// Records that this many bytes did not fit.
+    /// Makes the event too large, because this many bytes did not fit; adds them to the budget.
     #[inline(always)]
     fn mark_too_large(&mut self, bytes: usize) {
         if let Some(budget) = &mut self.budget {
@@ -164,19 +165,18 @@ impl<'r> Encoder<'r> {
         self.size = TOO_LARGE;
     }
 
-    /// Appends a string: its bytes up to its first NUL, if it has one, and a NUL. A string that
-    /// does not fit is shortened if the encoder has a budget; otherwise the event counts as too
-    /// large.
+    /// Appends a string: its bytes up to its first NUL or its end, and a NUL. A string that does
+    /// not fit is shortened if the encoder has a budget; otherwise the event becomes too large.
     #[inline(always)]
     pub fn put_string(&mut self, string: &str) {
         self.put_bytes_as_string(string.as_bytes());
     }
 
-    /// Appends bytes that are known to be a string.
+    /// Appends the bytes of a string like [`put_string`](Self::put_string); they must be UTF-8.
     #[inline(always)]
     pub fn put_bytes_as_string(&mut self, string: &[u8]) {
-        // Most strings are shorter than a grain and need no jump. Nothing may be loaded of an empty
-        // string.
+        // Most strings are shorter than a grain and need no jump. An empty string has no byte that
+        // may be loaded.
         let is_short = string.len().wrapping_sub(1) < GRAIN - 1 && self.budget.is_none();
         if is_short && self.size + GRAIN <= self.end && is_grain_readable(string.as_ptr()) {
             // SAFETY: there is room for a grain at `size`; the string is not empty.
@@ -198,7 +198,7 @@ impl<'r> Encoder<'r> {
     ///
     /// # Safety
     ///
-    /// `string` points to bytes that end with a NUL, and nobody changes them during the call.
+    /// `string` points to bytes that end with a NUL, and no thread changes them during the call.
     #[inline(always)]
     #[expect(unsafe_code)]
     pub unsafe fn put_c_string(&mut self, string: *const c_char) {
@@ -206,7 +206,8 @@ impl<'r> Encoder<'r> {
         // The fast path of short strings, as above.
         let is_plain = self.budget.is_none() && self.size + GRAIN <= self.end;
         if is_plain && is_grain_readable(from) {
-            // SAFETY: there is room for a grain at `size`; the rest by the caller's promise.
+            // SAFETY: there is room for a grain at `size`; the string is valid by the caller's
+            // promise.
             let nuls = unsafe { copy_grain(from, self.start.add(self.size), GRAIN) };
             if nuls != 0 {
                 self.size += nuls.trailing_zeros() as usize + 1;
@@ -217,17 +218,18 @@ impl<'r> Encoder<'r> {
         unsafe { self.put_any_string(from, usize::MAX) };
     }
 
-    /// Appends any string. The encoder's fields are passed by value: by reference, the encoder
-    /// would be kept in memory from then on, and each field's position would be stored and loaded
-    /// again before the next one.
+    /// Appends a string of any length. The encoder's fields are passed by value: by reference, the
+    /// encoder would be kept in memory from then on, and each field's position would be stored and
+    /// loaded again before the next field.
     ///
     /// # Safety
     ///
-    /// The string has `left` bytes, or a NUL before; nobody changes it during the call.
+    /// The string has `left` bytes, or a NUL before; no thread changes it during the call.
     #[inline(always)]
     #[expect(unsafe_code)]
     unsafe fn put_any_string(&mut self, from: *const u8, left: usize) {
-        // SAFETY: `size`, `end` and what is at `start` belong together; the rest by the caller's promise.
+        // SAFETY: `start`, `size` and `end` describe the encoder's memory; the string is valid by
+        // the caller's promise.
         self.size = unsafe {
             match &mut self.budget {
                 None => append_string(self.start, self.size, self.end, from, left),
@@ -236,7 +238,7 @@ impl<'r> Encoder<'r> {
         };
     }
 
-    /// The state of shortened strings, if strings are shortened.
+    /// Returns the budget, if strings are shortened.
     pub(crate) fn budget(&self) -> Option<&StringBudget> {
         self.budget.as_deref()
     }
@@ -247,25 +249,26 @@ impl<'r> Encoder<'r> {
         self.size >= TOO_LARGE
     }
 
-    /// Bytes written so far, with the header; 0 if a field did not fit.
+    /// Returns the number of bytes written so far, with the header; 0 if a field did not fit.
     #[inline(always)]
     pub fn size(&self) -> usize {
         if self.lacks_field() { 0 } else { self.size }
     }
 
-    /// Returns the event, to be recorded. An event that lacks a field is larger than any
-    /// sub-buffer, and is counted as too large.
+    /// Returns the encoded event. An event that lacks a field is larger than any sub-buffer, and is
+    /// counted as too large.
     #[inline(always)]
     pub fn event(&mut self) -> Event<'_> {
         Event::of(self.start, self.size)
     }
 
-    /// The fields so far; empty if one of them did not fit.
+    /// Returns the encoded fields so far; empty if a field did not fit.
     pub fn fields(&self) -> &[u8] {
         self.fields_from(HEADER_SIZE)
     }
 
-    /// The fields written after [`size`](Self::size) was `at`; empty if a field did not fit.
+    /// Returns the fields that were written after [`size`](Self::size) was `at`; empty if a field
+    /// did not fit.
     pub fn fields_from(&self, at: usize) -> &[u8] {
         let size = self.size().max(HEADER_SIZE);
         let at = at.clamp(HEADER_SIZE, size);
@@ -280,7 +283,7 @@ impl<'r> Encoder<'r> {
     }
 }
 
-/// Writes the header of an event of class `id`; the time is filled in when it is recorded.
+/// Writes the header of an event of class `id`; the time is filled in when the event is recorded.
 ///
 /// # Safety
 ///
@@ -305,7 +308,7 @@ pub struct Event<'e> {
 }
 
 impl<'e> Event<'e> {
-    /// Makes an event of class `id` whose fields are in `bytes` from [`HEADER_SIZE`] to `size`.
+    /// Returns the event of class `id` whose fields are in `bytes` from [`HEADER_SIZE`] to `size`.
     /// Returns `None` if `bytes` ends before the next multiple of 32, the unit in which events are
     /// copied.
     pub fn new(bytes: &'e mut [u8], size: usize, id: u16) -> Option<Event<'e>> {
@@ -329,15 +332,15 @@ impl<'e> Event<'e> {
         Event { place: PhantomData, ..*self }
     }
 
-    /// Start of the event. [`Event::copied_size`] bytes can be read; those after the event's size
-    /// may be uninitialised.
+    /// Returns the start of the event. [`Event::copied_size`] bytes can be read; those after the
+    /// event's size may be uninitialised.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     #[inline(always)]
     pub(crate) fn start(&self) -> *const u8 {
         self.start
     }
 
-    /// Size of the event, rounded up to the unit of copying.
+    /// Returns the size of the event, rounded up to the unit of copying.
     #[inline(always)]
     pub(crate) fn copied_size(&self) -> usize {
         self.size.next_multiple_of(COPIED)
@@ -349,9 +352,9 @@ impl<'e> Event<'e> {
         self.size
     }
 
-    /// The event's bytes.
+    /// Returns the event's bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: this many bytes are written there, and nobody else uses them now.
+        // SAFETY: this many bytes are written there, and no other code uses them now.
         #[expect(unsafe_code)]
         unsafe {
             std::slice::from_raw_parts(self.start, self.size)
@@ -391,13 +394,14 @@ mod tests {
         assert_eq!(event.copied_size(), 64);
     }
 
-    /// At any place in a page, also right before one that is not there, and of any length.
+    /// C strings of any length are copied up to their NUL and no further, even right before an
+    /// unmapped page.
     #[test]
     fn strings_of_c_are_copied_to_their_end_and_not_beyond() {
         let page = 4096;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: a new mapping of two pages, of which the second one cannot be read any more.
+        // SAFETY: a new mapping of two pages, of which the second one is made unreadable.
         #[expect(unsafe_code)]
         let start = unsafe {
             let start = libc::mmap(std::ptr::null_mut(), 2 * page, protection, flags, -1, 0);
@@ -422,10 +426,10 @@ mod tests {
                 let expected = [&[9][..], &expected].concat();
                 assert_eq!(encoder.fields(), expected, "{length} {distance}");
 
-                // The same string without a NUL, up to the end of the readable memory.
+                // The same string without a NUL, right before the end of the readable memory.
                 let mut encoder = Encoder::new(&mut room, 1);
                 encoder.put([9]);
-                // SAFETY: written above, and nobody else has it.
+                // SAFETY: written above, and not referenced elsewhere.
                 #[expect(unsafe_code)]
                 let string = unsafe {
                     let place = start.add(page - distance - length);
@@ -464,7 +468,7 @@ mod tests {
             let mut memory_for_c = Room::new();
             let mut of_c = Encoder::new(&mut memory_for_c, 1);
             let text = CString::new(text).unwrap();
-            // SAFETY: a string of C that lives long enough.
+            // SAFETY: a C string that lives long enough.
             #[expect(unsafe_code)]
             unsafe {
                 of_c.put_c_string(text.as_ptr());

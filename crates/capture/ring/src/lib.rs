@@ -6,12 +6,12 @@
 //!
 //! # The memory
 //!
-//! One file for each traced process and channel, made by the agent, which seals it for good when
-//! the process has mapped it ([`Cells::seal`]):
+//! One file for each traced process and channel, created by the agent. The agent seals the file
+//! once the process has mapped it ([`Cells::seal`]):
 //!
 //! ```text
 //! 0        set header: a page; see `shape`. Written once, by the agent, but for two words:
-//!            SLEEPING   set by the agent before it sleeps; whoever clears it wakes the agent
+//!            SLEEPING   set by the agent before it sleeps; the writer that clears it wakes the agent
 //!            DOZING     set while the agent polls at a long interval; cleared, with a wake-up, by
 //!                       a writer whose ring fills up
 //! 4096     control of ring 0, 256 bytes:
@@ -21,14 +21,15 @@
 //!   +24      OWNER      process and thread that hold the ring's lock; writers
 //!   +32      UNPLACED   events that found no ring to write to; writers
 //!   +40      CUT        events with a shortened string; writers
-//!   +48      RESTART    last restart of the ring: position, and sub-buffer that was left; writers
+//!   +48      RESTART    last restart of the ring: position, and index of the sub-buffer before it;
+//!                       writers
 //!   +56      RECORDED   events recorded, approximately; writers
 //!   +128     READ       events before this position may be overwritten; reader
-//!   +136     NEXT, SIZE_BEFORE, SIZE_AFTER: the agent's write to a file that is under way, for its
-//!            successor if it is killed; see [`Reader::announce`]; reader
-//!   +160     BEFORE     events discarded in the ring that this one has replaced; reader
+//!   +136     NEXT, SIZE_BEFORE, SIZE_AFTER: the agent's pending write to a file, for its successor
+//!            if it is killed; see [`Reader::announce`]; reader
+//!   +160     BEFORE     events discarded in the rings that this one has replaced; reader
 //!   +168     FORGOTTEN  part of LOST and UNPLACED from before recordings were cleared; reader
-//!   +176     FIRST      not 0: the contents of the replaced ring are not wanted; reader
+//!   +176     FIRST      not 0: the contents of the replaced rings are to be discarded; reader
 //!   +184     COUNTED    part of LOST and UNPLACED that the reader has added to its totals; reader
 //! 4352     control of ring 1, …
 //! page     data of ring 0: sub-buffers, then data of ring 1, …
@@ -37,17 +38,17 @@
 //! The agent allocates headers and controls; pages of data are allocated when they are first
 //! written.
 //!
-//! There is one ring for each processor, and one more for threads that cannot use those. Position
-//! `p` is in the sub-buffer `p / size % count`. Positions may skip sub-buffers: once all
+//! There is one ring for each processor, and an additional ring for threads that cannot use those.
+//! Position `p` is in the sub-buffer `p / size % count`. Positions may skip sub-buffers: once all
 //! sub-buffers but the last are read, the ring restarts at its first sub-buffer (see
-//! `Writer::next`), and the header of the sub-buffer that was left gives the distance to the next
-//! one. So a writer whose reader keeps up uses only two sub-buffers.
+//! `Writer::next`). The header of the last sub-buffer then gives the distance to the next one. So a
+//! writer whose reader keeps up uses only two sub-buffers.
 //!
 //! Each sub-buffer is a CTF packet: a header ([`packet`]), then events, then unused bytes. Events
 //! never cross sub-buffers. An event starts with its id (2 bytes) and its time (8 bytes); see
 //! [`Encoder`].
 //!
-//! # Who writes, and when it counts
+//! # Writing
 //!
 //! Bytes before `WRITE` are complete; bytes after it have no meaning yet. Writers change `WRITE` in
 //! one of two ways, which must not be mixed on one ring:
@@ -55,31 +56,32 @@
 //! - **Restartable sequences** (module `rseq`): the event is copied to `WRITE` and then `WRITE` is
 //!   stored, in a stretch of code that the kernel aborts if the thread is preempted, migrated or
 //!   interrupted by a signal. So a processor has one writer at any time, without a lock.
-//! - **A lock** (module `lock`): `OWNER` is taken, the same is done, and `OWNER` is released.
-//!   Nobody waits for it: a writer that fails to get it takes another ring. The lock of a dead
-//!   holder is taken over.
+//! - **A lock** (module `lock`): the writer sets `OWNER`, does the same, and clears `OWNER`. No
+//!   writer waits for the lock: a writer that fails to lock one ring tries another. The lock of a
+//!   dead holder is taken over.
 //!
-//! Either way a writer that is killed at any instruction leaves all earlier events intact, and
-//! nothing that others would have to wait for.
+//! Either way a writer that is killed at any instruction leaves all earlier events intact, and no
+//! lock that blocks other writers.
 //!
-//! # Who wakes the reader
+//! # Waking the reader
 //!
 //! Each writer checks `SLEEPING` after it has published its event, on the fast path too: a load of
-//! a cache line that nobody writes to while the reader is awake. A writer that finds the flag set
+//! a cache line that is not written to while the reader is awake. A writer that finds the flag set
 //! and clears it writes to the eventfd of [`Writer::waking`]. [`Cells::fall_asleep`] explains why
 //! no wake-up is missed.
 //!
 //! A reader that polls need not be woken. But with little data it polls at a long interval, and a
 //! burst may fill the ring meanwhile. So a writer that leaves a sub-buffer, and finds more than a
-//! quarter of the ring unread, checks `DOZING` and wakes the reader in the same way. If that is
-//! missed, the reader comes at its interval.
+//! quarter of the ring unread, checks `DOZING` and wakes the reader in the same way. If that
+//! wake-up is missed, the reader still polls at its interval.
 //!
-//! # What the reader trusts
+//! # Trust
 //!
-//! Nothing. The traced program may write to all of the memory at any time. The reader keeps its own
-//! position, loads each word once, checks it against the shape that it chose itself, and copies
-//! bytes before it examines them. Events that go to a file are neither examined nor copied. Packet
-//! headers are made anew. Invalid data end the ring ([`Taken::Nonsense`]) and affect no other.
+//! The reader trusts nothing: the traced program may write to all of the memory at any time. The
+//! reader keeps its own position, loads each word once, checks it against the shape that it chose
+//! itself, and copies bytes before it examines them. Events that are written to a file are neither
+//! examined nor copied. Packet headers are generated by the reader. Invalid data end the ring
+//! ([`Taken::Nonsense`]) and affect no other ring.
 
 #[cfg(not(loom))]
 mod backpressure;

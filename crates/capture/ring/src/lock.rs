@@ -1,24 +1,24 @@
 //! Recording with a lock on the ring, for threads without restartable sequences.
 //!
-//! Nobody waits for the lock. A writer that fails to get the lock of one ring takes another; so
-//! does a signal handler that finds its own thread's lock. As with a sequence, the holder's stores
-//! count from the last one on. So a dead holder leaves nothing but the lock, which is taken over.
-//! The same goes for the lock of a thread that has jumped out of the function that held it (see
+//! No writer waits for the lock. A writer that fails to lock one ring tries another; so does a
+//! signal handler that finds the lock held by its own thread. As with a sequence, the holder's last
+//! store publishes all others. So a dead holder leaves nothing but the lock, which is taken over.
+//! The same applies to the lock of a thread that has jumped out of the function that held it (see
 //! `identity`).
 //!
 //! ```text
-//! OWNER: bits 0 to 21   thread, 0 if nobody holds the ring
+//! OWNER: bits 0 to 21   thread, 0 if the lock is free
 //!             22 to 43  process of the thread
 //!             44 to 63  number of times that the lock was taken
 //! ```
 //!
-//! The process is included because children write to their parent's rings. The count prevents that
-//! a taker who found a thread dead takes the lock from another thread that has got the same id
-//! meanwhile. (Linux has no ids of more than 22 bits.)
+//! The process is included because children write to their parent's rings. The count distinguishes
+//! a dead holder from a live thread that has got the same id meanwhile, so that a takeover does not
+//! affect the live one. (Linux has no ids of more than 22 bits.)
 //!
 //! A signal handler that forks leaves two processes that both believe to hold the lock. So the last
-//! store is a compare-and-swap, which lets one of them publish its event, and only the process that
-//! still holds the lock releases it.
+//! store is a compare-and-swap, which lets only one of them publish its event, and only the process
+//! that still holds the lock releases it.
 
 use crate::cells::{Cells, Word};
 use crate::shape::{Mode, Shape};
@@ -31,18 +31,18 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 #[cfg(not(loom))]
 use std::sync::atomic::fence;
 
-/// The lock of a ring, which this thread may write to until it is dropped.
+/// Guard of a ring's lock: this thread may write to the ring until the guard is dropped.
 pub(crate) struct RingLock<'c> {
     cells: &'c Cells,
     control: usize,
     pub(crate) ring: usize,
     /// Value of `OWNER` until the ring is taken over.
     owner: u64,
-    /// Index of this lock among the thread's records.
+    /// Index of this lock's record among those of the thread.
     record: usize,
 }
 
-/// A claimant of a ring: its id as in `OWNER`, and the address of its function's mark.
+/// A claimant of a ring's lock: its id as in `OWNER`, and the address of its function's mark.
 #[derive(Clone, Copy)]
 struct Claimant {
     holder: u64,
@@ -53,25 +53,25 @@ fn address<T>(word: &T) -> usize {
     std::ptr::from_ref(word).addr()
 }
 
-/// Bits of the holder in `OWNER`, below the count.
+/// Number of bits of the holder in `OWNER`, below the count.
 const HOLDER_BITS: u32 = 44;
 #[cfg(not(loom))]
 const ID_BITS: u32 = 22;
 const HOLDER: u64 = (1 << HOLDER_BITS) - 1;
 
-/// Returns the value of `OWNER` after `holder` has taken the ring from the state `before`.
+/// Returns the value of `OWNER` after `holder` has locked the ring from the state `before`.
 fn owner_word(before: u64, holder: u64) -> u64 {
     let turn = (before >> HOLDER_BITS).wrapping_add(1);
     turn << HOLDER_BITS | holder
 }
 
-/// A variable of the function that holds a ring. Its address on the stack shows whether the
+/// A variable of the function that holds a ring's lock. Its address on the stack shows whether the
 /// function has been left. (A cell, so that it is not promoted to a constant.)
 #[derive(Default)]
 pub(crate) struct StackMark(Cell<u8>);
 
-/// Takes the lock of one of `rings` for the function that owns `mark`, trying the current
-/// processor's ring first.
+/// Locks one of `rings` for the function that owns `mark`. Tries the current processor's ring
+/// first.
 pub(crate) fn lock_one<'c>(
     cells: &'c Cells,
     shape: &Shape,
@@ -97,11 +97,11 @@ pub(crate) fn lock_one<'c>(
     take_over(cells, shape, rings, claimant)
 }
 
-/// Rounds in which all rings are tried. A holder needs some ten nanoseconds, unless it is
+/// Number of rounds in which all rings are tried. A holder needs some ten nanoseconds, unless it is
 /// preempted.
 const ROUNDS: usize = if cfg!(loom) { 1 } else { 64 };
 
-/// Takes the lock if `OWNER` still is `before`.
+/// Locks the ring if `OWNER` still is `before`.
 fn try_lock<'c>(
     cells: &'c Cells,
     shape: &Shape,
@@ -112,14 +112,15 @@ fn try_lock<'c>(
     let control = shape.control_of(ring);
     let owner = owner_word(before, claimant.holder);
     // Acquire: pairs with the release in `RingLock::drop`, so that the last holder's words and
-    // bytes are seen. Of a dead holder, the stores before its last release count.
+    // bytes are seen. After a dead holder, the stores before the last release are seen.
     let word = cells.word(control, Word::Owner);
     word.compare_exchange(before, owner, Acquire, Relaxed).ok()?;
     let record = identity::remember(owner, address(word), claimant.mark);
     Some(RingLock { cells, control, ring, owner, record })
 }
 
-/// Takes over the lock of a holder that has died, or that this thread has left by a jump.
+/// Takes over the lock of a holder that has died, or of a function that this thread has left by a
+/// jump.
 #[cold]
 fn take_over<'c>(
     cells: &'c Cells,
@@ -152,11 +153,12 @@ fn take_over<'c>(
     None
 }
 
-/// Holders whose existence the kernel is asked for, per event. Each event starts at another ring.
+/// Maximum number of holders per event whose existence the kernel is asked for. Each event starts
+/// at another ring.
 const LIVENESS_CHECKS_MAX: usize = 4;
 
 impl RingLock<'_> {
-    /// Appends an event. Returns false if another writer has taken the ring over and written.
+    /// Appends an event. Returns false if another writer has taken over the lock and written.
     pub(crate) fn append(&self, place: usize, bytes: &[u8], write: u64, time: u64) -> bool {
         self.cells.copy_in(place, bytes);
         let is_done = self.publish(write, write.wrapping_add(bytes.len() as u64), time);
@@ -167,11 +169,11 @@ impl RingLock<'_> {
         is_done
     }
 
-    /// Leaves a sub-buffer and begins the next one. Returns false if another writer has taken the
-    /// ring over and written.
+    /// Leaves a sub-buffer and begins the next one. Returns false if another writer has taken over
+    /// the lock and written.
     pub(crate) fn switch(&self, mode: Mode, write: u64, switch: &SubbufferSwitch) -> bool {
         if mode == Mode::Overwrite {
-            // Release: whoever reads bytes of the new contents of this sub-buffer also sees at
+            // Release: a reader that copies bytes of this sub-buffer's new contents also sees at
             // least the current position; pairs with the acquire fence in
             // `Reader::write_after_copies`.
             fence(Release);
@@ -188,12 +190,12 @@ impl RingLock<'_> {
     }
 
     fn publish(&self, write: u64, next: u64, time: u64) -> bool {
-        // Release: whoever sees the time sees the position before it; pairs with the reader's
+        // Release: a reader that sees the time sees the position before it; pairs with the reader's
         // acquire in `Cells::steady`. A packet that ends at this time must not end before that
         // position.
         self.cells.store(self.control, Word::LastTime, time, Release);
-        // Release: pairs with the reader's acquire in `Reader::take`; whoever sees the position
-        // sees the bytes before it.
+        // Release: pairs with the reader's acquire in `Reader::take`; a reader that sees the
+        // position sees the bytes before it.
         let word = self.cells.word(self.control, Word::Write);
         word.compare_exchange(write, next, Release, Relaxed).is_ok()
     }
@@ -210,7 +212,7 @@ impl Drop for RingLock<'_> {
         identity::forget(self.record);
         // If the lock was taken over, `OWNER` stays as it is. It can change between the load and
         // the store only by a fork in a signal handler here. The second holder then cannot publish
-        // an event that the first one does not know of.
+        // an event without the first one's.
         let owner = self.cells.word(self.control, Word::Owner);
         if owner.load(Relaxed) == self.owner {
             // Release: pairs with the next holder's acquire in `try_lock`.
@@ -219,13 +221,13 @@ impl Drop for RingLock<'_> {
     }
 }
 
-/// Identity of the claimant, existence of other holders, and the locks of this thread.
+/// Identity of the claimant, liveness of other holders, and the locks of this thread.
 #[cfg(not(loom))]
 mod identity {
     use super::{Cell, HOLDER, ID_BITS};
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-    /// A lock that a function of this thread took.
+    /// Record of a lock that a function of this thread took.
     #[derive(Clone, Copy)]
     struct LockRecord {
         owner: u64,
@@ -264,14 +266,15 @@ mod identity {
         std::hint::spin_loop();
     }
 
-    /// Index to start with, where not all can be tried. Different for each call.
+    /// Returns a number that differs from call to call, for the index of the ring to check first
+    /// when not all can be checked.
     pub(super) fn rotation() -> usize {
         static TURN: AtomicUsize = AtomicUsize::new(0);
         TURN.fetch_add(1, Relaxed)
     }
 
-    /// Records a lock and returns the record's index. A handler that interrupts this has freed its
-    /// own record when this continues, or never lets it continue.
+    /// Records a lock and returns the record's index. If a signal handler interrupts this function,
+    /// it frees its own record before it returns.
     pub(super) fn remember(owner: u64, word: usize, mark: usize) -> usize {
         LOCKS.with(|locks| {
             let free = locks.iter().position(|lock| lock.get().word == 0);
@@ -290,8 +293,8 @@ mod identity {
         });
     }
 
-    /// Returns true, and frees the record, if the function that took this thread's lock has been
-    /// left. `own` is the address of the caller's mark.
+    /// Returns true, and frees the record, if the function that locked the ring for this thread has
+    /// been left. `own` is the address of the caller's mark.
     pub(super) fn is_abandoned(owner: u64, word: usize, own: usize) -> bool {
         LOCKS.with(|locks| {
             let is_same = |lock: LockRecord| lock.owner == owner && lock.word == word;
@@ -350,7 +353,7 @@ mod tests {
         (cells, shape)
     }
 
-    /// How many of the rings can be had, each by a function of its own.
+    /// Returns the number of rings that can be locked, each by a separate function call.
     #[inline(never)]
     fn count_free(cells: &Cells, shape: &Shape) -> usize {
         let mark = StackMark::default();
@@ -358,7 +361,8 @@ mod tests {
         if lock.is_some() { 1 + count_free(cells, shape) } else { 0 }
     }
 
-    /// Deep in the stack, takes `count` rings, and is left as by a jump out of a signal handler.
+    /// Locks `count` rings deep in the stack, and returns without unlocking them, as after a jump
+    /// out of a signal handler.
     #[inline(never)]
     fn jump(depth: usize, count: usize, cells: &Cells, shape: &Shape) {
         let mark = StackMark::default();
@@ -391,7 +395,8 @@ mod tests {
         assert_eq!(count_free(&cells, &shape), 3);
     }
 
-    /// Whichever of the stacks is above the other.
+    /// A ring locked by an interrupted function stays locked, whether the handler's stack is above
+    /// or below the function's.
     #[test]
     fn a_ring_that_an_interrupted_function_holds_is_not() {
         static RINGS: AtomicPtr<(Cells, Shape)> = AtomicPtr::new(std::ptr::null_mut());
@@ -402,7 +407,7 @@ mod tests {
             let (cells, shape) = unsafe { &*RINGS.load(Acquire) };
             FREE.store(count_free(cells, shape), Relaxed);
         }
-        // One stack is an array on this thread's stack; the other is elsewhere, like a mapping.
+        // One stack is an array on this thread's stack; the other is on the heap.
         let mut on_own_stack = [0u8; 32 << 10];
         let mut elsewhere = vec![0u8; 32 << 10];
         for stack in [&mut on_own_stack[..], &mut elsewhere[..]] {
@@ -411,7 +416,8 @@ mod tests {
             let (cells, shape) = &rings;
             let mark = StackMark::default();
             let lock = lock_one(cells, shape, 0..3, &mark);
-            // SAFETY: all fields may be zero; the stack outlives the signal, which comes at once.
+            // SAFETY: all fields may be zero; the stack outlives the signal, which is delivered at
+            // once.
             #[expect(unsafe_code)]
             unsafe {
                 let mut description: libc::stack_t = std::mem::zeroed();
@@ -431,7 +437,8 @@ mod tests {
         }
     }
 
-    /// A forked copy of the holder, which continues later than the original.
+    /// A forked copy of the holder that continues later than the original neither publishes an
+    /// event nor releases the lock.
     #[test]
     fn a_copy_of_a_holder_publishes_nothing_and_gives_nothing_back() {
         let (cells, shape) = rings(2);
@@ -450,7 +457,8 @@ mod tests {
         assert_eq!(cells.load(control, Word::Write, Relaxed), 32);
     }
 
-    /// The lock of a dead thread is not taken from a later thread with the same id.
+    /// The count in `OWNER` protects a thread that has got the id of a dead one: the takeover
+    /// fails.
     #[test]
     fn no_two_holders_look_the_same() {
         let (cells, shape) = rings(2);

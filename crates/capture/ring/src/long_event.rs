@@ -1,16 +1,16 @@
-//! Encoding of events that are too large for a [`Room`]: measured, shortened if
-//! necessary, and encoded in a room of the process.
+//! Encoding of events that are too large for a [`Room`]: they are measured, shortened if necessary,
+//! and encoded in a room of the process.
 
 use crate::encoder::{Encoder, ROOM_SIZE, Room};
 use crate::event_layout::{COPIED, HEADER_SIZE};
 use crate::rooms;
 use crate::string_budget::StringBudget;
 
-/// Maximum number of times that the bound is raised. Each bound is valid, and at least the one
-/// before.
+/// Maximum number of times that the bound on the length of strings is raised. Each bound is valid,
+/// and at least the one before.
 const ROUNDS_MAX: usize = 16;
 
-/// Adds up the sizes of an event's fields, for a bound on the length of strings.
+/// Measures an event: adds up the sizes of its fields, for a bound on the length of strings.
 fn measure(bound: usize, encode: &dyn Fn(&mut Encoder<'_>)) -> StringBudget {
     let mut budget = StringBudget { bound, is_measuring: true, ..StringBudget::default() };
     encode(&mut Encoder::measuring(&mut budget));
@@ -18,8 +18,8 @@ fn measure(bound: usize, encode: &dyn Fn(&mut Encoder<'_>)) -> StringBudget {
 }
 
 /// Encodes an event of class `id` in at most `size_max` bytes, and calls `use_it` with it. Strings
-/// are shortened as far as needed; the flag says whether some were. `encode` is called several
-/// times, and must encode the same fields each time.
+/// are shortened as far as needed; the flag is true if any string was shortened. `encode` is called
+/// several times, and must encode the same fields each time.
 pub fn with_long_event<R>(
     id: u16,
     size_max: usize,
@@ -43,8 +43,8 @@ pub fn with_long_event<R>(
     }
 }
 
-/// Like [`with_long_event`], on the stack, if all rooms are in use. A function of its own, so that
-/// others do not need its stack.
+/// Encodes like [`with_long_event`], in memory on the stack, because all rooms are in use. Not
+/// inlined, so that its caller does not need that stack.
 #[cold]
 #[inline(never)]
 fn with_stack_room<R>(
@@ -63,11 +63,11 @@ fn with_stack_room<R>(
 }
 
 /// Encodes an event in the `end` bytes at `start`, and calls `use_it` with it. `budget` has the
-/// measured sizes of its fields.
+/// measured sizes of the event's fields.
 ///
 /// # Safety
 ///
-/// There are `end` bytes and a grain after them, which nobody else uses meanwhile.
+/// There are `end` bytes and a grain after them, and no other code uses them meanwhile.
 #[inline(always)]
 #[expect(unsafe_code)]
 unsafe fn encode_within<R>(
@@ -82,7 +82,7 @@ unsafe fn encode_within<R>(
         let free = end.saturating_sub(HEADER_SIZE + budget.fixed);
         budget = measure(0, encode);
         for _ in 0..ROUNDS_MAX {
-            // Room that short strings leave for each long one, with its NUL.
+            // Room per long string, with its NUL, beside the short strings.
             let each = free.saturating_sub(budget.short) / budget.long.max(1);
             let bound = each.saturating_sub(1);
             if budget.long == 0 || bound <= budget.bound {
@@ -113,11 +113,11 @@ mod tests {
     use std::ffi::CString;
     use std::sync::RwLock;
 
-    /// Locked exclusively by the test that takes all of the process's rooms.
+    /// Locked exclusively by the test that uses all of the process's rooms.
     static ROOMS: RwLock<()> = RwLock::new(());
 
-    /// Encodes an event with these strings in at most `size_max` bytes. Returns its fields, and
-    /// whether strings were shortened.
+    /// Encodes an event with these strings in at most `size_max` bytes. Returns its fields, whether
+    /// strings were shortened, and the event's size.
     fn fields(size_max: usize, strings: &[&str], numbers: usize) -> (Vec<String>, bool, usize) {
         let _rooms = ROOMS.read().unwrap();
         fields_now(size_max, strings, numbers)
@@ -130,7 +130,7 @@ mod tests {
                 (0..numbers).for_each(|_| encoder.put(7u64.to_le_bytes()));
                 for (text, of_c) in strings.iter().zip(&of_c) {
                     if is_c {
-                        // SAFETY: a string of C that lives long enough.
+                        // SAFETY: a C string that lives long enough.
                         #[expect(unsafe_code)]
                         unsafe {
                             encoder.put_c_string(of_c.as_ptr());
@@ -202,7 +202,7 @@ mod tests {
         }
     }
 
-    /// So many strings that none has room for a mark.
+    /// With so many strings that none has room for a mark, all are shortened to the same length.
     #[test]
     fn many_strings_are_cut_evenly() {
         let long = "x".repeat(1000);
@@ -226,7 +226,7 @@ mod tests {
         });
     }
 
-    /// If all rooms are in use, an event is shortened to the room on the stack, with marks.
+    /// If all rooms are in use, an event is shortened to the memory on the stack, with marks.
     #[test]
     fn without_rooms_there_is_the_stack() {
         let _rooms = ROOMS.write().unwrap();

@@ -1,11 +1,12 @@
-//! All interleavings of a few writers and a reader, explored by loom. Bytes are loom cells that
-//! report every access that the words do not order, so that a missing ordering fails here, whatever
-//! the processor does.
+//! All interleavings of a few writers and a reader, explored by loom. Bytes are loom cells, which
+//! report every access that the words do not order. So a missing ordering fails here on any
+//! processor.
 //!
-//! `cargo xtask test` runs them, as `RUSTFLAGS="--cfg loom" cargo test --release -p blkkin-ring models`.
+//! `cargo xtask test` runs the models, as
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p blkkin-ring models`.
 //!
-//! A restartable sequence is one writer on a processor, whose stores others see in order. To a
-//! reader this looks like the lock's path without contention, so the models cover both.
+//! A restartable sequence is the only writer on its processor, and other processors see its stores
+//! in order. To a reader this equals the lock's path without contention, so the models cover both.
 
 use crate::lock::{StackMark, lock_one};
 use crate::{Cells, Clock, Event, HEADER_SIZE, Outcome, Reader, Shape, Taken, Writer, packet};
@@ -20,7 +21,7 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-/// Sub-buffers with room for two events, two of them.
+/// Returns a shape with two sub-buffers per ring, each with room for two events.
 fn shape(rings: usize) -> Shape {
     Shape { rings, subbuffer_size: 128, subbuffer_count: 2, ..Shape::default() }
 }
@@ -33,8 +34,8 @@ fn record(writer: &Writer, name: u8) -> Outcome {
     writer.record(&mut event)
 }
 
-/// Takes all events and appends their names. Packet times enclose those of their events, and never
-/// go back.
+/// Takes all events and appends their names. Checks that packet times enclose those of their
+/// events, and never decrease.
 fn take(readers: &mut [(Reader, u64)], writer: &Writer, names: &mut Vec<u8>) {
     for (reader, time) in readers {
         loop {
@@ -62,7 +63,7 @@ fn take(readers: &mut [(Reader, u64)], writer: &Writer, names: &mut Vec<u8>) {
     }
 }
 
-/// Readers, each with the end time of its last packet.
+/// Returns a reader per ring, each with the end time of its last packet.
 fn readers(shape: &Shape) -> Vec<(Reader, u64)> {
     (0..shape.rings).map(|ring| (Reader::new(shape, ring, Clock::Test(u64::MAX)), 0)).collect()
 }
@@ -82,7 +83,7 @@ fn a_reader_sees_whole_events_and_a_writer_overwrites_only_what_was_read() {
         let (mut readers, mut names) = (readers(&writer.shape), Vec::new());
         let other = {
             let writer = writer.clone();
-            // More than fits, so that sub-buffers are used again if the reader is quick.
+            // More events than fit, so that sub-buffers are reused if the reader is quick.
             thread::spawn(move || {
                 (1..=5).filter(|name| record(&writer, *name) == Outcome::Recorded).count()
             })
@@ -130,7 +131,7 @@ fn a_nested_writer_takes_another_ring() {
             let writer = writer.clone();
             thread::spawn(move || record(&writer, 1))
         };
-        // As in a signal handler that comes while this thread holds a ring.
+        // Like a signal handler that interrupts this thread while it holds a ring's lock.
         let mark = StackMark::default();
         let held = lock_one(&writer.cells, &writer.shape, 0..2, &mark);
         let outcome = record(&writer, 2);

@@ -12,16 +12,17 @@
 //!
 //! All words are little-endian, of 8 bytes unless noted. A writer fills in the last time, both
 //! sizes and the discarded events when it leaves the sub-buffer; the packet size is then the
-//! distance to the next sub-buffer's position. The reader makes the header anew.
+//! distance to the next sub-buffer's position. The reader replaces the header.
 
-/// Bytes of a packet header.
+/// Size of a packet header, in bytes.
 pub const SIZE: usize = 84;
 
 const MAGIC: u32 = 0xc1fc_1fc1;
 
-/// Offset of the fields that a writer fills in at the end: last time, content size, packet size.
+/// Offset of the fields that a writer fills in when it leaves the sub-buffer: last time, content
+/// size, packet size.
 pub(crate) const LAST_TIME: usize = 40;
-/// Offset of the number of discarded events, which is filled in at the end too.
+/// Offset of the number of discarded events, also filled in when a writer leaves the sub-buffer.
 pub(crate) const DISCARDED: usize = 72;
 
 /// Fields of a packet header.
@@ -37,13 +38,13 @@ pub struct Header {
     pub first_time: u64,
     /// Time of the last event, or a later time.
     pub last_time: u64,
-    /// Bytes in use, with this header.
+    /// Bytes in use, including this header.
     pub content_size: u64,
-    /// Bytes of the packet.
+    /// Size of the packet, in bytes.
     pub packet_size: u64,
-    /// Number of the packet in its stream.
+    /// Number of the packet in its stream, from 0.
     pub number: u64,
-    /// Events discarded so far in the stream.
+    /// Number of events discarded so far in the stream.
     pub discarded: u64,
 }
 

@@ -2,20 +2,22 @@
 
 use crate::shape::Shape;
 
-/// Returns true if one position is before another. Positions wrap.
+/// Returns true if position `one` is before position `other`. Positions wrap.
 pub(crate) fn is_before(one: u64, other: u64) -> bool {
     other.wrapping_sub(one).wrapping_sub(1) < 1 << 63
 }
 
 /// Decodes `RESTART`: the position at which the ring restarted, and the index of the sub-buffer
-/// that was left. `None` if there was no restart before `write`, or its writer was interrupted.
+/// that was left. Returns `None` if there was no restart before `write`, or if the writer was
+/// interrupted.
 pub(crate) fn restart_of(shape: &Shape, restart: u64, write: u64) -> Option<(u64, u64)> {
     let left = restart % shape.ring_size() as u64;
     let start = restart - left;
     (restart != 0 && !is_before(write, start)).then_some((start, left))
 }
 
-/// Bytes between the reader's position and the writers', without sub-buffers that were skipped.
+/// Returns the number of bytes between the reader's position and the writers', without skipped
+/// sub-buffers.
 pub(crate) fn unread(shape: &Shape, restart: u64, read: u64, write: u64) -> u64 {
     match restart_of(shape, restart, write) {
         Some((start, _)) if is_before(read, start) => {

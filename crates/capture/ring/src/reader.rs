@@ -1,4 +1,4 @@
-//! The agent's side: takes complete events, as packets with headers of its own.
+//! The agent's side of a ring: takes complete events, as packets with generated headers.
 
 use crate::cells::{Cells, Word};
 use crate::clock::Clock;
@@ -13,7 +13,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 #[cfg(not(loom))]
 use std::sync::atomic::fence;
 
-/// Reads one ring. The reader keeps its own position; the copy in the memory is for writers only.
+/// Reader of one ring. The reader keeps its own position; the copy in the memory is for writers
+/// only.
 #[derive(Clone, Debug)]
 pub struct Reader {
     ring: usize,
@@ -21,18 +22,18 @@ pub struct Reader {
     position: u64,
     /// End time of the last packet taken.
     last_time: u64,
-    /// Number of the next packet: packets taken, and sub-buffers overwritten unread.
+    /// Number of the next packet, which counts packets taken, and sub-buffers overwritten unread.
     count: u64,
     freeing: Freeing,
-    /// Discarded events, as in the last packet's header.
+    /// Number of discarded events in the last packet's header.
     discarded: u64,
-    /// The part of them that was discarded in the rings before this one.
+    /// Number of events discarded in the rings before this one; part of `discarded`.
     before: u64,
-    /// Events discarded in this ring that are not reported.
+    /// Number of events discarded in this ring that are not reported.
     forgotten: u64,
     /// Set once the ring held invalid data; the ring is not read again.
     is_corrupt: bool,
-    /// The moment up to which the ring is read; `None` means without end.
+    /// Cut-off of a snapshot; `None` to read without end.
     end: Option<Moment>,
 }
 
@@ -43,43 +44,43 @@ pub struct Moment {
     position: u64,
     /// Time of the last event, or a later time.
     time: u64,
-    /// Events discarded so far.
+    /// Number of events discarded so far.
     discarded: u64,
 }
 
-/// When the reader allows writers to overwrite events that it has taken.
+/// Policy for freeing events that the reader has taken, so that writers may overwrite them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Freeing {
     OnTake,
     OnFree,
-    /// Another reader decides; this one only takes copies.
+    /// Another reader frees events; this one only takes copies.
     ByOtherReader,
-    /// There is no other reader, and writers are never allowed to.
+    /// Events are never freed, and there is no other reader.
     Never,
 }
 
-/// State that a reader left when it was killed.
+/// State of a ring's reader, as stored in the ring for the successor of a killed process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Left {
     /// First position of the ring.
     pub start: u64,
-    /// Events before this position had been freed.
+    /// Position up to which events had been freed.
     pub read: u64,
-    /// Events before this position were being written to a file, or had been written.
+    /// Position up to which events had been, or were being, written to a file.
     pub next: u64,
     /// Size of the file before that write.
     pub size_before: u64,
     /// Size of the file after that write.
     pub size_after: u64,
-    /// Events discarded in the rings before this one.
+    /// Number of events discarded in the rings before this one.
     pub discarded_before: u64,
-    /// Events discarded in this ring that are not reported.
+    /// Number of events discarded in this ring that are not reported.
     pub discarded_forgotten: u64,
-    /// Whether the contents of the rings before this one are not wanted any more.
+    /// Whether the contents of the rings before this one are to be discarded.
     pub is_first: bool,
 }
 
-/// Result of taking from a ring.
+/// Result of taking a packet from a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// A packet.
@@ -88,7 +89,7 @@ pub enum Taken {
     Nothing,
     /// Sub-buffers were overwritten before they could be read: this many bytes.
     Overwritten(u64),
-    /// The ring holds invalid data. It is not read any more.
+    /// The ring held invalid data. It is not read any more.
     Nonsense,
 }
 
@@ -97,7 +98,7 @@ pub enum Taken {
 pub struct Packet {
     /// The packet's header.
     pub header: Header,
-    /// Whether the packet's sub-buffer may get more events.
+    /// Whether writers may still append events to the packet's sub-buffer.
     pub is_partial: bool,
 }
 
@@ -117,16 +118,16 @@ enum Extent {
 struct ExtentEnd {
     position: u64,
     time: u64,
-    /// Events discarded so far.
+    /// Number of events discarded so far.
     discarded: u64,
-    /// Position of the next sub-buffer, if this one has been left.
+    /// Position of the next sub-buffer, if writers have left this one.
     next: u64,
 }
 
 impl Reader {
-    /// Makes a reader that starts at the beginning of a ring. `clock` is the writers' clock: no
-    /// packet ends later than its current time. Otherwise a time far in the future, once written
-    /// into the memory, would be the time of all later packets.
+    /// Returns a reader that starts at the beginning of a ring. `clock` is the writers' clock: no
+    /// packet ends later than its current time. Without that limit, a time far in the future, once
+    /// written into the memory, would be the time of all later packets.
     pub fn new(shape: &Shape, ring: usize, clock: Clock) -> Reader {
         Reader {
             ring,
@@ -143,10 +144,10 @@ impl Reader {
         }
     }
 
-    /// Makes a reader for a snapshot, from the oldest sub-buffer that can still be read. Writers do
-    /// not wait for it, so what it is about to read may be overwritten ([`Taken::Overwritten`]),
-    /// and it does not affect the ring's other reader. In discard mode it starts at the events that
-    /// the other reader has not freed.
+    /// Returns a reader for a snapshot, from the oldest sub-buffer that can still be read. Writers
+    /// do not wait for this reader, so they may overwrite what it is about to read
+    /// ([`Taken::Overwritten`]), and it does not affect the ring's other reader. In discard mode it
+    /// starts at the events that the other reader has not freed.
     pub fn from_oldest(cells: &Cells, shape: &Shape, ring: usize, clock: Clock) -> Reader {
         let mut reader =
             Reader { freeing: Freeing::ByOtherReader, ..Reader::new(shape, ring, clock) };
@@ -159,8 +160,8 @@ impl Reader {
         reader
     }
 
-    /// Makes a reader for a snapshot that starts at this reader's position. This reader takes
-    /// nothing.
+    /// Returns a reader for a snapshot that starts at this reader's position. This reader is
+    /// unchanged.
     #[must_use]
     pub fn looking(&self, cells: &Cells, shape: &Shape) -> Reader {
         let position = self.overtaken_position(cells, shape).unwrap_or(self.position);
@@ -170,7 +171,7 @@ impl Reader {
         Reader { position, freeing, ..self.clone() }
     }
 
-    /// Limits the reader to the events that the ring held at that moment.
+    /// Limits the reader to the events that the ring had at that moment, the cut-off.
     #[must_use]
     pub fn until(self, end: Moment) -> Reader {
         Reader { end: Some(end), ..self }
@@ -188,7 +189,7 @@ impl Reader {
         oldest.filter(|oldest| self.is_behind(*oldest))
     }
 
-    /// Skips everything recorded or discarded so far, as if it had never been.
+    /// Skips all events recorded or discarded so far, and does not report them.
     pub fn pass_over(&mut self, cells: &Cells, shape: &Shape) {
         // Acquire: pairs with the release of a writer's last store. Events that are discarded
         // meanwhile may count either way.
@@ -205,15 +206,14 @@ impl Reader {
         (self.count, self.before, self.discarded) = (0, 0, 0);
     }
 
-    /// Makes the reader free events only by [`free`](Self::free), once they are stored safely
-    /// elsewhere.
+    /// Makes the reader free events only by [`free`](Self::free), once they are stored elsewhere.
     #[must_use]
     pub fn when_told(self) -> Reader {
         Reader { freeing: Freeing::OnFree, ..self }
     }
 
-    /// Makes a reader for a ring that another process has left, which continues at `position` after
-    /// the packet with the header `last`. It does not free anything.
+    /// Returns a reader for a ring of an earlier reader's process. It continues at `position`,
+    /// after the packet with the header `last`, and does not free anything.
     pub fn behind(
         shape: &Shape,
         ring: usize,
@@ -227,12 +227,12 @@ impl Reader {
         Reader { before, forgotten, ..reader.going_on(last) }
     }
 
-    /// Events discarded so far, in this ring and in those before it.
+    /// Returns the number of events discarded so far, in this ring and in the rings before it.
     fn discarded_total(&self, cells: &Cells, shape: &Shape) -> u64 {
         self.total_discarded(cells.lost(shape, self.ring))
     }
 
-    /// Adds the events discarded before this ring to the number of this ring.
+    /// Adds the events discarded before this ring to a number of this ring.
     fn total_discarded(&self, discarded: u64) -> u64 {
         self.before.saturating_add(discarded.saturating_sub(self.forgotten))
     }
@@ -245,14 +245,14 @@ impl Reader {
         Reader { last_time, count, discarded: last.discarded, before: last.discarded, ..self }
     }
 
-    /// Announces that the events taken will be written to a file, with the file's size before and
-    /// after. If this process is killed, the next one knows where to continue: a complete write is
-    /// kept, and a partial one is undone.
+    /// Stores that the events taken will be written to a file, with the file's size before and
+    /// after. If this process is killed, its successor can continue: it keeps a complete write, and
+    /// undoes a partial one.
     pub fn announce(&self, cells: &Cells, shape: &Shape, sizes: (u64, u64)) {
         let control = shape.control_of(self.ring);
         cells.store(control, Word::SizeBefore, sizes.0, Relaxed);
         cells.store(control, Word::SizeAfter, sizes.1, Relaxed);
-        // Release: whoever sees the position sees the sizes; pairs with the acquire in
+        // Release: a successor that sees the position sees the sizes; pairs with the acquire in
         // `Cells::left`.
         cells.store(control, Word::Next, self.position, Release);
     }
@@ -264,7 +264,7 @@ impl Reader {
         cells.store(control, Word::Forgotten, self.forgotten, Relaxed);
     }
 
-    /// Stores that the contents of the rings before this one are not wanted any more, for this
+    /// Stores that the contents of the rings before this one are to be discarded, for this
     /// process's successor.
     pub fn note_first(&self, cells: &Cells, shape: &Shape) {
         cells.store(shape.control_of(self.ring), Word::First, 1, Relaxed);
@@ -276,7 +276,8 @@ impl Reader {
         cells.store(shape.control_of(self.ring), Word::Read, self.position, Release);
     }
 
-    /// Bytes that can be taken, approximately: headers and unused ends of sub-buffers count too.
+    /// Returns the number of bytes to read, approximately: headers and unused ends of sub-buffers
+    /// count too.
     pub fn waiting(&self, cells: &Cells, shape: &Shape) -> u64 {
         // Relaxed: for display only.
         let control = shape.control_of(self.ring);
@@ -286,8 +287,8 @@ impl Reader {
         waiting.min(shape.ring_size() as u64)
     }
 
-    /// Returns true if no event is left to read. Unlike [`waiting`](Self::waiting) this does not
-    /// count the header of a sub-buffer that a writer began before it was migrated to another
+    /// Returns true if the ring has no unread event. Unlike [`waiting`](Self::waiting) this does
+    /// not count the header of a sub-buffer that a writer began before it was migrated to another
     /// processor.
     pub fn is_drained(&self, cells: &Cells, shape: &Shape) -> bool {
         // Acquire: pairs with the release of a writer's last store.
@@ -327,8 +328,8 @@ impl Reader {
     }
 
     /// Takes the next packet like [`take`](Self::take), but leaves its events in the memory and
-    /// returns their range. Only a program that writes invalid data changes them before they are
-    /// freed.
+    /// returns their range. The events stay unchanged until they are freed, unless the program
+    /// writes invalid data.
     ///
     /// # Panics
     ///
@@ -345,17 +346,17 @@ impl Reader {
         (taken, events)
     }
 
-    /// Appends a last packet without events to `buffer`, if events have been discarded that no
-    /// packet has reported: a CTF reader learns of them from the next packet. Call this when there
-    /// is nothing to take and there are no writers any more. Then the events in all packets of the
-    /// ring, and [`Header::discarded`] of the last one, add up to all events that were tried,
+    /// Appends a final packet without events to `buffer`, if discarded events remain that no packet
+    /// has reported, because CTF reports them in the next packet. Call this when the ring has no
+    /// unread event and no writer. Then the events in all packets of the ring, and
+    /// [`Header::discarded`] of the last one, add up to all events that programs tried to record,
     /// except those overwritten.
     pub fn finish(&mut self, cells: &Cells, shape: &Shape, buffer: &mut Vec<u8>) -> Option<Packet> {
         let discarded = self.discarded_total(cells, shape);
         if discarded <= self.discarded {
             return None;
         }
-        // From the end of the last packet until now.
+        // Spans the time from the end of the last packet until now.
         let header = self.header(shape, 0, 0, u64::MAX, discarded);
         buffer.extend_from_slice(&header.to_bytes());
         Some(Packet { header, is_partial: false })
@@ -422,7 +423,7 @@ impl Reader {
             self.position = if is_partial { until.position } else { until.next };
             if self.freeing == Freeing::OnTake {
                 // Release: pairs with the writer's acquire in `Writer::next`, which overwrites only
-                // what has been read.
+                // freed events.
                 cells.store(control, Word::Read, self.position, Release);
             }
             if size == 0 {
@@ -440,20 +441,20 @@ impl Reader {
         Taken::Nonsense
     }
 
-    /// Loads the writers' position after everything that was copied.
+    /// Loads the writers' position after all bytes were copied.
     fn write_after_copies(&self, cells: &Cells, shape: &Shape) -> u64 {
         // Acquire: no copy is moved after the load; pairs with the release fence in
         // `RingLock::switch`. If a writer has begun to overwrite a sub-buffer, its position was
-        // beyond the one before, and `oldest` leaves that much distance.
+        // already beyond the sub-buffer before, and `oldest` allows for that distance.
         fence(Acquire);
         cells.load(shape.control_of(self.ring), Word::Write, Relaxed)
     }
 
-    /// Moves to the oldest sub-buffer that is still valid, if that is ahead.
+    /// Moves the position to the oldest sub-buffer that is still valid, if that is ahead.
     fn skip_overwritten(&mut self, cells: &Cells, shape: &Shape, write: u64) -> Option<Taken> {
         let oldest = match (shape.mode, self.freeing) {
-            // Writers overwrite what the other reader has freed. Loaded after `write`, which a
-            // writer stores when it has begun to overwrite.
+            // Writers overwrite events that the other reader has freed. Loaded after `write`, which
+            // a writer stores when it has begun to overwrite.
             (Mode::Discard, Freeing::ByOtherReader) => {
                 cells.load(shape.control_of(self.ring), Word::Read, Acquire)
             }
@@ -472,14 +473,14 @@ impl Reader {
         })
     }
 
-    /// Returns true if the reader is before that position. Positions wrap, so a position far ahead
-    /// counts as behind.
+    /// Returns true if the reader is before `position`. Positions wrap: a distance of 2^63 or more
+    /// is negative.
     fn is_behind(&self, position: u64) -> bool {
         (1..1 << 63).contains(&position.wrapping_sub(self.position))
     }
 
-    /// Makes the next packet's header. Whatever the memory says, times and counts never go back and
-    /// sizes are right.
+    /// Returns the next packet's header. Its times and counts never decrease and its sizes are
+    /// right, whatever a program has written into the memory.
     fn header(
         &mut self,
         shape: &Shape,
@@ -488,7 +489,7 @@ impl Reader {
         last_time: u64,
         discarded: u64,
     ) -> Header {
-        // The current time is after all that was copied; an honest writer's times are before it.
+        // The current time is after all that was copied; the times of valid data are before it.
         let now = self.clock.now_after_loads().max(self.last_time);
         let first_time = first_time.clamp(self.last_time, now);
         let size = (packet::SIZE + events_size) as u64;
@@ -509,7 +510,7 @@ impl Reader {
         header
     }
 
-    /// Returns the part of the [extent](Self::extent) before the reader's limit, if it has one.
+    /// Returns the part of the [extent](Self::extent) before the reader's cut-off, if there is one.
     fn extent_before_limit(&self, cells: &Cells, shape: &Shape, write: u64) -> Extent {
         let Some(end) = self.end else { return self.extent(cells, shape, write) };
         if !self.is_behind(end.position) {
@@ -517,7 +518,7 @@ impl Reader {
         }
         let extent = self.extent(cells, shape, write);
         let (Extent::Whole(until) | Extent::Part(until)) = extent else { return extent };
-        // Positions wrap, so that a distance that is too large is a negative one.
+        // Positions wrap, so that a distance of 2^63 or more is negative.
         let is_beyond = (1..1 << 63).contains(&until.position.wrapping_sub(end.position));
         if !is_beyond {
             return extent;
@@ -525,7 +526,7 @@ impl Reader {
         let Moment { position, time, discarded } = end;
         match Reader::is_events(position.wrapping_sub(self.events_position(shape))) {
             true => Extent::Part(ExtentEnd { position, time, discarded, next: position }),
-            // Only a program that writes invalid data ends within a header.
+            // Only invalid data have a cut-off within a header.
             false => Extent::Nothing,
         }
     }
@@ -545,8 +546,8 @@ impl Reader {
         let start = self.subbuffer_start(shape);
         let events = self.events_position(shape);
         if write.wrapping_sub(start) >= shape.subbuffer_size as u64 {
-            // Writers have left the sub-buffer. Its header says where its events end; the reader
-            // accepts that if it is plausible.
+            // Writers have left the sub-buffer. Its header gives the end of its events; the reader
+            // accepts a plausible one.
             let mut bytes = [0; packet::SIZE];
             let place = self.place(shape, start);
             if !cells.can_read(place..place + packet::SIZE) {
@@ -586,7 +587,7 @@ impl Reader {
         }
     }
 
-    /// Returns true if this many bytes can be events: 0, or at least a header.
+    /// Returns true if a sub-buffer may have this many bytes of events: 0, or at least a header.
     fn is_events(size: u64) -> bool {
         size == 0 || (HEADER_SIZE as u64..shape::SUBBUFFER_SIZE_MAX as u64).contains(&size)
     }
@@ -595,7 +596,7 @@ impl Reader {
         self.position - self.position % shape.subbuffer_size as u64
     }
 
-    /// Position of the first event that has not been taken.
+    /// Returns the position of the first event that has not been taken.
     fn events_position(&self, shape: &Shape) -> u64 {
         match self.position.is_multiple_of(shape.subbuffer_size as u64) {
             true => self.position.wrapping_add(packet::SIZE as u64),
@@ -608,8 +609,8 @@ impl Reader {
     }
 
     /// Returns the position of the oldest sub-buffer that no writer may be writing to, if the
-    /// writers are at `write`; `None` if nothing has been overwritten yet. The sub-buffer after the
-    /// one being written may be being begun.
+    /// writers are at `write`; `None` if nothing has been overwritten yet. Excludes the sub-buffer
+    /// after the current one, because a writer may be about to begin it.
     fn oldest(&self, shape: &Shape, write: u64) -> Option<u64> {
         let size = shape.subbuffer_size as u64;
         let current = write - write % size;
@@ -619,12 +620,12 @@ impl Reader {
     }
 }
 
-/// Attempts to load a position together with its time.
+/// Maximum number of attempts to load a position together with its time.
 const STEADY_TRIES: usize = 8;
 
 impl Cells {
-    /// Returns the ring's current state. If events come too fast to get the time of the last one,
-    /// the time is the maximum; readers bound it by the clock.
+    /// Returns the ring's current state. If events are recorded too fast to load the time of the
+    /// last one, the time is the maximum; readers limit it to the current time.
     pub fn moment(&self, shape: &Shape, ring: usize) -> Moment {
         let position = self.end(shape, ring);
         let without_time = Moment { position, time: u64::MAX, discarded: u64::MAX };
@@ -634,10 +635,10 @@ impl Cells {
     /// Returns the ring's position with its time; `None` if the position changed in every attempt.
     /// `end` is the position that was loaded last.
     fn steady(&self, shape: &Shape, ring: usize, mut end: u64) -> Option<Moment> {
-        // Each writer stores the time of its event before the position after it. So if the position
-        // is the same before and after the load of the time, all events up to it have happened by
-        // that time, and no later one happens before. The discarded events are loaded in between,
-        // so they belong to the same moment.
+        // Each writer stores the time of its event before the position after it. Suppose that the
+        // position is the same before and after the load of the time. Then all events up to it are
+        // not later than that time, and all later events are not earlier. The discarded events are
+        // loaded in between, so they belong to the same moment.
         let control = shape.control_of(ring);
         for _ in 0..STEADY_TRIES {
             let time = self.load(control, Word::LastTime, Acquire);
@@ -651,12 +652,12 @@ impl Cells {
         None
     }
 
-    /// The writers' position.
+    /// Returns the writers' position.
     pub fn end(&self, shape: &Shape, ring: usize) -> u64 {
         self.load(shape.control_of(ring), Word::Write, Acquire)
     }
 
-    /// Returns the state that a ring's reader has left.
+    /// Returns the state that a ring's last reader has stored.
     pub fn left(&self, shape: &Shape, ring: usize) -> Left {
         let control = shape.control_of(ring);
         // Acquire: pairs with the release in `Reader::announce`.
@@ -673,8 +674,8 @@ impl Cells {
         }
     }
 
-    /// Events of a ring that were lost so far, as counted by its writers: because the ring was
-    /// full, or because no ring could take them and they tried this one first.
+    /// Returns the number of a ring's lost events so far, as counted by its writers. They found the
+    /// ring full, or tried this ring first and could be recorded in none.
     pub fn lost(&self, shape: &Shape, ring: usize) -> u64 {
         let control = shape.control_of(ring);
         // Acquire: a later load of the position stays after these loads.
@@ -682,19 +683,19 @@ impl Cells {
         lost.wrapping_add(self.load(control, Word::Unplaced, Acquire))
     }
 
-    /// Events recorded into a ring so far, as counted by its writers.
+    /// Returns the number of events recorded into a ring so far, as counted by its writers.
     pub fn recorded(&self, shape: &Shape, ring: usize) -> u64 {
         self.load(shape.control_of(ring), Word::Recorded, Relaxed)
     }
 
-    /// Events with shortened strings so far, as counted by writers. Each ring may have counted
-    /// those of others.
+    /// Returns the number of events with shortened strings so far, as counted by writers. The count
+    /// of one ring may include events of others.
     pub fn cut(&self, shape: &Shape, ring: usize) -> u64 {
         self.load(shape.control_of(ring), Word::Cut, Relaxed)
     }
 
-    /// Lost events without those that a reader's process has [counted](Self::note_counted) or was
-    /// to forget.
+    /// Returns the number of lost events, without those that a reader's process has
+    /// [counted](Self::note_counted) or was to forget.
     pub fn lost_uncounted(&self, shape: &Shape, ring: usize) -> u64 {
         let control = shape.control_of(ring);
         let counted = self.load(control, Word::Counted, Relaxed);

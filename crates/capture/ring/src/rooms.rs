@@ -1,15 +1,15 @@
 //! Memory for events that are too large for a thread's stack: a signal handler may have only 8 KiB
-//! of it.
+//! of stack.
 //!
 //! The process has a fixed number of rooms in each size class, a power of two. The lowest free room
-//! is taken, so that only as many rooms touch memory as events are recorded at the same time. A
-//! room is taken by setting its bit in a bitmap, which never waits and is possible in signal
+//! is acquired, so that only as many rooms touch memory as events are recorded at the same time. A
+//! room is acquired by setting its bit in a bitmap, which never waits and is possible in signal
 //! handlers. Rooms up to [`EVENT_SIZE_DEFAULT`](crate::EVENT_SIZE_DEFAULT) are part of the
 //! library's memory; [`provide`] maps larger ones.
 //!
 //! Forked children find all rooms free. A child has one thread, which may be in a signal handler
 //! that has interrupted the user of a room. If that user continues to write, its bytes may get into
-//! another user's event. But the child has no rings at that time, so the event is recorded nowhere.
+//! another user's event. But the child has no rings at that time, so the event is not recorded.
 //!
 //! A known limit: a function that is left by `siglongjmp` never releases its room. When all rooms
 //! are in use, long strings are shortened to what fits on the stack.
@@ -22,26 +22,26 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// Bytes of the smallest rooms.
+/// Size of the smallest rooms, in bytes.
 const SIZE_MIN: usize = 4096;
-/// Number of size classes; each class has twice the size of the one before.
+/// Number of size classes; each class has twice the size of the previous one.
 const CLASSES: usize = (SUBBUFFER_SIZE_MAX / SIZE_MIN).ilog2() as usize + 1;
 /// Index of the size class of `SIZE_DEFAULT`.
 const DEFAULT_CLASS: usize = (SIZE_DEFAULT / SIZE_MIN).ilog2() as usize;
 
-/// Number of rooms: in the smallest class, and in each other class.
+/// Number of rooms in the smallest class, and in each larger class.
 const COUNT_SMALL: usize = 64;
 const COUNT: usize = 16;
 
-/// Bytes after a room's end that are written but have no meaning.
+/// Size of the writable bytes after a room's end, whose content has no meaning.
 const TAIL_SIZE: usize = 64;
 const _: () = assert!(GRAIN <= TAIL_SIZE);
 
-/// Bitmap of the rooms in use, for each class.
+/// Bitmaps of the rooms in use, by class.
 static IN_USE: WipedOnFork<[AtomicU64; CLASSES]> =
     WipedOnFork::of([const { AtomicU64::new(0) }; CLASSES]);
 
-/// Addresses of the rooms, for each class; null if there are none.
+/// Addresses of the rooms, by class; null if the class has none.
 static STARTS: [AtomicPtr<u8>; CLASSES] = {
     let mut starts = [const { AtomicPtr::new(ptr::null_mut()) }; CLASSES];
     starts[0] = AtomicPtr::new(SMALL.0.get().cast());
@@ -49,7 +49,7 @@ static STARTS: [AtomicPtr<u8>; CLASSES] = {
     starts
 };
 
-/// Memory of rooms. The taker of a room writes to it.
+/// Memory of rooms, written by the holders of [`RoomGuard`]s.
 struct RoomMemory<const SIZE: usize>(UnsafeCell<MaybeUninit<[u8; SIZE]>>);
 
 // SAFETY: it is only used through pointers, by one user of a room at a time.
@@ -65,7 +65,8 @@ const fn size_of(class: usize) -> usize {
     SIZE_MIN << class
 }
 
-/// Frees all rooms in forked children. Returns false if the kernel cannot do that.
+/// Registers the bitmaps with the kernel, which clears them in forked children. Returns false if
+/// the kernel cannot do that.
 pub fn prepare() -> bool {
     IN_USE.arm()
 }
@@ -97,8 +98,8 @@ pub(crate) struct RoomGuard {
     start: *mut u8,
 }
 
-/// Takes a room of at least this size, or else the largest one that is free; `None` if all are in
-/// use.
+/// Acquires a room of at least this size, or else the largest one that is free. Returns `None` if
+/// all are in use.
 pub(crate) fn acquire(size: usize) -> Option<RoomGuard> {
     let fits = |class: &usize| size_of(*class) >= size;
     let larger = (0..CLASSES).filter(fits);
@@ -133,7 +134,7 @@ fn acquire_of_size(class: usize) -> Option<RoomGuard> {
 }
 
 impl RoomGuard {
-    /// Start of the room. [`GRAIN`] bytes after its end are writable too.
+    /// Returns the start of the room. [`GRAIN`] bytes after its end are writable too.
     pub(crate) fn start(&self) -> *mut u8 {
         self.start
     }

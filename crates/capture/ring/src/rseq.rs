@@ -2,11 +2,11 @@
 //! migrated to another processor, nor interrupted by a signal. If one of these happens, the kernel
 //! continues the thread at the sequence's abort handler.
 //!
-//! Each sequence copies bytes to places that do not count yet, and ends with a store to one word.
-//! So its effect is atomic on one processor. [`Sequences::record`], the path of nearly all events,
-//! computes the event's position within the sequence. The others, for rarer cases, get the position
-//! as an argument. They check that the thread is still on the same processor, and that the word to
-//! change has not changed.
+//! Each sequence copies bytes to unpublished memory, and ends with a store to one word, which
+//! publishes them. So its effect is atomic on one processor. [`Sequences::record`], the path of
+//! nearly all events, computes the event's position within the sequence. The other sequences, for
+//! rarer cases, get the position as an argument. They check that the thread is still on the same
+//! processor, and that the word to change has not changed.
 //!
 //! The C library (glibc from 2.35) registers each thread's area with the kernel: 32 bytes at a
 //! fixed offset from the thread pointer.
@@ -22,22 +22,22 @@
 //! # Children that share memory
 //!
 //! A child of `vfork` runs with its parent's memory and thread pointer, and so with its parent's
-//! area, which the kernel does not maintain for the child: `CPU_ID` is the processor that the
-//! parent left, and sequences are not restarted. POSIX allows such a child only `exec` and `_exit`,
-//! but its signal handlers may record events. So each sequence compares `CPU_ID` with the processor
-//! itself. In a child that was migrated the sequence fails, and this event and all later ones take
-//! the ring with a lock.
+//! area, which the kernel does not maintain for the child: `CPU_ID` is the processor on which the
+//! parent was suspended, and sequences are not restarted. POSIX allows such a child only `exec` and
+//! `_exit`, but its signal handlers may record events. So each sequence compares `CPU_ID` with the
+//! processor itself. In a child that was migrated the sequence fails, and this event and all later
+//! ones are recorded into the ring with a lock.
 //!
-//! One case remains: a child on the processor that its parent left. If it is preempted or
-//! interrupted within the ten nanoseconds of a sequence, and another thread of its parent or its
-//! own signal handler records on that processor, then events of that one packet may be torn. If
-//! that happens between the last check of the position and its store, or if the child is migrated
-//! within those nanoseconds, the position may also go back; the reader then finds invalid data and
-//! ends that one ring. No other ring and no other memory is touched.
+//! One case remains: a child on its parent's processor. Suppose that it is preempted or interrupted
+//! within the ten nanoseconds of a sequence, and another thread of its parent or its own signal
+//! handler records on that processor. Then events of that one packet may be torn. If that happens
+//! between the last check of the position and its store, or if the child is migrated within those
+//! nanoseconds, the position may also decrease; the reader then finds invalid data and ends that
+//! one ring. No other ring and no other memory is touched.
 //!
-//! [`Sequences::record`] does not ask processors without `rdpid` (from before 2019), because that
-//! would cost more than the event. There a child that was migrated may do the same to the ring of
-//! the processor that its parent left.
+//! [`Sequences::record`] does not check the number of processors without `rdpid` (from before
+//! 2019), because that would cost more than the event. There a child that was migrated may do the
+//! same to the ring of its parent's processor.
 //!
 //! Not covered are threads that share a thread pointer and run at the same time (`clone` with
 //! `CLONE_VM` and neither `CLONE_VFORK` nor `CLONE_SETTLS`). The C library does not support them
@@ -56,25 +56,25 @@ use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicPtr, Ordering};
 // Sequences assume that `WRITE` is the first word of a ring's control.
 const _: () = assert!(Word::Write as usize == 0 && CONTROL_SIZE.is_power_of_two());
 
-/// Access to the areas of this process's threads.
+/// Access to the rseq areas of this process's threads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sequences {
     /// Offset of the area from the thread pointer, in bytes.
     offset: isize,
 }
 
-/// Result of [`Sequences::find`].
+/// Result of [`Sequences::find`], or [`NONE`].
 static OFFSET: AtomicIsize = AtomicIsize::new(NONE);
 const NONE: isize = isize::MIN;
-/// Whether the processor has `rdpid`, which returns its number at hardly any cost.
+/// Whether the processor has `rdpid`, which returns the processor's number at hardly any cost.
 static HAS_RDPID: AtomicBool = AtomicBool::new(false);
 /// Bits of the processor's number in the value that Linux stores for `rdpid`; the other bits are
 /// the node.
 const CPU_MASK: u32 = 0xfff;
-/// Segment selector whose limit is the same value, for all processors.
+/// Segment selector for processors without `rdpid`; the segment's limit is the same value.
 const CPU_SEGMENT: u32 = 0x7b;
 
-/// An event to append, and the place where it goes.
+/// An event to append, its ring and its position.
 pub(crate) struct PlacedEvent<'a> {
     pub(crate) cpu: usize,
     /// Offset of the ring's control.
@@ -92,7 +92,7 @@ pub(crate) struct PlacedEvent<'a> {
     pub(crate) time: u64,
 }
 
-/// Addresses and sizes of a writer's rings that a sequence needs.
+/// Addresses and sizes of a writer's rings, for a sequence.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct RingAddresses {
@@ -120,7 +120,7 @@ unsafe impl Sync for RingAddresses {}
 
 impl RingAddresses {
     pub(crate) fn new(cells: &Cells, shape: &Shape) -> RingAddresses {
-        // Within the memory, as `Shape::check` and the writer have made sure.
+        // The result is within the memory, as checked by `Shape::check` and the writer.
         let place = |at: usize| cells.start().as_ptr().wrapping_add(at).cast_const();
         RingAddresses {
             processors: shape.rings as u64 - 1,
@@ -136,15 +136,15 @@ impl RingAddresses {
     }
 }
 
-/// A writer that [`Sequences::record`] can use.
+/// A writer for [`Sequences::record`].
 ///
 /// # Safety
 ///
-/// At [`ADDRESSES_AT`](Self::ADDRESSES_AT) there are the [`RingAddresses`] of memory that lives as long
-/// as the writer.
+/// At [`ADDRESSES_AT`](Self::ADDRESSES_AT) there are the [`RingAddresses`] of memory that lives as
+/// long as the writer.
 #[expect(unsafe_code)]
 pub(crate) unsafe trait HasRingAddresses {
-    /// Offset of the [`RingAddresses`], in bytes.
+    /// Offset of the [`RingAddresses`] in the writer, in bytes.
     const ADDRESSES_AT: usize;
 }
 
@@ -153,7 +153,7 @@ fn has_rdpid() -> bool {
         && std::arch::x86_64::__cpuid_count(7, 0).ecx & 1 << 22 != 0
 }
 
-/// A copy within a sequence, as its assembler code reads it.
+/// A copy within a sequence, in the layout of its assembler code.
 #[repr(C)]
 struct CopyStep {
     from: *const u8,
@@ -161,8 +161,7 @@ struct CopyStep {
     size: usize,
 }
 
-/// Copies that leave a sub-buffer and begin the next one, in the order in which the sequence does
-/// them, and the new `RESTART`.
+/// Copies that leave a sub-buffer and begin the next one, in order, and the new `RESTART`.
 #[repr(C)]
 struct SwitchCopies {
     copies: [CopyStep; 3],
@@ -193,7 +192,7 @@ macro_rules! sequence {
             "21:\n",
             "cmp dword ptr fs:[{area} + 4], {cpu:e}\n",
             "jne 24f\n",
-            // Check the processor's own number too.
+            // Check the number of the processor itself too.
             "test {rdpid:e}, {rdpid:e}\n",
             "jz 28f\n",
             "rdpid {scratch}\n",
@@ -222,23 +221,23 @@ macro_rules! sequence {
 pub(crate) enum SequenceOutcome {
     NotRecorded,
     Recorded,
-    /// The event is recorded, and the reader may sleep.
+    /// The event is recorded, and the reader may be asleep.
     RecordedWhileAsleep,
 }
 
-/// Results of the sequence, apart from the lower half of the reader's flag, which is 0 while it is
-/// awake. `MAY_SLEEP`: the flag was not read. `NOT_RECORDED`, a value that the half cannot have:
-/// the event was not published.
+/// Results of the sequence, apart from the lower half of the reader's flag, which is 0 while the
+/// reader is awake. `MAY_SLEEP`: the flag was not read. `NOT_RECORDED`, outside of the range of
+/// that half: the event was not published.
 const MAY_SLEEP: u64 = 1;
 const NOT_RECORDED: u64 = 1 << 32;
 
-/// Number of checks that must all find another processor; a thread is not migrated so often in so
-/// short a time.
+/// Number of successive checks that must find another processor; a thread is not migrated so often
+/// in so short a time.
 const FOREIGN_AREA_CHECKS: usize = 4;
 
 impl Sequences {
-    /// Finds the areas that the C library has registered. None under the thread sanitizer, which
-    /// does not see the stores of sequences.
+    /// Finds the areas that the C library has registered. Returns `None` under the thread
+    /// sanitizer, which does not see the stores of sequences.
     pub(crate) fn find() -> Option<Sequences> {
         if cfg!(thread_sanitizer) {
             return None;
@@ -261,7 +260,7 @@ impl Sequences {
     pub(crate) fn cpu(self) -> Option<usize> {
         let cpu: u32;
         // SAFETY: the C library has announced that each thread has an area there. Threads that it
-        // does not know still have its thread pointer, or no Rust code could run in them.
+        // did not create still have its thread pointer, or no Rust code could run in them.
         #[expect(unsafe_code)]
         unsafe {
             asm!(
@@ -275,7 +274,7 @@ impl Sequences {
     }
 
     /// Returns true if the kernel does not maintain this thread's area, because the thread runs on
-    /// another processor than the area says. Repeated, as the thread may be migrated during a
+    /// another processor than the area's. Checks repeatedly, as the thread may be migrated during a
     /// check.
     #[cold]
     pub(crate) fn is_foreign_area(self) -> bool {
@@ -298,13 +297,13 @@ impl Sequences {
         })
     }
 
-    /// Records an event with the writer in `slot`, if it needs no slow path and the sequence is not
-    /// aborted. The writer is used only within the sequence: after it has been removed from the
-    /// slot, and all sequences have been restarted, it is unused.
+    /// Records an event with the writer in `slot`, unless the event needs the slow path or the
+    /// sequence is aborted. The writer is used only within the sequence. So a writer is unused once
+    /// it has been removed from the slot, and all sequences have been restarted.
     ///
     /// The sequence continues after the instruction that publishes the event, in order to check
-    /// whether the reader sleeps. So the abort handler must know whether that instruction has run:
-    /// it is a string instruction, which also advances a register.
+    /// whether the reader sleeps. So the abort handler must find out whether that instruction has
+    /// run: the instruction is a string instruction, which also advances a register.
     #[inline(always)]
     pub(crate) fn record<W: HasRingAddresses>(
         self,
@@ -313,8 +312,9 @@ impl Sequences {
     ) -> SequenceOutcome {
         let done: u64;
         // SAFETY: a writer in the slot is alive while it is there, and until all sequences were
-        // restarted afterwards. The event goes to the ring's position, into the same sub-buffer;
-        // the sequence checks that the sub-buffer has room for all bytes that are copied.
+        // restarted afterwards. The event is copied to the ring's position, into the current
+        // sub-buffer; the sequence checks that the sub-buffer has room for all bytes that are
+        // copied.
         #[expect(unsafe_code)]
         unsafe {
             asm!(
@@ -326,7 +326,7 @@ impl Sequences {
                 ".pushsection __rseq_failure, \"ax\"",
                 ".byte 0x0f, 0xb9, 0x3d",
                 ".long 0x53053053",
-                // After the publishing instruction? Then the event is recorded, but the flag is
+                // If the publishing instruction has run, the event is recorded, but the flag is
                 // unknown.
                 "23:",
                 "lea rdx, [{control} + 8]",
@@ -350,7 +350,7 @@ impl Sequences {
                 "mov {place:e}, dword ptr fs:[{area} + 4]",
                 "cmp {place}, qword ptr [{writer} + {addresses} + {processors}]",
                 "jae 24b",
-                // Check the processor's own number too, if that is cheap.
+                // Check the number of the processor itself too, if that is cheap.
                 "cmp qword ptr [{writer} + {addresses} + {has_rdpid}], 0",
                 "je 27f",
                 "rdpid {write}",
@@ -391,7 +391,7 @@ impl Sequences {
                 "mov qword ptr [{control} + {last_time}], rax",
                 "lea rax, [{write} + {size}]",
                 "mov rdi, {control}",
-                // Can differ only in a child of `vfork`.
+                // The position can differ only in a child of `vfork`.
                 "cmp qword ptr [{control}], {write}",
                 "jne 24b",
                 // Stores the position, and advances `rdi`.
@@ -450,7 +450,7 @@ impl Sequences {
         let mut done: u32 = 0;
         // SAFETY: `data` and the copied bytes after it are in the memory, as `Plan::Append` has
         // checked for the position that the sequence checks again. The bytes there are at or after
-        // `write`, where nothing counts.
+        // `write`, and unpublished.
         #[expect(unsafe_code)]
         unsafe {
             let into = cells.start().as_ptr().add(placed.data);
@@ -520,9 +520,10 @@ impl Sequences {
         let copies = SwitchCopies { copies, restart: switch.restart };
         let control = cells.word(control, Word::Write).as_ptr();
         let mut done: u32 = 0;
-        // SAFETY: each copy is from bytes of this thread to a place in the memory, as `Writer::switch`
-        // has computed it from positions in the ring. The header of the sub-buffer to leave counts only
-        // once `WRITE` is beyond it, and the header of the next one is beyond `WRITE`.
+        // SAFETY: each copy is from bytes of this thread to an offset in the memory that
+        // `Writer::switch` has computed from positions in the ring. The header of the sub-buffer to
+        // leave is published only once `WRITE` is beyond it, and the header of the next one is
+        // beyond `WRITE`.
         #[expect(unsafe_code)]
         unsafe {
             asm!(
@@ -600,8 +601,8 @@ mod tests {
     use crate::{Event, Shape};
     use std::sync::atomic::Ordering::Relaxed;
 
-    /// A change by another writer on this processor between the load of the ring's words and the
-    /// sequence makes the sequence fail.
+    /// The sequence fails if another writer on this processor has changed the ring's words after
+    /// they were loaded.
     #[test]
     fn what_came_in_between_is_noticed() {
         let Some(sequences) = Sequences::find() else { return };
@@ -610,7 +611,7 @@ mod tests {
         let (_, cells) = Cells::create(c"test", &shape).unwrap();
         let mut bytes = [1; 32];
         let event = Event::new(&mut bytes, 20, 7).unwrap();
-        // Repeated, as any attempt may be preempted.
+        // Repeated, because any attempt may be preempted.
         let is_appended = |write: u64, last_time: u64| {
             (0..100).any(|_| {
                 let cpu = sequences.cpu().unwrap();

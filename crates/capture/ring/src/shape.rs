@@ -13,8 +13,8 @@
 //!     microseconds, u32
 //! ```
 //!
-//! All words are little-endian. The agent writes the page before anybody else has the memory. A
-//! traced program reads it once, and refuses an unknown version.
+//! All words are little-endian. The agent writes the page before it shares the memory. A traced
+//! program reads the page once, and refuses an unknown version.
 
 use crate::event_layout::{COPIED, TOO_LARGE};
 use crate::packet;
@@ -24,20 +24,20 @@ use std::ops::Range;
 /// Policy for events that find the ring full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// They are dropped and counted.
+    /// The events are discarded and counted.
     Discard,
-    /// They overwrite the oldest events: a flight recorder.
+    /// The events overwrite the oldest ones: a flight recorder.
     Overwrite,
 }
 
 /// Sizes and options of a set of rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Number of rings: one for each processor, and one more.
+    /// Number of rings: one for each processor, and an additional one.
     pub rings: usize,
-    /// Bytes of a sub-buffer: a power of two.
+    /// Size of a sub-buffer in bytes: a power of two.
     pub subbuffer_size: usize,
-    /// Sub-buffers of a ring: a power of two, at least 2, or 4 in overwrite mode.
+    /// Number of sub-buffers of a ring: a power of two, at least 2, or 4 in overwrite mode.
     pub subbuffer_count: usize,
     /// Policy for a full ring.
     pub mode: Mode,
@@ -45,7 +45,8 @@ pub struct Shape {
     pub uuid: [u8; 16],
     /// Id of the stream class, for packet headers.
     pub stream: u32,
-    /// Maximum bytes of an event, to which its strings are shortened; 0 for [`EVENT_SIZE_DEFAULT`].
+    /// Maximum bytes of an event; longer strings are shortened to fit. 0 for
+    /// [`EVENT_SIZE_DEFAULT`].
     pub event_size: u32,
     /// Microseconds that a writer waits for room in a full ring before the event is lost;
     /// [`WAIT_FOREVER`] to wait as long as a reader reads.
@@ -54,18 +55,18 @@ pub struct Shape {
     pub start: u64,
 }
 
-/// Why a shape is invalid.
+/// Cause for which a shape is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShapeError {
-    /// There must be at least 2 rings, and at most [`RINGS_MAX`].
+    /// The number of rings is less than 2 or more than [`RINGS_MAX`].
     Rings(u64),
-    /// A sub-buffer's size must be a power of two within bounds.
+    /// The size of a sub-buffer is no power of two, or out of bounds.
     SubbufferSize(u64),
-    /// The number of sub-buffers must be a power of two within bounds.
+    /// The number of sub-buffers is no power of two, or out of bounds.
     SubbufferCount(u64),
-    /// Positions must start at a multiple of a ring's size.
+    /// The first position is no multiple of a ring's size.
     Start(u64),
-    /// The memory is smaller than its header says, or than a header.
+    /// The memory is smaller than its header requires, or than a header.
     Memory(usize),
     /// The memory has another version, or is no set of rings.
     Unknown,
@@ -96,21 +97,22 @@ impl fmt::Display for ShapeError {
 
 impl std::error::Error for ShapeError {}
 
-/// Value of `wait_us` for waiting without a time limit.
+/// Value of `wait_us` that means no time limit.
 pub const WAIT_FOREVER: u32 = u32::MAX;
-/// Maximum number of rings: the processors that Linux can have, and the additional ring.
+/// Maximum number of rings: of the processors that Linux can have, and the additional ring.
 pub const RINGS_MAX: usize = 8193;
-/// Default for the maximum bytes of an event.
+/// Default maximum size of an event, in bytes.
 pub const EVENT_SIZE_DEFAULT: usize = 64 << 10;
-/// Minimum bytes of a sub-buffer: a page.
+/// Minimum size of a sub-buffer, in bytes: a page.
 pub const SUBBUFFER_SIZE_MIN: usize = 4096;
-/// Maximum bytes of a sub-buffer: packet sizes are in bits, and some readers keep them in 32 bits.
+/// Maximum size of a sub-buffer, in bytes. Packet sizes are in bits, and some readers store them in
+/// 32 bits.
 pub const SUBBUFFER_SIZE_MAX: usize = 256 << 20;
 const _: () = assert!(TOO_LARGE > SUBBUFFER_SIZE_MAX);
-/// Most sub-buffers.
+/// Maximum number of sub-buffers of a ring.
 pub const SUBBUFFER_COUNT_MAX: usize = 1 << 16;
 
-/// Bytes of the header that describe the shape.
+/// Size of the header's description of the shape, in bytes.
 #[cfg(not(loom))]
 pub const SHAPE_SIZE: usize = 88;
 #[cfg(not(loom))]
@@ -162,7 +164,7 @@ impl Shape {
             return Err(ShapeError::SubbufferSize(self.subbuffer_size as u64));
         }
         // In overwrite mode, a reader can read neither the sub-buffer that is being written nor the
-        // next one, which may be being overwritten; with two there would be nothing to read.
+        // next one, which may be being overwritten. With two sub-buffers none would be readable.
         let count_min = if self.mode == Mode::Overwrite { 4 } else { 2 };
         let counts = count_min..=SUBBUFFER_COUNT_MAX;
         if !self.subbuffer_count.is_power_of_two() || !counts.contains(&self.subbuffer_count) {
@@ -177,12 +179,13 @@ impl Shape {
         }
     }
 
-    /// Bytes of a ring's data.
+    /// Returns the size of a ring's data, in bytes.
     pub fn ring_size(&self) -> usize {
         self.subbuffer_size.saturating_mul(self.subbuffer_count)
     }
 
-    /// Maximum bytes of an event with its header: the configured size, if it fits a sub-buffer.
+    /// Returns the maximum size in bytes of an event with its header: the configured size, or less
+    /// if a sub-buffer has less room.
     pub fn event_size_max(&self) -> usize {
         let chosen = match self.event_size {
             0 => EVENT_SIZE_DEFAULT,
@@ -193,12 +196,12 @@ impl Shape {
         chosen.min(room)
     }
 
-    /// Bytes of the whole set of rings.
+    /// Returns the size of the whole set of rings, in bytes.
     pub fn memory_size(&self) -> usize {
         self.data_start() + self.rings * self.ring_size()
     }
 
-    /// Range of a ring's data in the memory.
+    /// Returns the range of a ring's data in the memory.
     pub fn data_of(&self, ring: usize) -> Range<usize> {
         let start = self.data_start() + ring * self.ring_size();
         start..start + self.ring_size()
@@ -241,7 +244,7 @@ impl Shape {
         page
     }
 
-    /// Reads the shape from the header page of memory of this size.
+    /// Decodes the shape from the header page of a memory of `size` bytes.
     #[cfg(not(loom))]
     pub fn of_memory(page: &[u8; SHAPE_SIZE], size: usize) -> Result<Shape, ShapeError> {
         let word = |index: usize| {

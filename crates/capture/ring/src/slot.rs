@@ -1,16 +1,16 @@
 //! A slot for a writer that any thread may use, and that may be removed at any time.
 //!
-//! The fast path takes no lock and no reference count. A restartable sequence uses the writer only
+//! The fast path uses no lock and no reference count. A restartable sequence uses the writer only
 //! within itself; so once the writer is removed and all sequences have been restarted, no sequence
-//! uses it. The slow path, for a full sub-buffer or without sequences, counts itself as a user
+//! uses it. The slow path, for a full sub-buffer or without sequences, is counted as a user
 //! meanwhile.
 //!
 //! A known limit: a user that is left by a handler that jumps out of a signal (`siglongjmp`) is
 //! counted for ever. From then on each writer that is removed or replaced stays mapped, after a
-//! wait for the full timeout, and an emptied slot is not used again. Such a thread cannot be told
-//! for certain from one that was stopped. The stack position by which the lock of a ring is taken
-//! back (see [`crate::lock`]) can mislead where threads switch stacks: a lock taken wrongly costs
-//! an event, but memory unmapped wrongly would crash the program.
+//! wait for the full timeout, and an emptied slot is not used again. Such a thread cannot be
+//! distinguished for certain from a stopped one. The stack position by which the lock of a ring is
+//! taken over (see [`crate::lock`]) can mislead where threads switch stacks: a lock taken over
+//! wrongly costs an event, but memory unmapped wrongly would crash the program.
 
 use crate::encoder::Event;
 #[cfg(target_arch = "x86_64")]
@@ -20,7 +20,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// A slot with a writer, or empty.
+/// A slot for a writer; it may be empty.
 #[derive(Debug, Default)]
 pub struct Slot {
     /// The writer for restartable sequences.
@@ -29,7 +29,7 @@ pub struct Slot {
     writer: AtomicPtr<Writer>,
     /// Number of users outside of sequences.
     users: AtomicU64,
-    /// Whether a writer is being inserted or removed, or could not be removed for good.
+    /// Whether a writer is being inserted or removed, or a removal has timed out.
     is_changing: AtomicBool,
 }
 
@@ -38,7 +38,7 @@ pub struct Slot {
 unsafe impl blkkin_sys::AllZeros for Slot {}
 
 impl Slot {
-    /// Makes an empty slot.
+    /// Returns an empty slot.
     pub const fn new() -> Slot {
         Slot {
             fast: AtomicPtr::new(ptr::null_mut()),
@@ -63,11 +63,11 @@ impl Slot {
                 SequenceOutcome::NotRecorded => {}
             }
         }
-        // A copy, so that the event itself can stay in registers.
+        // The event is reborrowed, so that the event itself can stay in registers.
         self.record_slowly(&mut event.reborrow())
     }
 
-    /// Records an event with a shortened string, and counts it as such.
+    /// Records an event with a shortened string, and counts the shortening.
     #[cold]
     pub fn record_cut(&self, event: &mut Event<'_>) -> Outcome {
         let outcome = self.record(event);
@@ -83,11 +83,11 @@ impl Slot {
         self.with_writer(|writer| writer.record(event)).unwrap_or(Outcome::NoWriter)
     }
 
-    /// Uses the writer outside of a sequence, if there is one.
+    /// Calls `use_it` with the writer, if there is one, outside of a sequence.
     #[cold]
     #[inline(never)]
     fn with_writer<T>(&self, use_it: impl FnOnce(&Writer) -> T) -> Option<T> {
-        // Relaxed: a first check, so that events without a writer do not count as users.
+        // Relaxed: a first check, so that events without a writer are not counted as users.
         if self.writer.load(Ordering::Relaxed).is_null() {
             return None;
         }
@@ -103,7 +103,8 @@ impl Slot {
         result
     }
 
-    /// Inserts a writer. Returns it if there is one already, or another change is under way.
+    /// Inserts a writer. Returns the writer if the slot has one already, or if another change is in
+    /// progress.
     pub fn put(&self, writer: Box<Writer>) -> Result<(), Box<Writer>> {
         let Some(_guard) = ChangeGuard::acquire(self) else { return Err(writer) };
         if !self.writer.load(Ordering::Relaxed).is_null() {
@@ -111,8 +112,8 @@ impl Slot {
         }
         let uses_sequences = uses_sequences(&writer);
         let writer = Box::into_raw(writer);
-        // Release: whoever sees the pointer sees the writer. Sequences load the pointer without an
-        // acquire; x86 does not reorder loads, so they see the writer too.
+        // Release: a thread that sees the pointer sees the writer. Sequences load the pointer
+        // without an acquire; x86 does not reorder loads, so they see the writer too.
         self.writer.store(writer, Ordering::Release);
         if uses_sequences {
             self.fast.store(writer, Ordering::Release);
@@ -120,10 +121,10 @@ impl Slot {
         Ok(())
     }
 
-    /// Replaces the writer: from some moment on events go to the new one, and each event goes to
-    /// one of the two. Returns the old one like [`take`](Self::take). If somebody still uses the
-    /// old one after `patience`, it is leaked, and the new one is used all the same. Returns the
-    /// new one if there is none to replace.
+    /// Replaces the writer. Each event is recorded with the old writer or the new one, never with
+    /// both. Returns the old one like [`take`](Self::take). If the old writer is still used after
+    /// `patience`, it is leaked, and the new one is used all the same. Returns the new writer as an
+    /// error if there is none to replace.
     pub fn replace(
         &self,
         writer: Box<Writer>,
@@ -147,11 +148,11 @@ impl Slot {
         Ok(Ok(unsafe { Box::from_raw(old) }))
     }
 
-    /// Waits until nobody uses a writer that has been removed. Returns false after a timeout.
+    /// Waits until a removed writer has no users. Returns false after a timeout.
     fn is_unused_within(&self, patience: Duration, used_sequences: bool) -> bool {
         let end = Instant::now() + patience;
         let mut is_unused = !used_sequences || blkkin_sys::restart_sequences();
-        // Sequentially consistent: see `with_writer`. Also an acquire of what users did.
+        // Sequentially consistent: see `with_writer`. Also an acquire of the users' stores.
         while is_unused && self.users.load(Ordering::SeqCst) != 0 {
             is_unused = Instant::now() < end;
             std::thread::sleep(Duration::from_micros(50));
@@ -159,9 +160,9 @@ impl Slot {
         is_unused
     }
 
-    /// Removes the writer, and returns it once nobody uses it any more. If somebody still does
-    /// after `patience` (a thread that is stopped or was killed), returns an error; then the writer
-    /// is leaked and the slot stays empty. Must not be called by a thread that others wait for.
+    /// Removes the writer, and returns it once no thread uses it any more. After `patience` returns
+    /// an error: a thread that is stopped or was killed still uses the writer. The writer is then
+    /// leaked and the slot stays empty. Must not be called by a thread that other threads wait for.
     pub fn take(&self, patience: Duration) -> Result<Option<Box<Writer>>, StillUsed> {
         let Some(guard) = ChangeGuard::acquire(self) else { return Err(StillUsed) };
         let used_sequences = !self.fast.swap(ptr::null_mut(), Ordering::SeqCst).is_null();
@@ -170,7 +171,7 @@ impl Slot {
             return Ok(None);
         }
         if !self.is_unused_within(patience, used_sequences) {
-            // A new user could not be told from a user of the old writer.
+            // A user of a new writer could not be distinguished from a user of the old one.
             guard.keep_forever();
             return Err(StillUsed);
         }
@@ -214,7 +215,7 @@ impl Drop for ChangeGuard<'_> {
     }
 }
 
-/// A thread has not finished with a writer, or another change is under way.
+/// Error: a thread still uses the writer, or another change is in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StillUsed;
 

@@ -1,11 +1,11 @@
 //! Stress tests in one mapping: threads that write with the lock while a reader reads, and a slot
-//! whose writers are replaced meanwhile. The models explore few events; here there are many. No
+//! whose writers are replaced meanwhile. The models explore few events; these tests record many. No
 //! event is torn, missing or duplicated.
 //!
 //! `cargo xtask torture` also runs them under ThreadSanitizer, which checks that words order each
 //! copy of bytes, and each writer's last use against its end. Hence one mapping: the sanitizer
-//! treats two mappings of the same memory as different memory. The sanitizer does not know fences,
-//! so no ring is in overwrite mode; and threads are joined one by one, because the sanitizer
+//! treats two mappings of the same memory as different memory. The sanitizer does not support
+//! fences, so no ring is in overwrite mode. Threads are joined one by one, because the sanitizer
 //! recognises only that as an ordering.
 
 use crate::event_layout::GRAIN;
@@ -20,18 +20,18 @@ use std::time::Duration;
 
 const THREADS: u64 = 3;
 const EVENTS: u64 = 20_000;
-/// Bytes of an event.
+/// Size of an event, in bytes.
 const SIZE: usize = HEADER_SIZE + 40;
-/// Bytes of memory for an event, which is copied in grains.
+/// Size of the memory for an event, in bytes; a multiple of the unit of copying.
 const ROOM: usize = SIZE.next_multiple_of(GRAIN);
 
-/// Fewer rings than threads, so that locks are contended, and few packets each, so that rings fill
-/// up.
+/// Returns a shape with fewer rings than threads, so that locks are contended, and few packets per
+/// ring, so that rings fill up.
 fn shape(start: u64) -> Shape {
     Shape { start, ..Shape::default() }
 }
 
-/// Position 0, and a position shortly before the wrap.
+/// Returns the start positions: 0, and a position shortly before positions wrap.
 fn starts() -> [u64; 2] {
     [0, 0u64.wrapping_sub(3 * shape(0).ring_size() as u64)]
 }
@@ -49,7 +49,7 @@ fn event(bytes: &mut [u8; ROOM], who: u64, number: u64) -> Event<'_> {
     Event::new(bytes, SIZE, 7).unwrap()
 }
 
-/// Takes all events; each must be whole.
+/// Takes all events; panics if an event is torn.
 fn take(writer: &Writer, readers: &mut [Reader], names: &mut Vec<u64>) {
     for reader in readers {
         loop {

@@ -5,7 +5,7 @@
 //!
 //! An event is encoded repeatedly: first to add up the sizes of its fields, then with rising limits
 //! on the length of strings, as far as the room permits, and finally into the room. Nothing is
-//! stored per field, so this needs little stack for any number of fields.
+//! stored per field, so the stack needed does not grow with the number of fields.
 
 #[cfg(not(loom))]
 use crate::event_layout::HEADER_SIZE;
@@ -15,21 +15,22 @@ use crate::strings::append_string;
 const MARK: &str = "...[cut: ";
 /// End of the mark.
 const MARK_END: &str = " bytes]";
-/// Bytes of the longest mark, with a length of seven digits and a `+`.
+/// Maximum size of a mark, in bytes, with a length of seven digits and a `+`.
 const MARK_SIZE_MAX: usize = MARK.len() + 8 + MARK_END.len();
 
-/// Maximum length that is measured. The mark of a longer string says that it has more bytes.
+/// Maximum length that is measured, in bytes. The mark of a longer string has a `+` after this
+/// number.
 pub(crate) const LENGTH_MAX: usize = 1 << 20;
 
-/// Room for the strings of an event, and the sizes of its fields.
+/// Limit on the length of an event's strings, and the sizes of its fields.
 #[derive(Debug, Default)]
 pub(crate) struct StringBudget {
-    /// Length of the longest string that is not shortened.
+    /// Maximum length of a string that is not shortened.
     pub(crate) bound: usize,
     pub(crate) is_measuring: bool,
-    /// Bytes of fields other than strings.
+    /// Total bytes of fields other than strings.
     pub(crate) fixed: usize,
-    /// Bytes of strings up to the bound, with their NULs.
+    /// Total bytes of strings up to the bound, with their NULs.
     pub(crate) short: usize,
     /// Number of strings longer than the bound.
     pub(crate) long: usize,
@@ -38,7 +39,8 @@ pub(crate) struct StringBudget {
 }
 
 impl StringBudget {
-    /// Bytes of the measured event with its header, without strings longer than the bound.
+    /// Returns the size in bytes of the measured event with its header, without strings longer than
+    /// the bound.
     #[cfg(not(loom))]
     pub(crate) fn event_size(&self) -> usize {
         HEADER_SIZE.saturating_add(self.fixed).saturating_add(self.short)
@@ -97,7 +99,7 @@ impl StringBudget {
     }
 }
 
-/// Bytes of a string before its NUL, at most `max`.
+/// Returns the number of bytes of a string before its NUL, at most `max`.
 ///
 /// # Safety
 ///
@@ -119,7 +121,7 @@ unsafe fn length(from: *const u8, max: usize) -> usize {
     }
 }
 
-/// Largest length up to `size` that does not split a UTF-8 sequence.
+/// Returns the largest length up to `size` that does not split a UTF-8 sequence.
 ///
 /// # Safety
 ///
@@ -128,11 +130,11 @@ unsafe fn length(from: *const u8, max: usize) -> usize {
 unsafe fn whole_letters(from: *const u8, size: usize) -> usize {
     // SAFETY: by the caller's promise.
     let continues = |at: usize| unsafe { from.add(at).read() } & 0xc0 == 0x80;
-    // A sequence has at most three bytes after its first one. Anything else is not UTF-8.
+    // A UTF-8 sequence has at most three bytes after its first one; other bytes are not UTF-8.
     (0..=size).rev().take(4).find(|at| !continues(*at)).unwrap_or(size)
 }
 
-/// Text of a mark.
+/// Text of a mark, built in place.
 struct CutMark {
     bytes: [u8; MARK_SIZE_MAX],
     size: usize,

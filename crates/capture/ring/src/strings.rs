@@ -1,4 +1,4 @@
-//! Copying strings of Rust and of C, sixteen bytes at a time, up to their NUL.
+//! Copies strings of Rust and of C, sixteen bytes at a time, up to their NUL.
 
 use crate::event_layout::{GRAIN, TOO_LARGE};
 
@@ -7,8 +7,8 @@ use crate::event_layout::{GRAIN, TOO_LARGE};
 ///
 /// # Safety
 ///
-/// `start` points to `end + GRAIN` bytes that nobody else uses. The string has `left` bytes, or a
-/// NUL before, and nobody changes it during the call.
+/// `start` points to `end + GRAIN` bytes that no other code uses. The string has `left` bytes, or a
+/// NUL before, and no thread changes it during the call.
 #[inline(never)]
 #[expect(unsafe_code)]
 pub(crate) unsafe fn append_string(
@@ -40,8 +40,8 @@ pub(crate) unsafe fn append_string(
 }
 
 /// Copies a string's first sixteen bytes. Returns a bit for each NUL among them, the lowest for the
-/// first byte. A string that ends before gets a NUL after its end. After a NUL of its own, the
-/// copied bytes and their bits are undefined.
+/// first byte. A shorter string gets a NUL after its end. After a NUL of its own, the copied bytes
+/// and their bits are undefined.
 ///
 /// # Safety
 ///
@@ -67,7 +67,7 @@ pub(crate) fn is_grain_readable(from: *const u8) -> bool {
     from.addr().wrapping_add(GRAIN) & (PAGE - GRAIN) != 0
 }
 
-/// Like [`copy_any_grain`], if [`is_grain_readable`] is true.
+/// Copies like [`copy_any_grain`], if [`is_grain_readable`] is true.
 ///
 /// # Safety
 ///
@@ -93,8 +93,8 @@ pub(crate) unsafe fn copy_grain(from: *const u8, into: *mut u8, left: usize) -> 
     };
     let mut bytes: __m128i;
     // SAFETY: no byte crosses a page, and the first one can be read. Bytes after the string's end
-    // may be owned by others, so they are loaded by the assembler code and not by Rust. The mask is
-    // loaded from `left` bytes before the middle, at most sixteen.
+    // may belong to other code, so they are loaded by the assembler code and not by Rust. The mask
+    // is loaded from `left` bytes before the middle, at most sixteen.
     unsafe {
         std::arch::asm!(
             "movdqu {bytes}, xmmword ptr [{from}]",
@@ -111,6 +111,8 @@ pub(crate) unsafe fn copy_grain(from: *const u8, into: *mut u8, left: usize) -> 
     }
 }
 
+/// Copies like [`copy_any_grain`].
+///
 /// # Safety
 ///
 /// As for [`copy_any_grain`].
@@ -121,7 +123,7 @@ pub(crate) unsafe fn copy_grain(from: *const u8, into: *mut u8, left: usize) -> 
     unsafe { copy_grain_by_bytes(from, into, left) }
 }
 
-/// Like [`copy_any_grain`], without reading bytes after the string's end.
+/// Copies like [`copy_any_grain`], without reading bytes after the string's end.
 ///
 /// # Safety
 ///

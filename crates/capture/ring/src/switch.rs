@@ -2,14 +2,14 @@
 
 use crate::packet;
 
-/// Stores of a switch, which become visible with the last one.
+/// Stores of a change to the next sub-buffer, published by the last of them.
 pub(crate) struct SubbufferSwitch {
     /// Whether the ring is filling up.
     pub(crate) is_filling_up: bool,
-    /// The sub-buffer that is left: offset of its start, and the final fields of its header (last
-    /// time, content size and distance to the next sub-buffer; discarded events).
+    /// The sub-buffer to leave: offset of its start, and the final fields of its header (last time,
+    /// content size and distance to the next sub-buffer; discarded events).
     pub(crate) leave: Option<(usize, [u8; 24], [u8; 8])>,
-    /// The sub-buffer that is begun: offset of its start, and its header.
+    /// The sub-buffer to begin: offset of its start, and its header.
     pub(crate) begin: (usize, [u8; packet::SIZE]),
     /// The ring's last time before the switch.
     #[cfg(all(target_arch = "x86_64", not(loom)))]

@@ -8,10 +8,10 @@ impl Cells {
     /// Announces that the reader is about to sleep. The protocol:
     ///
     /// 1. The reader sets the flag of each set of rings with this function.
-    /// 2. It calls [`blkkin_sys::barrier_for_all`], once for all sets.
-    /// 3. It checks all rings again, and does not sleep if there is an event.
-    /// 4. It sleeps until it is woken. If there was no barrier, or a program does not take part in
-    ///    barriers, it sleeps for a bounded time, as a wake-up may be missed.
+    /// 2. The reader calls [`blkkin_sys::barrier_for_all`], once for all sets.
+    /// 3. The reader checks all rings again, and does not sleep if there is an event.
+    /// 4. The reader sleeps until it is woken. If there was no barrier, or a program does not take
+    ///    part in barriers, it sleeps for a bounded time, as a wake-up may be missed.
     ///
     /// A writer stores `WRITE` and then loads `SLEEPING`, without a barrier between them, which
     /// would cost as much as the event. The reader's barrier acts in the writer as well. If it acts
@@ -23,25 +23,25 @@ impl Cells {
         self.set_flag(SLEEPING, 1, SeqCst);
     }
 
-    /// Clears the flag and returns true if the reader sleeps; the caller then wakes it. The reader
-    /// itself calls this when it continues without a wake-up.
+    /// Clears `SLEEPING`. Returns true if the flag was set; the caller then wakes the reader. The
+    /// reader calls this too, when it continues without a wake-up.
     pub fn wake(&self) -> bool {
         // Relaxed: a first check, as the reader is usually awake. The barrier described above
         // orders it after the writer's store.
         self.flag(SLEEPING, Relaxed) != 0 && self.set_flag(SLEEPING, 0, SeqCst) != 0
     }
 
-    /// Announces that the reader polls at a long interval, so that a writer whose ring fills up
-    /// wakes it.
+    /// Sets `DOZING`: the reader polls at a long interval, and a writer whose ring fills up wakes
+    /// it.
     pub fn doze(&self) {
-        // Relaxed: if a writer misses the flag, the reader comes at its interval.
+        // Relaxed: if a writer misses the flag, the reader still polls at its interval.
         if self.flag(DOZING, Relaxed) == 0 {
             self.set_flag(DOZING, 1, Relaxed);
         }
     }
 
-    /// Clears the flag and returns true if the reader dozes; the caller then wakes it. The reader
-    /// itself calls this when it polls at a short interval again.
+    /// Clears `DOZING`. Returns true if the flag was set; the caller then wakes the reader. The
+    /// reader calls this too, when it polls at a short interval again.
     pub fn rouse(&self) -> bool {
         self.flag(DOZING, Relaxed) != 0 && self.set_flag(DOZING, 0, Relaxed) != 0
     }

@@ -1,5 +1,5 @@
-//! The traced program's side: the position of the next event, and the switch to another sub-buffer.
-//! The modules `rseq` and `lock` make the changes atomic.
+//! The traced program's side of a ring: the position of the next event, and the switch to another
+//! sub-buffer. The modules `rseq` and `lock` make the changes atomic.
 
 #[cfg(not(loom))]
 use crate::backpressure::{NOT_STALLED, RoomWait};
@@ -27,11 +27,11 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst, compiler_fence};
 /// Result of recording an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is in a ring.
+    /// The event is in a ring.
     Recorded,
     /// The ring is full. Counted as lost.
     Full,
-    /// All rings that could take the event are in use. Counted as lost.
+    /// All rings that could record the event are in use. Counted as lost.
     NoRing,
     /// The event is larger than a sub-buffer. Counted as lost.
     TooLarge,
@@ -39,7 +39,7 @@ pub enum Outcome {
     NoWriter,
 }
 
-/// Writes events into a set of rings, for any number of threads and signal handlers.
+/// Writer of events into a set of rings, for any number of threads and signal handlers.
 #[derive(Debug)]
 pub struct Writer {
     pub(crate) cells: Cells,
@@ -48,10 +48,10 @@ pub struct Writer {
     clock: Clock,
     #[cfg(not(loom))]
     waker: Waker,
-    /// The reader's progress when an event last waited in vain, or [`NOT_STALLED`].
+    /// Sum of the read positions when an event last waited without success, or [`NOT_STALLED`].
     #[cfg(not(loom))]
     stalled: AtomicU64,
-    /// The time in models, incremented by each reading.
+    /// The clock's time in models, incremented by each reading.
     #[cfg(loom)]
     ticks: std::sync::atomic::AtomicU64,
     #[cfg(all(target_arch = "x86_64", not(loom)))]
@@ -67,7 +67,7 @@ unsafe impl rseq::HasRingAddresses for Writer {
     const ADDRESSES_AT: usize = std::mem::offset_of!(Writer, addresses);
 }
 
-/// Steps that are needed to write an event.
+/// Steps to write an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Plan {
     /// The event fits at the current position.
@@ -76,7 +76,7 @@ pub(crate) enum Plan {
     Begin(SubbufferChange),
 }
 
-/// A change of sub-buffers.
+/// A change from one sub-buffer to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SubbufferChange {
     /// Position of the sub-buffer to leave; `None` for the ring's first one.
@@ -86,14 +86,14 @@ pub(crate) struct SubbufferChange {
 }
 
 impl Plan {
-    /// Plans an event of `size` bytes at position `write`. `None` if it is too large for any
-    /// sub-buffer.
+    /// Plans an event of `size` bytes at position `write`. Returns `None` if the event is too large
+    /// for any sub-buffer.
     #[inline(always)]
     pub(crate) fn new(shape: &Shape, write: u64, size: usize) -> Option<Plan> {
         let subbuffer = shape.subbuffer_size as u64;
         let used = write % subbuffer;
-        // Events never reach the last byte, so a position at the start of a sub-buffer always means
-        // that it has not been begun: the first one.
+        // Events never reach the last byte. So a position at the start of a sub-buffer always means
+        // that the sub-buffer has not been begun: it is the ring's first one.
         if used != 0 && used + (size as u64) < subbuffer {
             return Some(Plan::Append);
         }
@@ -114,7 +114,7 @@ impl Plan {
 /// The sub-buffer to begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct NextSubbuffer {
-    /// Its position.
+    /// Position of the sub-buffer.
     to: u64,
     /// New value of the ring's `RESTART`.
     restart: u64,
@@ -129,7 +129,7 @@ struct LockedAttempt {
 }
 
 impl Writer {
-    /// Makes a writer for memory that the agent has prepared.
+    /// Returns a writer for memory that the agent has prepared.
     #[cfg(not(loom))]
     pub fn new(cells: Cells, clock: Clock) -> Result<Writer, ShapeError> {
         let shape = cells.shape()?;
@@ -148,25 +148,25 @@ impl Writer {
 
     /// Makes the writer wake the reader through `fd`, an eventfd, which remains the caller's and
     /// may be closed at any time. Registers this process for the reader's barriers, which can take
-    /// some milliseconds the first time. Without this nobody wakes the reader.
+    /// some milliseconds the first time. Without this call the writer does not wake the reader.
     #[cfg(not(loom))]
     #[must_use]
     pub fn waking(mut self, fd: i32) -> Writer {
-        // Without barriers in the kernel the reader cannot rely on being woken, and does not: see
+        // Without barriers in the kernel the reader does not rely on being woken: see
         // `Cells::fall_asleep`.
         blkkin_sys::heed_barriers();
         self.waker = Waker::new(fd);
         self
     }
 
-    /// Makes a writer for models, whose memory has no header page.
+    /// Returns a writer for models, whose memory has no header page.
     #[cfg(loom)]
     pub fn new(cells: Cells, shape: Shape) -> Writer {
         Writer { cells, shape, ticks: 1.into() }
     }
 
-    /// Disables restartable sequences, as if the C library or the kernel had none. Must be called
-    /// before anything is written.
+    /// Disables restartable sequences, as if the C library or the kernel did not support them. Must
+    /// be called before the first event.
     #[must_use]
     pub fn without_sequences(mut self) -> Writer {
         #[cfg(all(target_arch = "x86_64", not(loom)))]
@@ -177,7 +177,7 @@ impl Writer {
         self
     }
 
-    /// Sequences for the fast path, which can read only the time stamp counter.
+    /// Returns the sequences for the fast path, which can read only the time-stamp counter.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     pub(crate) fn tsc_sequences(&self) -> Option<Sequences> {
         self.sequences.filter(|_| self.clock == Clock::Tsc)
@@ -189,18 +189,18 @@ impl Writer {
         self.cells.dump_little(&self.shape);
     }
 
-    /// The clock of the events' times.
+    /// Returns the clock of the events' times.
     #[cfg(not(loom))]
     pub fn clock(&self) -> Clock {
         self.clock
     }
 
-    /// The shape of the rings.
+    /// Returns the shape of the rings.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
 
-    /// Maximum bytes of an event for these rings, with its header.
+    /// Returns the maximum size in bytes of an event for these rings, with its header.
     pub fn event_size_max(&self) -> usize {
         self.shape.event_size_max()
     }
@@ -273,8 +273,8 @@ impl Writer {
         event: &mut Event<'_>,
         may_wait: bool,
     ) -> Outcome {
-        // An attempt fails only if something happened on this processor meanwhile. Single-stepping
-        // by a debugger makes each one fail.
+        // An attempt fails only if this thread was preempted or interrupted, or another writer ran
+        // on this processor. Single-stepping by a debugger makes each attempt fail.
         for tries in 0..TRIES_MAX {
             if tries > 0 && sequences.is_foreign_area() {
                 break;
@@ -288,9 +288,9 @@ impl Writer {
             match Plan::new(&self.shape, write, event.copied_size()) {
                 Some(Plan::Append) => {
                     // Read after `write`, so that the time is not before that of any event up to
-                    // there. No event comes in between if the sequence succeeds. Nor does an
-                    // aborted sequence: it may have stored its time, which the reader may have used
-                    // as the end of a packet.
+                    // there. If the sequence succeeds, no event was recorded in between. Nor was
+                    // there an aborted sequence: that may have stored its time, which the reader
+                    // may have used as the end of a packet.
                     let last_time = self.cells.load_own(control, Word::LastTime);
                     let time = self.clock.now().max(last_time);
                     event.set_time(time);
@@ -349,7 +349,7 @@ impl Writer {
         None
     }
 
-    /// Records with the lock of one of these rings.
+    /// Records with the lock of one of `rings`.
     #[inline(never)]
     pub(crate) fn record_with_lock(
         &self,
@@ -363,7 +363,8 @@ impl Writer {
             let Some(lock) = lock else { break };
             let LockedAttempt { outcome, is_filling_up } =
                 self.record_in_lock(event, &lock, may_wait);
-            // The woken reader may run at once, and other writers want the ring.
+            // Unlocked before the wake-up: the reader may run at once, and other writers need the
+            // ring.
             drop(lock);
             #[cfg(not(loom))]
             if is_filling_up {
@@ -419,13 +420,13 @@ impl Writer {
         LockedAttempt { outcome, is_filling_up }
     }
 
-    /// Returns the sub-buffer to begin after the one at `from`, where `to` is the next in order;
-    /// `None` if the reader still needs its contents.
+    /// Returns the sub-buffer to begin after `change.from`; `change.to` is the next one in order.
+    /// Returns `None` if the reader still needs its contents.
     ///
     /// If the reader keeps up, a ring uses its first two sub-buffers in turn, so that the others
-    /// take no memory and these stay in the cache: once all sub-buffers before `from` are read, the
-    /// ring restarts at its first one. Unread events in `from` stay where they are until they are
-    /// read. If the ring fills up before that, the sub-buffer `from` is skipped.
+    /// allocate no memory and these stay in the cache. For that, the ring restarts at its first
+    /// sub-buffer once all sub-buffers before `from` are read. Unread events in `from` stay there
+    /// until they are read. If the ring fills up before that, the sub-buffer `from` is skipped.
     fn next(&self, control: usize, change: SubbufferChange) -> Option<NextSubbuffer> {
         let SubbufferChange { from, to } = change;
         if self.shape.mode == Mode::Overwrite {
@@ -451,7 +452,7 @@ impl Writer {
         (end.wrapping_sub(read) <= ring).then_some(NextSubbuffer { to, restart: 0 })
     }
 
-    /// Prepares the stores that leave one sub-buffer and begin the next.
+    /// Computes the stores that leave one sub-buffer and begin the next.
     fn switch(
         &self,
         ring: usize,
@@ -526,13 +527,16 @@ impl Writer {
     }
 }
 
-/// A dozing reader is woken when more than one part in this many of the ring is unread.
+/// Divisor of the ring's size: a dozing reader is woken when more than this part of the ring is
+/// unread.
 #[cfg(not(loom))]
 const DOZE_WAKE_DIVISOR: u64 = 4;
 
-/// Attempts before an event is recorded without restartable sequences.
+/// Maximum number of attempts with restartable sequences, before an event is recorded with the
+/// lock.
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 const TRIES_MAX: usize = 1000;
 
-/// Takeovers of a ring by other writers before an event is counted as unplaced.
+/// Maximum number of attempts with a lock that other writers take over, before an event is counted
+/// as unplaced.
 const LOCK_TRIES_MAX: usize = 4;

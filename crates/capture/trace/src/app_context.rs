@@ -1,6 +1,6 @@
-//! Application contexts: named texts of the program, one value per process, that are added to the
-//! events of channels that want them. Threads and signal handlers read them without waiting (a
-//! sequence lock for each value).
+//! Application contexts: named texts of the program, with one value per process. A channel may add
+//! them to its events. Threads and signal handlers read them without locks (a sequence lock for
+//! each value).
 
 use blkkin_control::limits::EVENT_NAME_SIZE_MAX;
 use blkkin_sys::WipedOnFork;
@@ -9,15 +9,15 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 /// Maximum number of names, of the program and of channels together.
 const NAMES_MAX: usize = 256;
-/// Bytes of a value; longer values are truncated.
+/// Maximum bytes of a value; longer values are truncated.
 const VALUE_SIZE_MAX: usize = 255;
 
 const WORDS: usize = VALUE_SIZE_MAX.div_ceil(8);
 
-/// A named value.
+/// A name and its value.
 struct Entry {
     name: OnceLock<Box<str>>,
-    /// Sequence number: odd while the value changes, different after each change.
+    /// Sequence number of the value: odd during a write, and incremented by each.
     version: AtomicU64,
     size: AtomicUsize,
     words: [AtomicU64; WORDS],
@@ -32,8 +32,8 @@ static ENTRIES: [Entry; NAMES_MAX] = [const {
     }
 }; NAMES_MAX];
 
-/// Number of reserved entries. A forked child continues after an entry that its parent was about to
-/// fill.
+/// Number of reserved entries. Reservations are never undone, so a forked child skips an entry that
+/// its parent had reserved and not filled yet.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// A copy of a value.
@@ -52,14 +52,14 @@ impl Default for ContextText {
 impl ContextText {
     pub(crate) fn as_str(&self) -> &str {
         let bytes = self.bytes.get(..self.size).unwrap_or_default();
-        // Values are read whole, so the bytes are the UTF-8 of a string.
+        // The sequence lock excludes torn reads, so the bytes are the UTF-8 of a string.
         std::str::from_utf8(bytes).unwrap_or_default()
     }
 }
 
-/// Sets the application context `provider:name` for this process. Later events have it in channels
-/// that want it. The value is truncated to 255 bytes and at a NUL. Returns false if the name is
-/// invalid or there are too many names.
+/// Sets the application context `provider:name` for this process. The value is added to later
+/// events of all channels that record this context. The value is truncated at 255 bytes, and at a
+/// NUL. Returns false if the name is invalid, or there are too many names.
 ///
 /// May be called by any thread, but not in a signal handler.
 pub fn set_context(name: &str, value: &str) -> bool {
@@ -73,26 +73,29 @@ pub fn set_context(name: &str, value: &str) -> bool {
     .unwrap_or(false)
 }
 
-/// Returns the part of a value that is kept.
+/// Returns the value up to its first NUL, truncated to [`VALUE_SIZE_MAX`] bytes at a boundary of
+/// characters.
 fn cut(value: &str) -> &[u8] {
     let end = value.bytes().position(|byte| byte == 0).unwrap_or(value.len());
     let end = (0..=end.min(VALUE_SIZE_MAX)).rev().find(|end| value.is_char_boundary(*end));
     &value.as_bytes()[..end.unwrap_or(0)]
 }
 
-/// Returns the index of a name, which is added if it is new. `None` if there are too many names.
+/// Returns the index of a name, and adds the name if it is new. Returns `None` if the name is
+/// invalid or there are too many names.
 pub(crate) fn reserve(name: &str) -> Option<usize> {
     find(name).or_else(|| with_lock(|| add(name)).flatten())
 }
 
-/// Returns the index of a name that exists.
+/// Returns the index of a name, or `None` if the name is new.
 pub(crate) fn find(name: &str) -> Option<usize> {
     let count = COUNT.load(Ordering::Acquire).min(NAMES_MAX);
     ENTRIES[..count].iter().position(|entry| entry.name.get().is_some_and(|it| **it == *name))
 }
 
-/// Copies a value into `text`; the empty text if there is none, or if it never stops changing. The
-/// caller passes the memory because signal handlers have little stack.
+/// Copies a value into `text`. The text is empty if there is no value, or if writers changed the
+/// value during every attempt. The caller passes the memory, because signal handlers have little
+/// stack.
 pub(crate) fn read(place: usize, text: &mut ContextText) {
     let is_there = ENTRIES.get(place).is_some_and(|entry| entry.get(text));
     if !is_there {
@@ -112,7 +115,7 @@ fn add(name: &str) -> Option<usize> {
     if !is_name {
         return None;
     }
-    // The index is reserved for this call alone, so the lock inside is never contended.
+    // No other call has this index, so the lock inside is never contended.
     let place = COUNT.fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| {
         (count < NAMES_MAX).then_some(count + 1)
     });
@@ -121,9 +124,9 @@ fn add(name: &str) -> Option<usize> {
     Some(place)
 }
 
-/// Runs `work` under a lock of this process. A forked child finds the lock free, so it does not
-/// wait for threads that it does not have. Returns `None` if a thread holds the lock for long,
-/// which means that it is interrupted by the very signal handler that calls this.
+/// Runs `work` under a lock of this process. The lock is free in a forked child, so the child does
+/// not wait for threads that it does not have. Returns `None` if the lock stays taken for 100000
+/// attempts: then its owner is probably interrupted by the signal handler that calls this function.
 fn with_lock<R>(work: impl FnOnce() -> R) -> Option<R> {
     static LOCK: WipedOnFork = WipedOnFork::new();
     const TRIES_MAX: usize = 100_000;
@@ -147,12 +150,13 @@ fn with_lock<R>(work: impl FnOnce() -> R) -> Option<R> {
 }
 
 impl Entry {
-    /// Only one thread at a time calls this.
+    /// Writes the value. Only one thread at a time may call this.
     fn set(&self, value: &[u8]) {
         // Odd, even if a fork left it odd.
         let version = self.version.load(Ordering::Relaxed) | 1;
         self.version.store(version, Ordering::Relaxed);
-        // Release fence: whoever sees any of the following stores sees this version or a later one.
+        // Release fence: a reader that sees any of the following stores sees this version or a
+        // later one.
         fence(Ordering::Release);
         self.size.store(value.len(), Ordering::Relaxed);
         for (word, bytes) in self.words.iter().zip(value.chunks(8)) {
@@ -229,7 +233,7 @@ mod tests {
         }
     }
 
-    /// Nobody sees a mixture of two values.
+    /// Readers never see a mixture of two values.
     #[test]
     fn values_are_read_whole() {
         let place = reserve("whole:value").unwrap();

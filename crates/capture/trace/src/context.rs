@@ -1,6 +1,6 @@
-//! The context of a span: its request, the span that caused it, and whether the request is
-//! followed. It travels with the request, in one of the formats [`w3c`], [`b3`] and [`packed`].
-//! Reading a format allocates nothing, and writing one fills a buffer on the stack.
+//! The context of a span: its request, its parent span, and whether the request is followed. The
+//! context travels with the request, in one of the formats [`w3c`], [`b3`] and [`packed`]. Reading
+//! a format allocates nothing, and writing one fills a buffer on the stack.
 
 pub mod b3;
 pub mod packed;
@@ -38,12 +38,12 @@ pub struct SpanContext {
     pub trace_id: TraceId,
     /// The span's id.
     pub span_id: SpanId,
-    /// The span that caused it; none for a root, or if the format does not carry it.
+    /// The parent span's id; `None` for a root, or if the format does not carry it.
     pub parent_span_id: Option<SpanId>,
     /// Whether the request is followed.
     pub decision: Decision,
-    /// Whether the trace id is known to be random; [`w3c`] passes this on to samplers that use the
-    /// id.
+    /// Whether the trace id is known to be random; [`w3c`] forwards this flag to samplers that use
+    /// the id.
     pub random_trace_id: bool,
 }
 
@@ -57,7 +57,7 @@ pub enum Incoming {
 }
 
 impl Decision {
-    /// Returns true if spans are to be recorded.
+    /// Returns true if the request's spans are to be recorded.
     #[inline]
     pub const fn is_followed(self) -> bool {
         matches!(self, Decision::Yes | Decision::Debug)
@@ -65,7 +65,7 @@ impl Decision {
 }
 
 impl SpanContext {
-    /// The context of a new request. The trace id has 64 bits and equals the span id.
+    /// Returns the context of a new request. The trace id has 64 bits and equals the span id.
     #[inline]
     pub fn root(decision: Decision) -> SpanContext {
         let span_id = make_for_span();
@@ -78,7 +78,8 @@ impl SpanContext {
         }
     }
 
-    /// The context of a new request. The trace id has 128 bits; its lower half equals the span id.
+    /// Returns the context of a new request. The trace id has 128 bits; its lower half equals the
+    /// span id.
     #[inline]
     pub fn root_wide(decision: Decision) -> SpanContext {
         let root = SpanContext::root(decision);
@@ -86,7 +87,7 @@ impl SpanContext {
         SpanContext { trace_id: TraceId::from_number(wide).unwrap_or(root.trace_id), ..root }
     }
 
-    /// The context of a new span that this one causes.
+    /// Returns the context of a new child of this span.
     #[inline(always)]
     pub fn child(&self) -> SpanContext {
         SpanContext { span_id: make_for_span(), parent_span_id: Some(self.span_id), ..*self }
@@ -94,7 +95,7 @@ impl SpanContext {
 }
 
 impl Incoming {
-    /// The decision about the request.
+    /// Returns the decision about the request.
     #[inline]
     pub const fn decision(&self) -> Decision {
         match self {
@@ -103,7 +104,7 @@ impl Incoming {
         }
     }
 
-    /// The context, if one was received.
+    /// Returns the context, if one was received.
     #[inline]
     pub const fn context(&self) -> Option<&SpanContext> {
         match self {

@@ -4,20 +4,21 @@
 //!
 //! # The thread
 //!
-//! The thread exists once an agent has accepted the program, at its start or later. It is called
-//! `blkkin`, blocks all signals, has a small stack, and sleeps until an agent sends something. When
-//! an agent is gone, the thread looks for another one every 0.5 s, and keeps the channels for the
-//! next agent for some seconds. While it has a connection it does not poll for further agents: the
-//! kernel notifies it of files that appear at their paths. No panic leaves the thread.
+//! The thread exists once an agent has accepted the program, at the program's start or later. The
+//! thread is called `blkkin`, blocks all signals, has a small stack, and sleeps until an agent
+//! sends a message. When an agent has exited, the thread searches for another one every 0.5 s, and
+//! keeps the channels for the next agent for some seconds. While a connection exists, the thread
+//! does not poll for further agents: the kernel notifies it of files that appear at their paths. No
+//! panic leaves the thread.
 //!
 //! The module `start` starts the thread before `main`, so that `main` finds nothing changed but
 //! that thread. The start waits until the thread runs, because the program may then forbid itself
-//! system calls that threads make at first; and it waits until the agent has sent the rules, within
-//! the limits of `WaitLimits`.
+//! the system calls that a new thread makes first. The start also waits until the agent has sent
+//! the rules, within the limits of `WaitLimits`.
 //!
-//! An agent that comes later rings the program's bell, and the next event starts the thread. An
-//! event in a signal handler cannot start a thread and leaves that to the next event. So waiting
-//! for an agent costs only the load of one word per event.
+//! An agent that starts later than the program rings the program's bell, and the next event starts
+//! the thread. An event in a signal handler cannot start a thread and leaves that to the next
+//! event. So waiting for an agent costs only the load of one word per event.
 //!
 //! # Life of a process
 //!
@@ -26,10 +27,10 @@
 //!   one, and the agent treats the child as another process. If the parent had rules, that event
 //!   waits like the start. A child of the bare system call gets a thread from [`start`].
 //! - **vfork**, **exec**: `exec` closes all descriptors, and the new program starts from scratch.
-//! - **closefrom** and the like: descriptors have high numbers, and one that the program has closed
-//!   is not used; see [`blkkin_sys::descriptor`]. The connection is made again as soon as that is
-//!   noticed: shortly after it was made, and whenever the agent sends something. Agents that start
-//!   later do not find a program without a connection.
+//! - **closefrom** and the like: descriptors have high numbers, and a descriptor that the program
+//!   has closed is not used; see [`blkkin_sys::descriptor`]. The thread checks for a closed
+//!   connection shortly after it was made, and at each message of the agent, and then connects
+//!   again. A program without a connection is not found by agents that start later.
 //! - **exit**: a `Goodbye` is sent to the agent, if the socket has room.
 //! - **Set-user-id programs** are not traced, and read none of the variables.
 //!
@@ -68,16 +69,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Set once there was a thread in this process or in one that it was forked from.
+/// Set once this process, or a process that it was forked from, has had the thread.
 static EVER_RAN: AtomicBool = AtomicBool::new(false);
 /// Set by [`hold`]: the start is postponed until [`let_go`].
 static IS_HELD: AtomicBool = AtomicBool::new(false);
-/// Set by [`begin_children_at_once`].
+/// Set by [`begin_children_at_once`]: the fork handler starts the thread of a child.
 static STARTS_AT_FORK: AtomicBool = AtomicBool::new(false);
 
-/// Looks for an agent and connects to it, at most once a second and unless there is a connection.
-/// The agent's rules apply a moment later. Programs need not call this: an agent that starts later
-/// is found by their next event. Must not be called in a signal handler.
+/// Connects to an agent, unless there is a connection; at most one attempt a second. The agent's
+/// rules apply a moment later. Programs need not call this function: an agent that starts later is
+/// found by their next event. Must not be called in a signal handler.
 pub fn start() {
     const PAUSE_NS: u64 = 1_000_000_000;
     static LAST: AtomicU64 = AtomicU64::new(0);
@@ -98,14 +99,14 @@ pub fn hold() {
     IS_HELD.store(true, Ordering::Relaxed);
 }
 
-/// Starts what [`hold`] has postponed.
+/// Starts the search for an agent that [`hold`] has postponed.
 pub fn let_go() {
     if IS_HELD.swap(false, Ordering::Relaxed) {
         before_main();
     }
 }
 
-/// Called before `main`.
+/// Starts the thread before `main`, unless the library is disabled or the start is postponed.
 pub(crate) fn before_main() {
     catch_panics(|| {
         let settings = settings::get();
@@ -118,7 +119,7 @@ pub(crate) fn before_main() {
     });
 }
 
-/// Called at exit.
+/// Sends `Goodbye` to the agents at exit, and withdraws the page.
 pub(crate) fn after_main() {
     catch_panics(|| {
         let [runs] = STATE.words();
@@ -146,7 +147,7 @@ fn release_thread() {
     runs.store(0, Ordering::Release);
 }
 
-/// Starts the thread if an agent listens, and waits for its rules.
+/// Starts the thread if an agent listens, and waits for the agent's rules.
 fn start_thread(limits: WaitLimits) {
     let [_, child] = STATE.words();
     if child.load(Ordering::Acquire) != 0 {
@@ -158,13 +159,13 @@ fn start_thread(limits: WaitLimits) {
 
 fn start_first_thread(limits: WaitLimits) -> Option<()> {
     if EVER_RAN.load(Ordering::Acquire) {
-        // The parent's page: a thread of this process would have dropped its own.
+        // The page belongs to the parent: a thread of this process would have withdrawn its own.
         bell::withdraw_page();
         close_inherited();
     }
     let mut connections = Connections::new();
     if !connections.connect() {
-        // An agent that started between the two attempts has not seen the page.
+        // An agent that started between the two attempts has not found the page.
         bell::publish_page();
         connections = Connections::new();
         if !connections.connect() {
@@ -188,7 +189,7 @@ fn start_first_thread(limits: WaitLimits) -> Option<()> {
     Some(())
 }
 
-/// Progress of a new thread.
+/// Progress of a new thread, shared with the thread that started it.
 #[derive(Debug, Default)]
 struct StartProgress {
     is_running: AtomicBool,
@@ -206,13 +207,13 @@ fn wait_until(most: Duration, is_done: impl Fn() -> bool) {
     }
 }
 
-/// Slow path of an event whose type is undecided, because an agent has called or because this is a
-/// forked child: starts the thread, and in a child waits for the rules.
+/// Slow path of an event whose type is undecided: an agent has rung the bell, or this is a forked
+/// child. Starts the thread, and in a child waits for the rules.
 #[cold]
 #[inline(never)]
 pub(crate) fn start_for_event() {
-    /// Pause after an attempt on a thread that cannot start another one, for example in a signal
-    /// handler.
+    /// Minimum time between attempts, for threads that cannot start another thread, such as one in
+    /// a signal handler.
     const PAUSE_NS: u64 = 1_000_000;
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let [runs, child, filters] = STATE.words();
@@ -233,15 +234,15 @@ pub(crate) fn start_for_event() {
     }
     catch_panics(start_thread_in_child);
     if child.load(Ordering::Acquire) & HAD_RULES != 0 {
-        // The thread gives up earlier.
+        // The thread's own limit is half of this, so the thread gives up first.
         let most = settings::get().wait_limits.rules * 2;
         wait_until(most, || child.load(Ordering::Acquire) == 0);
     }
 }
 
 /// Returns true if this thread can start another one, and is probably permitted the system calls
-/// for that: it has as many seccomp filters as the process had before. A further filter may kill
-/// the process for a forbidden call, so that trying is no option.
+/// for that: it has as many seccomp filters as the process had before. An additional filter may
+/// kill the process for a forbidden call, so the function must not simply try.
 fn may_begin(filters: u64) -> bool {
     let has_seccomp = process::has_seccomp();
     if has_seccomp && filters == 0 || !process::may_start_thread() {
@@ -250,8 +251,8 @@ fn may_begin(filters: u64) -> bool {
     !has_seccomp || process::seccomp_filters() == Some(filters)
 }
 
-/// Starts the thread because the bell was rung. The caller need not be an agent: any process that
-/// may open the page can write to it.
+/// Starts the thread because the bell was rung. The bell proves no agent: any process that may open
+/// the page can write to it.
 #[inline(never)]
 fn start_thread_on_call() {
     let body = || {
@@ -271,7 +272,7 @@ fn start_thread_on_call() {
     });
 }
 
-/// Starts the thread of a forked child, unless it has one.
+/// Starts the thread of a forked child, unless the child has one.
 #[inline(never)]
 fn start_thread_in_child() {
     let body = || {
@@ -317,15 +318,15 @@ fn run_for(connections: &mut Connections, limits: WaitLimits) {
     }
 }
 
-/// Serves the connections until no agent will accept this program.
+/// Serves the connections until every agent has refused this program for good.
 fn run_to_end(mut connections: Connections) {
-    // After the end, all agents have refused this program for good, or there was a panic; so no
-    // other thread is started.
+    // The flag of a started thread stays set after the end: all agents have refused this program
+    // for good, or there was a panic. So no other thread is started.
     catch_panics(|| connections.run_until(|connections| connections.is_over(), None));
     catch_panics(|| drop(connections));
 }
 
-/// Starts the thread.
+/// Spawns the thread, with all signals blocked. Returns `None` on failure.
 fn spawn_thread(body: impl FnOnce() + Send + 'static) -> Option<()> {
     process::keep_loaded(after_main);
     EVER_RAN.store(true, Ordering::Release);
@@ -333,24 +334,25 @@ fn spawn_thread(body: impl FnOnce() + Send + 'static) -> Option<()> {
     process::without_signals(|| thread.spawn(move || catch_panics(body))).ok().map(drop)
 }
 
-/// Bytes of stack: enough for filters of the deepest nesting, and for the C library's data.
+/// Size of the thread's stack, in bytes: enough for filters of the deepest nesting, and for the C
+/// library's data.
 const STACK_SIZE: usize = 256 << 10;
 
-/// Has the C library call `after_fork` after forks. Returns false if it cannot.
+/// Registers `after_fork` with the C library, once per process. Returns false on failure.
 fn register_fork_handler() -> bool {
     static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
     let is_new = !IS_REGISTERED.swap(true, Ordering::AcqRel);
     !is_new || process::in_forked_children(after_fork)
 }
 
-/// Starts the thread of children at the fork instead of at their first event. For callers that
-/// cache that an event is not wanted, and so would never have a first event in a child.
+/// Makes children start their thread at the fork instead of at their first event. For callers that
+/// cache the decision not to record an event, and so would have no first event in a child.
 pub fn begin_children_at_once() {
     STARTS_AT_FORK.store(true, Ordering::Relaxed);
 }
 
 /// Fork handler, on the only thread of a child. The fork may have interrupted any code of the
-/// parent, so no lock is taken.
+/// parent, so the handler locks nothing.
 extern "C" fn after_fork() {
     catch_panics(|| {
         let [runs, child, filters] = STATE.words();
@@ -368,7 +370,7 @@ extern "C" fn after_fork() {
     });
 }
 
-/// Runs `work` and drops a panic.
+/// Runs `work` and discards a panic.
 fn catch_panics(work: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(work)) {
         // Dropping the panic's payload could panic again.

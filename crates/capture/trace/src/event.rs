@@ -1,5 +1,5 @@
-//! Recording of an event: check whether any channel wants it, encode its fields on the stack, and
-//! copy the event into the rings of those channels.
+//! Recording of an event: checks whether a channel wants the event, encodes the fields on the
+//! stack, and copies the event into the rings of those channels.
 
 use crate::channels;
 use crate::daemon;
@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 
 impl EventType {
     /// Returns true if the fields are worth computing: a channel wants such events, or the type is
-    /// not registered yet and an agent may want them.
+    /// not registered yet and a channel may want them.
     #[inline(always)]
     pub fn is_enabled(&self) -> bool {
         match self.wanted_by.load(Ordering::Relaxed) {
@@ -32,8 +32,8 @@ impl EventType {
         self.record_with(F::KINDS, |encoder| fields.encode(encoder));
     }
 
-    /// Records an event whose fields `encode` writes. `encode` may be called several times, and
-    /// must write the same fields of these kinds each time.
+    /// Records an event whose fields `encode` writes, if a channel wants the event. `encode` may be
+    /// called several times, and must write the same fields, of the kinds `kinds`, each time.
     #[inline]
     pub fn record_with(&'static self, kinds: &'static [Kind], encode: impl Fn(&mut Encoder<'_>)) {
         let mut wanted_by = self.wanted_by.load(Ordering::Acquire);
@@ -51,8 +51,8 @@ impl EventType {
                 return record_unchanged(&mut encoder.event(), wanted_by as u32);
             }
         }
-        // Passed by value: by reference, its captures would be spilled to memory even where it is
-        // not called.
+        // `encode` is passed by value: by reference, its captures would be spilled to memory even
+        // where this is not called.
         self.record_any_of(encode, wanted_by, &mut room);
     }
 
@@ -67,7 +67,7 @@ impl EventType {
         self.record_any(&encode, wanted_by, Encoder::new(room, self.header_id()));
     }
 
-    /// Records an event that [`record_brief`](Self::record_brief) refused.
+    /// Records an event for which [`record_brief`](Self::record_brief) returned false.
     #[inline(never)]
     pub(crate) fn record_slowly(
         &'static self,
@@ -85,8 +85,8 @@ impl EventType {
     }
 
     /// Records an event on the fast path: with short fields, for channels without filters and
-    /// contexts. Returns false, and records nothing, if the event needs another path; returns true
-    /// if it is recorded or nobody wants it.
+    /// contexts. Returns false, and records nothing, if the event needs another path. Returns true
+    /// if the event is recorded or no channel wants it.
     #[inline(always)]
     pub(crate) fn record_brief(
         &'static self,
@@ -110,7 +110,7 @@ impl EventType {
     ///
     /// A signal handler may have only 8 KiB of stack, of which the kernel takes a part, and may
     /// record events of any size. So the stack holds small events only, in the memory of the first
-    /// attempt. All others are encoded in [rooms](blkkin_ring::rooms).
+    /// attempt. Larger events are encoded in [rooms](blkkin_ring::rooms).
     fn record_any(
         &'static self,
         encode: &dyn Fn(&mut Encoder<'_>),
@@ -129,8 +129,8 @@ impl EventType {
         if conditional == 0 {
             return;
         }
-        // The rules stay pinned meanwhile, so that no channel with other rules gets these channels'
-        // rings.
+        // The rules stay pinned meanwhile, so that the rings of these channels are not reused for a
+        // channel with other rules.
         rcu::with_rules(|table| {
             for channel in channels_in(conditional) {
                 let Some(rules) = table.rules_of(channel) else { continue };
@@ -146,8 +146,8 @@ impl EventType {
         });
     }
 
-    /// Records a small event preceded by contexts. Returns false, and records nothing, if both
-    /// together are not small.
+    /// Records a small event with contexts before its fields. Returns false, and records nothing,
+    /// if the two together are not small.
     #[inline(never)]
     fn record_with_contexts(
         &self,
@@ -166,7 +166,7 @@ impl EventType {
         fits
     }
 
-    /// Records an event that is not small, if the channel's filters accept it.
+    /// Records an event that does not fit on the stack, if the channel's filters accept the event.
     #[inline(never)]
     fn record_long(
         &self,
@@ -199,8 +199,8 @@ impl EventType {
     /// Registers the type and returns the channels that want its events now.
     ///
     /// Several threads may register a type at once, and a signal handler in between. Each reserves
-    /// an entry for it, and the first id that is stored counts. So nobody waits for another thread,
-    /// and no event of theirs is lost.
+    /// an entry for the type, and the first id that is stored is final. So no thread waits for
+    /// another, and no event is lost.
     #[cold]
     pub fn make_known(&'static self, kinds: &'static [Kind]) -> u64 {
         if state::is_undecided() {
@@ -229,30 +229,31 @@ impl EventType {
     }
 }
 
-/// Adds a type to the table of types and returns its id; `None` if the table or the catalog is full, or
-/// the type breaks a limit.
+/// Adds a type to the table of types and returns its id. Returns `None` if the table or the catalog
+/// is full, or if the type exceeds a limit.
 fn register(event: &'static EventType, kinds: &'static [Kind]) -> Option<u16> {
     start::link();
     let described_at = catalog::reserve(event, kinds)?;
     types::add(event, kinds, described_at)
 }
 
-/// Fields that can be written with both encoders.
+/// Fields that both [`Brief`] and [`Encoder`] can encode.
 pub(crate) trait Payload {
-    /// Writes the fields, as far as the pen accepts them. Implementations need `#[inline(always)]`,
-    /// like everything inlined into them; closures cannot have that attribute.
+    /// Writes the fields. Returns `None` as soon as the pen refuses a field. Implementations need
+    /// `#[inline(always)]`, and so does all code inlined into them; closures cannot have that
+    /// attribute.
     fn encode(&self, pen: &mut impl Pen) -> Option<()>;
 
-    /// Runs code that could panic if the tracer itself has a fault.
+    /// Runs code that panics only if the tracer itself has a fault.
     fn guard(work: impl FnOnce()) {
         work();
     }
 }
 
-/// Bytes of the largest event that is encoded on the stack together with contexts.
+/// Maximum size in bytes of an event that is encoded on the stack together with contexts.
 const WITH_CONTEXTS_SIZE: usize = 512;
 
-/// Records an encoded event into these channels.
+/// Records an encoded event into the channels of a bitmap.
 #[inline(always)]
 fn record_unchanged(event: &mut Event<'_>, channels: u32) {
     channels_in(channels).for_each(|channel| {
@@ -260,7 +261,7 @@ fn record_unchanged(event: &mut Event<'_>, channels: u32) {
     });
 }
 
-/// Returns the channels of a bitmap.
+/// Iterates over the channels of a bitmap.
 #[inline(always)]
 fn channels_in(mut channels: u32) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
@@ -275,7 +276,7 @@ fn channels_in(mut channels: u32) -> impl Iterator<Item = usize> {
 ///
 /// At most sixteen fields: integers, floats, `bool`, strings, arrays and slices of numbers, and
 /// enumerations declared with [`event_enum!`](crate::event_enum). Fields are evaluated only if a
-/// channel wants the event; finding out costs a load and a branch.
+/// channel wants the event; the check costs a load and a branch.
 ///
 /// ```
 /// use blkkin_trace::{Level, event, event_enum};

@@ -1,4 +1,4 @@
-//! Contexts of events that the tracer knows: process, thread, processor, namespaces.
+//! Values of event contexts: process, thread, processor, namespaces.
 
 use crate::app_context;
 use blkkin_control::Context;
@@ -6,44 +6,46 @@ use std::cell::Cell;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Source of a context's value.
+/// Source of a context field's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ContextSource {
     Pid,
     Tid,
     Procname,
     Cpu,
-    /// A value that was read when the channel was added.
+    /// A value of 32 bits that was read when the channel was added.
     Fixed32(u32),
-    /// A value that was read when the channel was added.
+    /// A value of 64 bits that was read when the channel was added.
     Fixed64(u64),
-    /// An application context, by its index; absent if the table of contexts is full.
+    /// An application context, by its index; `None` if the table of contexts is full.
     Supplied(Option<usize>),
 }
 
-/// The process id, read when a channel is added: a forked child has no channels before that.
+/// The process id. Read when a channel is added, which a forked child must do again, because it
+/// inherits no channels.
 static PID: AtomicU32 = AtomicU32::new(0);
 
-/// The process id, in the process's own namespace.
+/// Returns the process id, in the process's own namespace.
 pub(crate) fn pid() -> i32 {
     PID.load(Ordering::Relaxed).cast_signed()
 }
 
-/// The thread id, in the process's own namespace. The first call in a thread makes a system call.
+/// Returns the thread id, in the process's own namespace. The first call in a thread makes a system
+/// call.
 pub(crate) fn tid() -> i32 {
     blkkin_sys::thread_id().cast_signed()
 }
 
-/// The processor that the thread runs on. It may be outdated on return.
+/// Returns the processor that the thread runs on. The value may be outdated on return.
 pub(crate) fn cpu() -> u32 {
     u32::try_from(blkkin_sys::current_cpu()).unwrap_or(0)
 }
 
-/// The thread's name, padded with NULs. The name is cached at the thread's first call, because
-/// reading it is a system call; a later change does not show, as with LTTng.
+/// Returns the thread's name, padded with NULs. The name is cached at the thread's first call,
+/// because reading it is a system call; a later change does not show, as with LTTng.
 pub(crate) fn procname() -> [u8; 16] {
     thread_local! {
-        /// Without a destructor, so that it can be used until the thread ends.
+        /// No destructor, so that the variable can be used until the thread ends.
         static KNOWN: Cell<Option<[u8; 16]>> = const { Cell::new(None) };
     }
     if let Some(name) = KNOWN.get() {
@@ -80,14 +82,15 @@ fn source(context: &Context) -> ContextSource {
     })
 }
 
-/// Inode of a namespace of this process; 0 if the kernel has no namespaces of that kind.
+/// Returns the inode of a namespace of this process; 0 if the kernel has no namespaces of that
+/// kind.
 fn namespace(kind: &str) -> u32 {
     let found = std::fs::metadata(format!("/proc/self/ns/{kind}"));
     found.ok().and_then(|found| u32::try_from(found.ino()).ok()).unwrap_or(0)
 }
 
-/// Inode of this process's control group in the unified hierarchy. The kernel uses the inode as the
-/// group's id.
+/// Returns the inode of this process's control group in the unified hierarchy. The kernel uses the
+/// inode as the group's id.
 fn cgroup() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     let path = text.lines().find_map(|line| line.strip_prefix("0::/"))?;

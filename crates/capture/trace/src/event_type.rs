@@ -5,8 +5,8 @@ use crate::channels::CHANNELS_MAX;
 use crate::kind::Kind;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// An event type: a name, a level and fields. A `static`, made by [`event!`](crate::event!) or by
-/// hand.
+/// An event type: a name, a level and fields. A `static`, declared by [`event!`](crate::event!) or
+/// by hand.
 #[derive(Debug)]
 pub struct EventType {
     pub(crate) name: &'static str,
@@ -15,34 +15,36 @@ pub struct EventType {
     /// Source file and line.
     pub(crate) place: (&'static str, u32),
     /// Bitmap of the channels that want such events, or [`UNKNOWN`]. Lower half: channels that
-    /// record all of them unchanged. Upper half: channels that record them conditionally, with
-    /// contexts before their fields or only if a filter is true.
+    /// record all such events unchanged. Upper half: channels that record conditionally, by a
+    /// filter, or with contexts before the fields.
     ///
-    /// An event at the moment of a change may use either value. But whoever sees a bit also sees
-    /// the id: stores of bits are releases, and loads before the id is used are acquires.
+    /// An event at the moment of a change may use either value. But a thread that sees a bit also
+    /// sees the id: stores of bits are releases, and loads before the id is used are acquires.
     pub(crate) wanted_by: AtomicU64,
-    /// Id in the events' headers, [`NO_ID`] or [`REFUSED`].
+    /// Id in the events' headers, or [`NO_ID`] or [`REFUSED`].
     pub(crate) id: AtomicU32,
 }
 
-/// Undecided: the type is not registered yet, or no agent has sent rules.
+/// Value of [`wanted_by`](EventType::wanted_by) while it is undecided: the type is not registered
+/// yet, or no agent has sent rules.
 pub(crate) const UNKNOWN: u64 = 1 << 63;
 const _: () = assert!(CHANNELS_MAX < 32);
-/// Distance of the upper half of the bitmap from the lower one, in bits.
+/// Number of bits from a channel's bit in the lower half of the bitmap to its bit in the upper
+/// half.
 pub(crate) const CONDITIONAL_SHIFT: usize = 32;
 
-/// Returns a channel's bit.
+/// Returns the bit of a channel, in the upper half if `conditional`.
 pub(crate) fn bit(channel: usize, conditional: bool) -> u64 {
     1 << (channel + if conditional { CONDITIONAL_SHIFT } else { 0 })
 }
 
-/// The type has no id yet.
+/// Value of [`id`](EventType::id) until the type has an id.
 pub(crate) const NO_ID: u32 = u32::MAX;
-/// The type was refused and will never have an id.
+/// Value of [`id`](EventType::id) of a type that was refused and will never have an id.
 pub(crate) const REFUSED: u32 = u32::MAX - 1;
 
 impl EventType {
-    /// Makes a type called `PROVIDER:NAME`.
+    /// Returns a type with the name `PROVIDER:NAME`.
     ///
     /// # Panics
     ///
@@ -64,20 +66,20 @@ impl EventType {
         }
     }
 
-    /// Returns false while it is undecided whether such events are wanted.
+    /// Returns true once the channels that want such events are decided.
     #[inline(always)]
     pub fn is_known(&self) -> bool {
         self.wanted_by.load(Ordering::Relaxed) != UNKNOWN
     }
 
-    /// Returns the id of a type that is wanted.
+    /// Returns the id of a registered type.
     #[inline(always)]
     pub(crate) fn header_id(&self) -> u16 {
         // An index into the registry's table, which has fewer than 65,536 entries.
         self.id.load(Ordering::Relaxed) as u16
     }
 
-    /// Stores the channels that want such events. The type is registered.
+    /// Stores the channels that want such events. The type must be registered.
     pub(crate) fn set_wanted_by(&self, channels: u64) {
         self.wanted_by.store(channels & !UNKNOWN, Ordering::Release);
     }
@@ -89,8 +91,8 @@ impl EventType {
         }
     }
 
-    /// Stores the channels that want such events if the type is undecided; a decision that is
-    /// already there may be newer.
+    /// Stores the channels that want such events, unless the type is decided already; that decision
+    /// may be newer.
     pub(crate) fn decide(&self, channels: u64) {
         let (channels, release) = (channels & !UNKNOWN, Ordering::Release);
         let _ = self.wanted_by.compare_exchange(UNKNOWN, channels, release, Ordering::Relaxed);
@@ -102,23 +104,23 @@ impl EventType {
         (id < REFUSED).then_some(id as u16)
     }
 
-    /// The word that is 0 if nobody wants such events, for callers that read it without a call. Any
-    /// other value means that the event is wanted or undecided.
+    /// Returns the bitmap of channels as a word, for callers that read it without a call. The word
+    /// is 0 if no channel wants such events; any other value means wanted or undecided.
     pub fn wanted_word(&self) -> &AtomicU64 {
         &self.wanted_by
     }
 
-    /// The name, `PROVIDER:NAME`.
+    /// Returns the name, `PROVIDER:NAME`.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The severity of such events.
+    /// Returns the severity of such events.
     pub fn level(&self) -> Level {
         self.level
     }
 
-    /// Names and kinds of the fields, if their kinds are these.
+    /// Iterates over the names of the fields, paired with the given kinds.
     pub fn fields_of_kinds(
         &self,
         kinds: &'static [Kind],
@@ -126,7 +128,7 @@ impl EventType {
         self.field_names.iter().copied().zip(kinds.iter().copied())
     }
 
-    /// Source file and line.
+    /// Returns the source file and line.
     pub fn place(&self) -> (&'static str, u32) {
         self.place
     }

@@ -20,7 +20,7 @@ pub struct Family {
     kinds: &'static [Kind],
 }
 
-/// Level of annotations and spans that are recorded without one. blkin has no other level.
+/// Level of annotations and spans recorded without an explicit level. blkin has no other level.
 pub const DEFAULT_LEVEL: Level = Level::Warning;
 
 macro_rules! family {
@@ -30,8 +30,8 @@ macro_rules! family {
     };
     ($name:literal, $names:expr, $kinds:expr; $($level:ident)*) => {
         Family {
-            // Without source file and line: annotations are recorded at many places of the program,
-            // and this place in the library would be wrong.
+            // Without source file and line: annotations are recorded at many points of the program,
+            // and this line of the library would be wrong.
             types: [$(EventType::new($name, Level::$level, $names, ("", 0))),*],
             kinds: $kinds,
         }
@@ -40,7 +40,7 @@ macro_rules! family {
 
 use Kind::{I32, I64, String as Text, U8, U64};
 
-/// Annotation with an event: something happened.
+/// Annotation with a text, for an event that happened.
 pub static TIMESTAMP: Family = family!(
     "zipkin:timestamp",
     &[
@@ -56,11 +56,11 @@ pub static TIMESTAMP: Family = family!(
     &[Text, Text, I32, Text, I64, I64, I64, Text]
 );
 
-/// Annotation with a key and a string.
+/// Annotation with a key and a string value.
 pub static KEYVAL_STRING: Family =
     family!("zipkin:keyval_string", &KEYVAL, &[Text, Text, I32, Text, I64, I64, I64, Text, Text]);
 
-/// Annotation with a key and an integer.
+/// Annotation with a key and an integer value.
 pub static KEYVAL_INTEGER: Family =
     family!("zipkin:keyval_integer", &KEYVAL, &[Text, Text, I32, Text, I64, I64, I64, Text, I64]);
 
@@ -76,7 +76,7 @@ const KEYVAL: [&str; 9] = [
     "val",
 ];
 
-/// A span, recorded at its end with all its data. The event's time is the end; `start` and
+/// A span, recorded at its end with all its data. The event's time is the span's end; `start` and
 /// `duration` are in units of the same clock.
 pub static SPAN: Family = family!(
     "blkkin:span",
@@ -110,12 +110,12 @@ impl Family {
         &self.types[level as usize]
     }
 
-    /// All types, the most severe level first.
+    /// Returns all types, the most severe level first.
     pub fn types(&'static self) -> &'static [EventType; LEVELS] {
         &self.types
     }
 
-    /// Registers the type of blkin's level before any event of it.
+    /// Registers the type of [`DEFAULT_LEVEL`], before the first event of that type.
     pub fn introduce(&'static self) {
         self.at(DEFAULT_LEVEL).make_known(self.kinds);
     }
@@ -140,7 +140,7 @@ impl Family {
     ) {
         P::guard(|| {
             let encode = |encoder: &mut Encoder<'_>| {
-                // An `Encoder` accepts everything.
+                // An `Encoder` refuses no field.
                 let _ = payload.encode(encoder);
             };
             event.record_slowly(self.kinds, &encode, room);
@@ -148,7 +148,7 @@ impl Family {
     }
 }
 
-/// Records the upper half of a trace id, if it is not 0 and a channel wants the event.
+/// Records both halves of a trace id, if the upper half is not 0 and a channel wants the event.
 #[inline]
 pub fn record_wide_trace_id(low: u64, high: u64) {
     if high != 0 && WIDE_TRACE_ID.is_enabled() {
@@ -156,7 +156,8 @@ pub fn record_wide_trace_id(low: u64, high: u64) {
     }
 }
 
-/// Not inlined: the memory for an event would become part of the caller's stack frame.
+/// Records both halves of a trace id. Not inlined: the memory for an event would become part of the
+/// caller's stack frame.
 #[inline(never)]
 fn record_wide(low: u64, high: u64) {
     WIDE_TRACE_ID.record((low.cast_signed(), high.cast_signed()));
@@ -164,12 +165,12 @@ fn record_wide(low: u64, high: u64) {
 
 /// A string of an annotation: a Rust string, or a C string of the crate `capi`.
 pub trait PutString: Copy {
-    /// Appends the string and its NUL to an event, if the pen accepts it.
+    /// Appends the string and its NUL to an event. Returns `None` if the pen refuses them.
     fn put(self, pen: &mut impl Pen) -> Option<()>;
 
-    /// Runs code that could panic if the tracer itself has a fault: everything but the fast path of
-    /// a short annotation whose type is registered. C strings come from callers that cannot handle
-    /// panics, so their implementation catches them.
+    /// Runs code that panics only if the tracer itself has a fault: all of recording but the fast
+    /// path of a short annotation whose type is registered. The implementation for C strings
+    /// catches the panic, because their callers cannot handle it.
     fn guard(work: impl FnOnce()) {
         work();
     }
@@ -182,7 +183,7 @@ impl PutString for &str {
     }
 }
 
-/// Content of an annotation.
+/// Content of an annotation: a text, or a key and its value.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Said<S> {
@@ -191,7 +192,7 @@ pub enum Said<S> {
     Integer { key: S, val: i64 },
 }
 
-/// An annotation as it is recorded.
+/// An annotation, with the fields of its event.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "the names are those of the events' fields")]
 pub struct Annotation<S> {
@@ -254,7 +255,7 @@ impl<S: PutString> Payload for Annotation<S> {
 mod tests {
     use super::*;
 
-    /// D19: `event list` must not show a place within this library.
+    /// D19: `event list` must not show a source line of this library.
     #[test]
     fn families_have_no_place() {
         let families = [&TIMESTAMP, &KEYVAL_STRING, &KEYVAL_INTEGER, &SPAN];

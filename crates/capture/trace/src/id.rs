@@ -1,5 +1,5 @@
-//! Trace ids and span ids: never zero, and unique over a cluster. `generator` explains how they are
-//! made.
+//! Trace ids and span ids: never zero, and unique over a cluster. The module `generator` describes
+//! the algorithm.
 
 mod generator;
 #[cfg(test)]
@@ -8,7 +8,7 @@ mod tests;
 pub use blkkin_model::{SpanId, TraceId};
 pub use generator::{make, prepare};
 
-/// Makes a span id.
+/// Returns a new span id.
 #[inline]
 pub(crate) fn make_for_span() -> SpanId {
     make().into()

@@ -23,7 +23,7 @@ pub enum Kind {
     String,
     /// An unsigned integer of this width, shown in hexadecimal.
     Hex(Width),
-    /// A fixed number of numbers.
+    /// A fixed count of numbers.
     Array(Scalar, u32),
     /// A count of four bytes, followed by as many numbers.
     Sequence(Scalar),
@@ -31,7 +31,7 @@ pub enum Kind {
     Enum(Scalar, &'static Labels),
 }
 
-/// The labels of an enumeration.
+/// Labels of an enumeration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Labels(pub &'static [Label<'static>]);
 
@@ -43,7 +43,7 @@ impl blkkin_filter::Labels for Labels {
 }
 
 impl Kind {
-    /// Bytes of such a field; `None` if the size depends on the value.
+    /// Returns the size of such a field in bytes; `None` if the size depends on the value.
     pub const fn size(self) -> Option<usize> {
         Some(match self {
             Kind::U8 | Kind::I8 | Kind::Bool => 1,
@@ -57,7 +57,8 @@ impl Kind {
         })
     }
 
-    /// Bytes of the field at the start of `bytes`; more than `bytes` has if the field is truncated.
+    /// Returns the size in bytes of the field at the start of `bytes`; more than the length of
+    /// `bytes` if the field is truncated.
     pub(crate) fn size_in(self, bytes: &[u8]) -> usize {
         match self {
             Kind::String => {
@@ -71,7 +72,7 @@ impl Kind {
         }
     }
 
-    /// The number type of such a field; `None` for strings, arrays and sequences.
+    /// Returns the number type of such a field; `None` for strings, arrays and sequences.
     pub const fn scalar(self) -> Option<Scalar> {
         const fn unsigned(width: Width) -> Scalar {
             Scalar::Unsigned { width, hex: false }

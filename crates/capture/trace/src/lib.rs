@@ -1,15 +1,15 @@
 //! The tracing API: requests, spans and annotations with Dapper's semantics, and events.
 //!
-//! The crate runs inside other people's programs: it never waits and never panics, and allocates
-//! nothing on their hot paths. It has one thread, which exists only while there is an agent to talk
-//! to: see [`daemon`].
+//! The crate runs inside other people's programs: it never blocks and never panics, and allocates
+//! nothing on their hot paths. Its only thread exists only while the program has an agent to serve:
+//! see [`daemon`].
 //!
 //! An [`event!`] is recorded into the rings of all [`channels`] whose rules in the [`registry`]
-//! match. [`span`]s are the steps of requests. They have [`id`]s and a [`context`], which travels
-//! in headers; [`sample`] decides which requests are followed. Spans and annotations are recorded
-//! as the events that [`family`] lists.
+//! match. [`span`]s are the steps of requests. A span has an [`id`] and a [`context`], which
+//! travels in headers. [`sample`] decides which requests are followed. Spans and annotations are
+//! recorded as the events that [`family`] lists.
 
-// Unit tests use the same paths as integration tests.
+// Lets the support modules of integration tests, included by unit tests, name this crate.
 #[cfg(test)]
 extern crate self as blkkin_trace;
 
@@ -39,7 +39,7 @@ pub use blkkin_filter::UnknownSeverity as UnknownLevel;
 pub use blkkin_ring::Encoder;
 
 pub use app_context::set_context;
-/// The control protocol, with the types of the rules that [`registry`] takes.
+/// The control protocol, with the types of the rules that [`registry`] applies.
 pub use blkkin_control as control;
 /// Types of field values: numbers, also as elements of arrays and sequences, and labels of
 /// enumerations.

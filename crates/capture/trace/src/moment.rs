@@ -4,7 +4,7 @@ use blkkin_ring::Clock;
 use blkkin_sys::{monotonic_ns, tsc};
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-/// Clock of the channel that was attached last. All channels of a process have the same clock,
+/// Clock of the most recently attached channel. All channels of a process have the same clock,
 /// unless an agent that prefers another one has connected meanwhile.
 static CLOCK: AtomicU8 = AtomicU8::new(NO_CLOCK);
 
@@ -12,7 +12,7 @@ const NO_CLOCK: u8 = 0;
 const TSC: u8 = 1;
 const MONOTONIC: u8 = 2;
 
-/// Selects the clock that spans take their times from.
+/// Selects the clock that spans are timed by.
 pub(crate) fn set_clock(clock: Clock) {
     CLOCK.store(if clock == Clock::Tsc { TSC } else { MONOTONIC }, Relaxed);
 }
@@ -25,10 +25,11 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// No time.
+    /// The absence of a time.
     pub const NONE: Moment = Moment { time: 0, clock: NO_CLOCK };
 
-    /// The current time; none if no channel has been attached yet, as the clock is then unknown.
+    /// Returns the current time; [`NONE`](Self::NONE) if no channel has been attached yet, because
+    /// the clock is then unknown.
     #[inline(always)]
     pub fn now() -> Moment {
         let clock = CLOCK.load(Relaxed);
@@ -46,12 +47,12 @@ impl Moment {
         self.clock != NO_CLOCK
     }
 
-    /// Returns this time and the time since, in units of the clock; `None` if the clock has
+    /// Returns this time and the time elapsed since, in units of the clock; `None` if the clock has
     /// changed.
     #[inline(always)]
     pub fn elapsed(self) -> Option<(u64, u64)> {
         let now = Moment::now();
-        // Time stamp counters of two processors may differ by a few cycles.
+        // Time-stamp counters of two processors may differ by a few cycles.
         let duration = now.time.saturating_sub(self.time);
         (self.is_some() && now.clock == self.clock).then_some((self.time, duration))
     }

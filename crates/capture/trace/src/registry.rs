@@ -1,21 +1,22 @@
-//! Event types that the program has reached, and the channels that record their events.
+//! The event types that the program has reached, and the decisions which channels record them.
 //!
-//! A type is registered when the program first reaches its place, on any thread and possibly in a
-//! signal handler. So registration allocates nothing and never waits for a lock. The rules in force
-//! decide at once which channels record the type, so that its first event is recorded too.
+//! A type is registered when the program first reaches its instrumentation point, on any thread and
+//! possibly in a signal handler. So registration allocates nothing and never waits for a lock. The
+//! rules in force decide at once which channels record the type, so that its first event is
+//! recorded too.
 //!
-//! The table of types is in `types`, the rules of all channels are in `rcu`, and `decision`
-//! matches the two.
+//! The table of types is in `types`, the rules of all channels are in `rcu`, and `decision` matches
+//! the two.
 //!
 //! # Why no type is missed
 //!
-//! A type is in the table once it has its id, which is stored after all its other data. Whoever
-//! stores the id, or finds an id on a type that is still undecided, then reads the
-//! [catalog](crate::daemon) and the rules. Whoever makes a catalog or changes the rules then reads
-//! all types. Both sides have a sequentially consistent fence between their store and their reads,
-//! so at least one of the two sees the other. Both sides write the type into the catalog before
-//! they allow its events. Writing a type twice stores the same bytes at the same place. Deciding
-//! twice is harmless too: a change of rules stores its decision, while the other side only replaces
+//! A type is in the table once its id is stored, after all its other data. A thread that stores the
+//! id, or finds an id on a type that is still undecided, then reads the [catalog](crate::daemon)
+//! and the rules. A thread that installs a catalog or changes the rules then reads all types. Both
+//! sides have a sequentially consistent fence between their store and their reads, so at least one
+//! of the two sees the other. Both sides write the type into the catalog before they allow its
+//! events. Writing a type twice stores the same bytes at the same offset. Deciding twice is
+//! harmless too: a change of rules stores its decision, while the other side only replaces
 //! "undecided" (compare-and-swap).
 
 pub(crate) mod channel_rules;
@@ -29,9 +30,9 @@ pub use blkkin_control::{EventRule, Levels};
 pub use decision::{is_quiet, is_undecided, is_wanted, on_change, on_undecided, set_rules};
 pub use types::{TYPES_MAX, type_of, types, types_refused};
 
-/// Tries to decide which events are wanted, for use by an event while [`is_undecided`] is true. It
-/// connects to an agent that has called the program, and in a forked child it waits for the rules.
-/// Returns true if events are still undecided. Costs two loads as long as no agent has called.
+/// Tries to decide which events are wanted, for use by an event while [`is_undecided`] is true.
+/// Connects to an agent that has rung the bell; in a forked child, waits for the rules. Returns
+/// true if events are still undecided. Costs two loads as long as no agent has rung the bell.
 #[inline]
 pub fn stays_undecided() -> bool {
     is_quiet() || connect_if_called()

@@ -1,9 +1,9 @@
-//! Sampling: decides which requests are followed, by a ratio and a rate limit. Only roots are sampled.
-//! All other spans follow the decision of their request, so that a request is followed as a whole or
-//! not at all.
+//! Sampling: decides which requests are followed, by a ratio and a rate limit. Only roots are
+//! sampled. All other spans follow the decision of their request, so that a request is followed as
+//! a whole or not at all.
 //!
-//! A decision neither waits nor makes system calls, and can be made in signal handlers. Rules can be
-//! changed at any time; a concurrent decision uses the old rules, the new ones, or one of each.
+//! A decision neither waits nor makes system calls, and can be made in signal handlers. Rules can
+//! be changed at any time; a concurrent decision uses the old rules, the new ones, or one of each.
 
 mod global;
 #[cfg(test)]
@@ -20,11 +20,12 @@ use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use token_bucket::TokenBucket;
 
-/// Samples by the rules of [`Sampling`]; shared by all threads.
+/// Sampler by the rules of [`Sampling`]; shared by all threads.
 #[derive(Debug)]
 pub struct Sampler {
     one_of: AtomicU64,
-    /// Random numbers of 64 bits up to this one are chosen: none, all, or one in `one_of`.
+    /// Maximum of the 64-bit random numbers that are chosen: 0 for no request, `u64::MAX` for all,
+    /// else 1 in `one_of`.
     chosen_max: AtomicU64,
     bucket: TokenBucket,
 }
@@ -45,20 +46,20 @@ impl Sampler {
         }
     }
 
-    /// Replaces the rules.
+    /// Replaces the rules. The token bucket starts full if the limit changes.
     pub fn set(&self, rules: Sampling) {
         self.one_of.store(rules.one_of, Relaxed);
         self.chosen_max.store(chosen_max(rules.one_of), Relaxed);
         self.bucket.set(rules.limit);
     }
 
-    /// The current rules.
+    /// Returns the current rules.
     pub fn rules(&self) -> Sampling {
         Sampling { one_of: self.one_of.load(Relaxed), limit: self.bucket.limit() }
     }
 
-    /// Decides about a received request: by its sender's decision, or else as for a root. `now_ns`
-    /// is as for [`root`](Self::root).
+    /// Decides about a received request: by the sender's decision, or as for a root if that is
+    /// deferred or absent. `now_ns` is the same as for [`root`](Self::root).
     #[inline]
     pub fn decide(&self, incoming: Option<&Incoming>, now_ns: impl FnOnce() -> u64) -> Decision {
         match incoming.map(Incoming::decision) {
@@ -70,28 +71,29 @@ impl Sampler {
         }
     }
 
-    /// Decides about a request that starts here. `now_ns` returns the time of a monotonic clock in
-    /// nanoseconds; it is called only if there is a limit, for a request that was chosen.
+    /// Decides about a root, a request that starts in this process. `now_ns` returns the time of a
+    /// monotonic clock in nanoseconds; it is called only if there is a limit, for a request chosen
+    /// by the ratio.
     #[inline]
     pub fn root(&self, now_ns: impl FnOnce() -> u64) -> bool {
         self.root_by(id::make, now_ns)
     }
 
-    /// [`root`](Self::root) with a given source of random numbers.
+    /// Decides like [`root`](Self::root), with random numbers from `draw`.
     #[inline]
     fn root_by(&self, draw: impl FnOnce() -> NonZeroU64, now_ns: impl FnOnce() -> u64) -> bool {
         let chosen = match self.chosen_max.load(Relaxed) {
             0 => false,
             u64::MAX => true,
-            // The trace id is not used: a part of it would then be the same in all requests that
-            // are followed.
+            // Random numbers are independent of the trace id: otherwise all followed requests would
+            // agree in some bits of their ids.
             chosen_max => draw().get() <= chosen_max,
         };
         chosen && self.bucket.take(now_ns)
     }
 }
 
-/// Upper bound of the chosen numbers among 1 to 2⁶⁴-1, for one in `one_of`.
+/// Returns the maximum of the chosen numbers among 1 to 2⁶⁴-1, for a ratio of 1 in `one_of`.
 const fn chosen_max(one_of: u64) -> u64 {
     match one_of {
         0 => 0,

@@ -1,28 +1,28 @@
 //! Dapper's spans: the steps of a request, their causes, and annotations on them.
 //!
 //! There are two styles. A [`Trace`] is a small value that identifies a span. It can be copied,
-//! passed to any thread, kept in a future or forgotten; it takes annotations, and makes children. A
-//! [`Span`] is a `Trace` with a start and an end: it ends when it is dropped, and is then recorded
-//! as one event with all its data. Neither is bound to a thread, and there is no current span: code
-//! that causes a span passes its own span on.
+//! passed to any thread, kept in a future or forgotten; its methods record annotations and create
+//! children. A [`Span`] is a `Trace` with a start and an end: it ends when it is dropped, and is
+//! then recorded as one event with all its data. Neither is bound to a thread, and there is no
+//! current span: code that causes a span passes its own span on.
 //!
 //! ```
 //! use blkkin_trace::{Endpoint, Trace, sample};
 //!
 //! static OSD: Endpoint<'static> = Endpoint::new("osd.3", "10.0.0.7", 6802);
 //!
-//! // Spans that end with their scope.
+//! Spans that end with their scope.
 //! fn serve(header: &[u8]) {
 //!     let sampler = sample::global();
 //!     let request = Trace::receive_traceparent("client io", &OSD, header, sampler).server_span();
 //!     let write = request.child("write").span();
 //!     write.keyval("bytes", 4096);
 //!     drop(write);
-//!     // What the next station gets.
+//! The header for the next service.
 //!     let _sent = request.traceparent();
 //! }
 //!
-//! // A value that goes wherever the request goes.
+//! A value that is passed along with the request.
 //! fn queue() {
 //!     let request = Trace::root("client io", &OSD, sample::global());
 //!     request.server_receive();
@@ -69,11 +69,11 @@ pub struct Trace<'a> {
     random_trace_id: bool,
 }
 
-/// Ids of a context, in words that are copied one by one. A request that is not followed may have
+/// Ids of a context, as words that are copied separately. A request that is not followed may have
 /// no ids; then all are 0.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ids {
-    /// The lower half and the upper half.
+    /// Lower half and upper half.
     trace: [u64; 2],
     span: u64,
     parent: u64,
@@ -153,8 +153,8 @@ impl<'a> Trace<'a> {
         Trace::receive(name, endpoint, b3::read(header).ok().as_ref(), sampler)
     }
 
-    /// Returns the span that has this context, which was made elsewhere. `context` is the span's
-    /// own, as returned by [`Trace::context`].
+    /// Returns the span that has this context, received from another part of the program. `context`
+    /// is the span's own, as returned by [`Trace::context`].
     pub fn with_context(
         name: &'a str,
         endpoint: &'a Endpoint<'a>,
@@ -202,8 +202,8 @@ impl<'a> Trace<'a> {
         Trace { endpoint, ..self.child(name) }
     }
 
-    /// Returns the same span at another endpoint, for instance for data that a client has about its
-    /// server.
+    /// Returns the same span at another endpoint, for instance for annotations of a client about
+    /// its server.
     #[inline]
     pub fn at(&self, endpoint: &'a Endpoint<'a>) -> Trace<'a> {
         Trace { endpoint, ..*self }
@@ -215,13 +215,13 @@ impl<'a> Trace<'a> {
         self.span_of(SpanKind::Internal, DEFAULT_LEVEL)
     }
 
-    /// Starts the span now, as a client's.
+    /// Starts the span now, as a client's side of a call, at [`DEFAULT_LEVEL`].
     #[inline(always)]
     pub fn client_span(self) -> Span<'a> {
         self.span_of(SpanKind::Client, DEFAULT_LEVEL)
     }
 
-    /// Starts the span now, as a server's.
+    /// Starts the span now, as a server's side of a call, at [`DEFAULT_LEVEL`].
     #[inline(always)]
     pub fn server_span(self) -> Span<'a> {
         self.span_of(SpanKind::Server, DEFAULT_LEVEL)
@@ -236,24 +236,25 @@ impl<'a> Trace<'a> {
         Span(OpenSpan { trace: self, start, kind, level })
     }
 
-    /// Returns true if the request is followed. Otherwise nothing of it is recorded.
+    /// Returns true if the request is followed. Otherwise none of its spans and annotations is
+    /// recorded.
     #[inline(always)]
     pub fn is_followed(&self) -> bool {
         self.decision.is_followed()
     }
 
-    /// The span's name.
+    /// Returns the span's name.
     pub fn name(&self) -> &'a str {
         self.name
     }
 
-    /// The span's endpoint.
+    /// Returns the span's endpoint.
     pub fn endpoint(&self) -> &'a Endpoint<'a> {
         self.endpoint
     }
 
-    /// Returns the context, to be sent along with messages of this span. None if the request is not
-    /// followed and arrived without ids.
+    /// Returns the context, to be sent along with messages of this span; `None` if the request is
+    /// not followed and arrived without ids.
     pub fn context(&self) -> Option<SpanContext> {
         let Ids { trace: [low, high], span, parent } = self.ids;
         Some(SpanContext {
@@ -271,7 +272,7 @@ impl<'a> Trace<'a> {
     }
 
     /// Returns the header `traceparent`, to be sent to servers that this span calls. The header
-    /// always has ids; for a request that is not followed they are made if there are none.
+    /// always has ids: they are generated for a request that is not followed and has none.
     pub fn traceparent(&self) -> Text<55> {
         match self.context() {
             Some(context) => w3c::write(&context),
@@ -287,7 +288,8 @@ impl<'a> Trace<'a> {
         }
     }
 
-    /// Records the upper half of a 128-bit trace id, which annotations have no room for.
+    /// Records the upper half of a 128-bit trace id; the events of annotations have no field for
+    /// it.
     #[inline(always)]
     fn record_wide_id(self) -> Trace<'a> {
         let [low, high] = self.ids.trace;
@@ -298,8 +300,7 @@ impl<'a> Trace<'a> {
     }
 }
 
-/// Role of a span in the communication between services. The numbers are those of Zipkin's version
-/// 2.
+/// Role of a span in the communication between services, with the numbers of Zipkin's version 2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum SpanKind {
@@ -310,9 +311,9 @@ pub enum SpanKind {
     Client = 1,
     /// A server's side of a call.
     Server = 2,
-    /// Sends a message without waiting for an answer.
+    /// The sender of a message that expects no answer.
     Producer = 3,
-    /// Receives such a message.
+    /// The receiver of such a message.
     Consumer = 4,
 }
 
@@ -324,7 +325,7 @@ pub mod flags {
     pub const RANDOM_TRACE_ID: u8 = 2;
 }
 
-/// A span that has started, and ends when it is dropped. It dereferences to its [`Trace`].
+/// A started span, which ends when it is dropped. Dereferences to its [`Trace`].
 #[derive(Debug)]
 #[must_use = "a span ends when it is dropped"]
 pub struct Span<'a>(OpenSpan<'a>);
@@ -332,7 +333,7 @@ pub struct Span<'a>(OpenSpan<'a>);
 #[derive(Clone, Copy, Debug)]
 struct OpenSpan<'a> {
     trace: Trace<'a>,
-    /// [`Moment::NONE`] if the span is not to be recorded.
+    /// Start time; [`Moment::NONE`] if the span is not to be recorded.
     start: Moment,
     kind: SpanKind,
     level: Level,
@@ -358,8 +359,8 @@ impl<'a> Span<'a> {
 }
 
 impl OpenSpan<'_> {
-    // Passed by value: by reference, the span would be spilled to memory even where it is not
-    // followed.
+    // `self` is passed by value: by reference, the span would be spilled to memory even where it is
+    // not followed.
     #[inline(never)]
     fn record(self) {
         let Some((start, duration)) = self.start.elapsed() else { return };
@@ -368,7 +369,7 @@ impl OpenSpan<'_> {
     }
 }
 
-/// A span that ends, as it is recorded.
+/// Fields of the event that records an ended span.
 struct EndedSpan<'s> {
     span: &'s OpenSpan<'s>,
     start: u64,

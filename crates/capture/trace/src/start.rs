@@ -3,25 +3,25 @@
 
 use crate::daemon;
 
-/// Called by the C library once it has initialised itself: from then on a program's variables can be
-/// read, and threads be started.
-// SAFETY: this section holds pointers to such functions. They may be called at that time: the parts of
-// the standard library that they use need nothing but the C library.
+/// Entry point before `main`. The C library calls it once it has initialised itself: environment
+/// variables can then be read, and threads can be started.
+// SAFETY: this section holds pointers to such functions. They may be called at that time: the parts
+// of the standard library that they use need nothing but the C library.
 #[expect(unsafe_code)]
 #[used]
 #[unsafe(link_section = ".init_array")]
 static BEFORE_MAIN: extern "C" fn() = before_main;
 
-/// Called by the C library when `main` has returned or `exit` was called, after the handlers that the
-/// program registered.
+/// Entry point at exit. The C library calls it when `main` has returned or `exit` was called, after
+/// the handlers that the program registered.
 // SAFETY: as above.
 #[expect(unsafe_code)]
 #[used]
 #[unsafe(link_section = ".fini_array")]
 static AFTER_MAIN: extern "C" fn() = after_main;
 
-/// References both function pointers, so that a linker that takes only referenced objects from an archive
-/// takes them too. Called where every user of this crate comes by.
+/// References both function pointers, so that a linker that takes only referenced objects from an
+/// archive takes them too. Called where every user of this crate passes.
 pub(crate) fn link() {
     std::hint::black_box([&BEFORE_MAIN, &AFTER_MAIN]);
 }

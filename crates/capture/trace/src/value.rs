@@ -1,10 +1,10 @@
-//! Rust types that fields can have.
+//! Rust types of event fields.
 
 use crate::kind::Kind;
 use blkkin_control::Scalar;
 use blkkin_ring::Encoder;
 
-/// A type that a field can have.
+/// A type of a field's value.
 pub trait Value {
     /// Kind of the field.
     const KIND: Kind;
@@ -73,7 +73,7 @@ impl<N: Number> Value for [N] {
 
     #[inline]
     fn encode(&self, encoder: &mut Encoder<'_>) {
-        // A sequence whose length exceeds 32 bits fits no event.
+        // A sequence of more than 2³²-1 elements fits no event.
         encoder.put((self.len() as u32).to_le_bytes());
         self.iter().for_each(|number| number.encode(encoder));
     }
@@ -88,8 +88,8 @@ impl<N: Number> Value for Vec<N> {
     }
 }
 
-/// Lets a fieldless enumeration be a field, with labels for the listed variants: `event_enum!(State
-/// as u8 { Idle, Busy })`. Values are recorded as integers of the given type.
+/// Makes a fieldless enumeration a type of fields, with labels for the listed variants:
+/// `event_enum!(State as u8 { Idle, Busy })`. Values are recorded as integers of the given type.
 #[macro_export]
 macro_rules! event_enum {
     ($name:ident as $repr:ty { $($variant:ident),+ $(,)? }) => {

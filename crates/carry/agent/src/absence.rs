@@ -4,12 +4,12 @@
 use crate::process::may_run;
 use std::time::{Duration, Instant};
 
-/// Deadlines of a program that is away and may reconnect.
+/// Deadlines of a program whose connection has ended and which may reconnect.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Absence {
     since: Instant,
     until: Instant,
-    /// Next check whether the process still runs.
+    /// Time of the next check whether the process still runs.
     check: Instant,
     /// Time between the last check and the next one.
     pause: Duration,
@@ -26,14 +26,15 @@ const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LAST_PAUSE: Duration = Duration::from_secs(1);
 
 impl Absence {
-    /// Begins an absence. Rings that the program may still be about to map are not touched until
-    /// the program cannot map them any more, hence the longer deadline for `has_unsealed`.
+    /// Begins an absence. `has_unsealed` selects the longer deadline: the program may still map
+    /// rings that it was sent, so the agent does not touch them until the program cannot map them
+    /// any more.
     pub(crate) fn begin(since: Instant, has_unsealed: bool) -> Absence {
         let until = since + if has_unsealed { RINGS_KEPT } else { ABSENCE_MAX };
         Absence { since, until, check: since + FIRST_PAUSE, pause: FIRST_PAUSE }
     }
 
-    /// Returns the next deadline or check.
+    /// Returns the time of the next deadline or check.
     pub(crate) fn next(&self) -> Instant {
         self.check.min(self.until)
     }

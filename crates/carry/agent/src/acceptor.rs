@@ -1,6 +1,6 @@
-//! Acceptor of connections. When this process or the machine runs out of descriptors, it pauses,
-//! and existing connections continue. The last descriptors of this process are kept for its own
-//! work, such as files of traces; a connection that would take one of them is refused with the
+//! Acceptor of connections. It pauses while the process or the machine has no free descriptors;
+//! existing connections continue. Some descriptors of the process are reserved for the agent's own
+//! work, such as files of traces. A connection that would use one of them is refused with the
 //! reason.
 
 use crate::deferred_close::DeferredClose;
@@ -12,31 +12,34 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
-/// Pause after a failed attempt to accept; it doubles with each further one.
+/// Pause after the first failed attempt to accept; each further failure doubles it, up to
+/// [`PAUSE_MAX`].
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// Failures that are no further apart are logged once.
+/// Time without failures that ends a series of failures. Only the first failure of a series is
+/// logged.
 const QUIET: Duration = Duration::from_secs(10);
-/// Descriptors that are kept for the agent's own work, at most; of few descriptors, a quarter is
-/// kept.
+/// Maximum number of descriptors reserved for the agent's own work. At most a quarter of all
+/// descriptors is reserved.
 const KEPT_MAX: u64 = 1024;
 
-/// Returns the number of descriptors that the agent keeps for its own files, out of `all`.
+/// Returns how many of `all` descriptors are reserved for the agent's own files.
 pub(crate) fn own_descriptors(all: u64) -> u64 {
     KEPT_MAX.min(all / 4)
 }
 
-/// A listening socket, and the pauses after failures.
+/// Listening socket, with the pauses after failed attempts to accept.
 #[derive(Debug)]
 pub(crate) struct Acceptor {
     listener: Listener,
-    /// Next attempt to accept; `None` while the kernel reports connections.
+    /// Time of the next attempt to accept during a pause; `None` while the kernel reports
+    /// connections.
     again: Option<Instant>,
     pause: Duration,
     trouble: Option<Trouble>,
 }
 
-/// A row of failed attempts.
+/// Series of failed attempts to accept, each less than [`QUIET`] after the previous one.
 #[derive(Debug)]
 struct Trouble {
     count: u64,
@@ -48,12 +51,12 @@ struct Trouble {
 pub(crate) enum Arrival {
     Nothing,
     Connection(DeferredClose<Socket>),
-    /// Only descriptors for the agent's own work are left: the connection is to be refused with
-    /// this reason.
+    /// Connection to refuse with this reason: only descriptors reserved for the agent's own work
+    /// are free.
     Surplus(DeferredClose<Socket>, String),
 }
 
-/// A line to log.
+/// Line for the log, if there is one to write.
 pub(crate) type Line = Option<String>;
 
 impl Acceptor {
@@ -68,22 +71,23 @@ impl Acceptor {
         poller.add(&self.listener, Source::Listener, EventFlags::IN)
     }
 
-    /// Returns the next attempt to accept, if the kernel does not report connections.
+    /// Returns the time of the next attempt to accept; `None` while the kernel reports connections.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.again
     }
 
-    /// Notes that a descriptor will be free soon.
+    /// Brings the next attempt forward, because a descriptor will be free soon.
     pub(crate) fn retry_soon(&mut self, now: Instant) {
-        // The socket is closed on another thread.
+        // Another thread closes the descriptor, so it is not free yet.
         let soon = now + PAUSE_MIN;
         self.again = self.again.map(|again| again.min(soon));
     }
 
-    /// Accepts a connection. Returns it with a line to log.
+    /// Accepts a connection; returns the connection and a line for the log.
     pub(crate) fn accept(&mut self, poller: &Poller, now: Instant) -> (Arrival, Line) {
         let socket = match self.listener.accept() {
-            // Descriptors that wait unread in the socket may block when it is closed.
+            // Closing the socket may block, as its queue may hold descriptors that the peer has
+            // passed.
             Ok(socket) => {
                 let uid = socket.peer().map_or(u32::MAX, |peer| peer.uid);
                 DeferredClose::new(socket, uid)
@@ -116,7 +120,7 @@ impl Acceptor {
         (Arrival::Connection(socket), line)
     }
 
-    /// Has the kernel report connections again.
+    /// Ends a pause: watches the listening socket again.
     fn listen(&mut self, poller: &Poller, now: Instant) {
         if self.again.is_some() {
             match self.ask(poller) {
@@ -126,7 +130,7 @@ impl Acceptor {
         }
     }
 
-    /// Has the kernel not report connections for a while.
+    /// Begins a pause: stops watching the listening socket.
     fn shut(&mut self, poller: &Poller, now: Instant) {
         if self.again.is_none() {
             poller.remove(&self.listener);
@@ -139,13 +143,13 @@ impl Acceptor {
         self.pause = PAUSE_MAX.min(self.pause * 2);
     }
 
-    /// Notes a success. Returns a line if it ends a row of failures that was logged.
+    /// Handles a success. Returns a line for the log if the success ends a series of failures.
     fn calm(&mut self, now: Instant) -> Line {
         let trouble = self.trouble.take_if(|trouble| now >= trouble.last + QUIET)?;
         Some(format!("lets others in again; {} attempts had failed", trouble.count))
     }
 
-    /// Counts a failure. Returns a line for the first one of a row.
+    /// Counts a failure. Returns a line for the log if the failure is the first of a series.
     fn trouble(&mut self, now: Instant, reason: &str) -> Line {
         let trouble = self.trouble.take().filter(|trouble| now < trouble.last + QUIET);
         let count = trouble.as_ref().map_or(0, |trouble| trouble.count) + 1;

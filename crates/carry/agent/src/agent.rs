@@ -1,4 +1,4 @@
-//! The loop: waits for events, hands each to its handler, and drains rings.
+//! Event loop of the agent: waits for events, passes each to its handler, and drains rings.
 
 use crate::acceptor::{Acceptor, Arrival, own_descriptors};
 use crate::announcer::Announcer;
@@ -48,7 +48,8 @@ pub struct Options {
     pub is_public: bool,
     /// Members of this group may control all sessions of a public agent.
     pub group: String,
-    /// Directory of sessions that do not name one. `None` is below each user's home directory.
+    /// Default directory of the sessions' outputs. With `None`, it is below each user's home
+    /// directory.
     pub traces: Option<PathBuf>,
     /// Socket of the service manager that is notified when the agent is ready and when it ends: the
     /// value of `NOTIFY_SOCKET`.
@@ -59,16 +60,17 @@ pub struct Options {
     pub log: fn(&str),
 }
 
-/// The node daemon.
+/// The node agent, with the state of its event loop.
 #[derive(Debug)]
 pub struct Agent {
     options: Options,
     own_uid: u32,
     /// Number of the group whose members may control all sessions.
     group: Option<u32>,
-    /// Set if it was logged that the kernel does not report further groups of peers.
+    /// Set once the agent has logged that the kernel does not report supplementary groups of peers.
     misses_groups: bool,
-    /// `None` if it cannot start, as without `/proc`: older programs are not found then.
+    /// Announcer to programs that were started before the agent. `None` if the announcer could not
+    /// start, as without `/proc`.
     _announcer: Option<Announcer>,
     node: Node,
     turns: Turns,
@@ -76,30 +78,31 @@ pub struct Agent {
     _lock: File,
 }
 
-/// Connections that are accepted in one turn of the loop.
+/// Maximum number of connections accepted in one turn of the loop.
 const ACCEPTED_AT_ONCE: usize = 64;
 
-/// Returns the number of descriptors that this process may have.
+/// Returns the limit on this process's descriptors.
 fn descriptors_in_all() -> u64 {
     use rustix::process::{Resource, getrlimit};
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Returns the number of descriptors that users may take: all but the agent's own.
+/// Returns the number of descriptors for users: all except those reserved for the agent's own
+/// files.
 fn descriptors_of_users() -> u64 {
     let all = descriptors_in_all();
     all - own_descriptors(all)
 }
 
-/// Returns the limits of one user. On a public agent, a quarter of the descriptors is left for
-/// others.
+/// Returns the limits of one user. On a public agent, one user has at most three quarters of the
+/// users' descriptors.
 fn limits_of(options: &Options) -> Limits {
     let all = descriptors_of_users();
     let most = if options.is_public { all / 4 * 3 } else { all };
     Limits { descriptors: options.limits.descriptors.min(most), ..options.limits }
 }
 
-/// Returns whether a connection has sent `Hello` as a program.
+/// Returns whether the first message of a connection is a program's `Hello`.
 fn is_program(
     taken: &Result<Option<Received<Opening, DeferredClose<OwnedFd>>>, DecodeError>,
 ) -> bool {
@@ -110,7 +113,7 @@ fn is_program(
 }
 
 impl Agent {
-    /// Begins to listen. Restores the sessions of an earlier agent on the same socket.
+    /// Begins to listen, and restores the sessions of an earlier agent on the same socket.
     pub fn bind(options: Options) -> io::Result<Agent> {
         let path = options.socket.clone();
         let in_words = |what: &str, path: &Path, error: io::Error| {
@@ -133,7 +136,7 @@ impl Agent {
             .custom_flags(libc::O_NOFOLLOW)
             .open(&lock_path)
             .map_err(|error| in_words("open", &lock_path, error))?;
-        // A process that can open the file could hold the lock.
+        // A process of another user that could open the file could hold the lock.
         lock.set_permissions(fs::Permissions::from_mode(0o600))?;
         if lock.try_lock().is_err() {
             let message = format!("an agent already listens on `{}`", path.display());
@@ -187,8 +190,8 @@ impl Agent {
         })
     }
 
-    /// Works until `stop` can be read, and then writes all that is in the rings. The calling
-    /// thread, and threads that it starts, can do little else from then on: see `confine`.
+    /// Runs the event loop until `stop` becomes readable, then drains all rings. The calling thread
+    /// and the threads that it starts stay confined: see `confine`.
     pub fn run(&mut self, stop: BorrowedFd<'_>) -> io::Result<()> {
         self.begin()?;
         self.node.poller.add(stop, Source::Shutdown, EventFlags::IN)?;
@@ -207,8 +210,8 @@ impl Agent {
                     Source::WakeUp(id) => self.node.wake_up(id),
                 }
             }
-            // The kernel reports connections again that are not served in this turn. At the end,
-            // all are served.
+            // Connections that are not served in this turn stay ready, so the kernel reports them
+            // again. The last turn of the loop serves all.
             let turn = if is_stopped { LAST_TURN } else { TURN };
             let serve = |agent: &mut Agent, (id, flags)| agent.serve(id, flags);
             let _ = self.take_turns(turn, ready, |&(id, _)| id, serve);
@@ -221,7 +224,7 @@ impl Agent {
         }
     }
 
-    /// Prepares what cannot be done once the process is confined, and confines it.
+    /// Opens the files that a confined thread cannot open, and confines this thread.
     fn begin(&mut self) -> io::Result<()> {
         let Node { directories, sessions, accounts, log, .. } = &mut self.node;
         directories.open_all(&mut sessions.list, accounts, log);
@@ -234,10 +237,11 @@ impl Agent {
         }
         sessions.count_cut_off();
         if !sessions.is_unused() {
-            // Drops an incomplete last note, after which no note could be read.
+            // Writes the file of notes as a whole, because notes after an incomplete one could not
+            // be read.
             self.node.save();
         }
-        // The thread is confined as this one is.
+        // The new thread inherits the confinement of this thread.
         self.node.sessions.page_cache = Some(PageCacheTrimmer::start()?);
         Ok(())
     }
@@ -257,14 +261,15 @@ impl Agent {
         self.node.use_directories(now);
         self.node.step_snapshots();
         self.node.step_clear_jobs();
-        // Commands with more requests, each in its turn. The others follow in the next one.
+        // Handles the next request of commands that wait for their turn. Commands for which no time
+        // remains follow in the next turn of the loop.
         let resumed = std::mem::take(&mut self.node.peers.resumed).into_iter().collect();
         let left = self.take_turns(TURN, resumed, |&id| id, Agent::take_messages);
         self.node.peers.resumed.extend(left);
     }
 
-    /// Serves connections for a limited time, in the order of [`Turns`]. Returns those that were
-    /// not served.
+    /// Serves connections for a limited time, in the order of [`Turns`]. Returns the connections
+    /// that were not served.
     fn take_turns<T>(
         &mut self,
         length: Duration,
@@ -292,7 +297,7 @@ impl Agent {
         }
     }
 
-    /// Accepts connections, up to a limit.
+    /// Accepts up to [`ACCEPTED_AT_ONCE`] connections.
     fn accept(&mut self) {
         for _ in 0..ACCEPTED_AT_ONCE {
             let (arrival, line) = self.node.acceptor.accept(&self.node.poller, Instant::now());
@@ -314,7 +319,7 @@ impl Agent {
                 None => {
                     self.node.free_descriptors(&account, 1);
                     let hold = |connection: &mut Connection| {
-                        // The shares are given back in this order.
+                        // The shares are returned in this order when the connection is closed.
                         connection.hold(account.take(Quota::Descriptors, 1)?);
                         connection.hold(account.take(Quota::Connections, 1)?);
                         ConnectionQuota::new(&account)
@@ -332,12 +337,11 @@ impl Agent {
         }
     }
 
-    /// Refuses a connection, and counts it as a loss if it is a program's: a command records
-    /// nothing.
+    /// Refuses a connection. A refused program is counted as a loss; a command records nothing.
     ///
     /// A program sends `Hello` as soon as it has connected, but may be interrupted in between. A
-    /// few refused connections are therefore kept open for a while; their descriptors are taken
-    /// from those for the agent's own work.
+    /// few refused connections are therefore kept open for a while, on descriptors that are
+    /// reserved for the agent's own work.
     fn refuse(&mut self, mut connection: Connection, peer: Peer, reason: String) {
         let refused = Refused { version: Version::OURS, try_again: true, reason: reason.clone() };
         // If the peer's socket is full, the message is lost.
@@ -364,11 +368,11 @@ impl Agent {
         self.node.peers.note_refused(id);
     }
 
-    /// Sends and receives what a connection is ready for.
+    /// Handles events of a connection: sends queued bytes, and receives and handles messages.
     fn serve(&mut self, id: ConnectionId, flags: EventFlags) {
         let Some(peer) = self.node.peers.get_mut(id) else { return };
         if peer.is_busy() {
-            // The command's next requests wait in its socket.
+            // The command's next requests stay in its socket until the present request is finished.
             let is_gone = flags.intersects(EventFlags::HUP | EventFlags::ERR);
             if is_gone || peer.connection.flush().is_err() {
                 return self.node.disconnect(id);
@@ -383,13 +387,13 @@ impl Agent {
             return self.node.disconnect(id);
         }
         if self.node.peers.resumed.contains(&id) {
-            // Requests that were received before come first.
+            // Requests that were received earlier are handled first.
             return self.node.watch(id);
         }
         let Some(peer) = self.node.peers.get_mut(id) else { return };
         match intake_of(peer.connection.uid()) {
             Intake::Open => {}
-            // The kernel reports the socket again.
+            // The socket stays readable, so the kernel reports it again.
             Intake::Later => return self.node.watch(id),
             Intake::Never => return self.node.disconnect(id),
         }
@@ -401,7 +405,7 @@ impl Agent {
         }
     }
 
-    /// Acts on all messages that were received completely; of a command's requests, on one.
+    /// Handles all completely received messages of a program, or one request of a command.
     fn take_messages(&mut self, id: ConnectionId) {
         while let Some(peer) = self.node.peers.get_mut(id) {
             let outcome = match &mut peer.state {
@@ -436,7 +440,8 @@ impl Agent {
                     Ok(None) => return,
                     Err(error) => Err(io::Error::other(error.to_string())),
                 },
-                // Requests of a command are handled one after the other, with others' in between.
+                // Requests of a command are handled one at a time, alternating with requests of
+                // other commands.
                 PeerState::Command(command) if command.is_busy => return,
                 PeerState::Command(command) => match command.decoder.take() {
                     Ok(Some(Received::Message { message, .. })) => {
@@ -490,7 +495,8 @@ impl Agent {
                 let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
                 self.node.poller.add(&wake, Source::WakeUp(id), EACH_WRITE)?;
                 let process = self.node.inspector.inspect(pid, uid)?;
-                // If the process still runs after that, it is the one that was inspected.
+                // If the process still runs after the inspection, its number was not reused before
+                // it.
                 let is_left = peer.connection.is_left();
                 let process = if is_left { process.ended() } else { process };
                 let (name, release) = (hello.program, hello.release);
@@ -519,8 +525,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Returns whether a peer may control all sessions: root, and members of the group. The peer's
-    /// groups are those at the time of the connection, as another process may have its number by
+    /// Returns whether a peer may control all sessions: root, and members of the group. The groups
+    /// are those that the peer had when it connected, as another process may have its number by
     /// now.
     fn is_privileged(&mut self, id: ConnectionId) -> io::Result<bool> {
         let (Some(peer), Some(group)) = (self.node.peers.get(id), self.group) else {
@@ -540,7 +546,7 @@ impl Agent {
         Ok(groups.is_some_and(|groups| groups.contains(&group)))
     }
 
-    /// Writes all packets, at the end.
+    /// Disconnects all programs and writes all packets, when the agent ends.
     fn end(&mut self) {
         for id in self.node.programs.ids(|_| true) {
             self.node.disconnect(id);

@@ -1,7 +1,7 @@
-//! Announces the agent to programs that were started before it and have no connection: each has a
-//! page that can be rung, see [`blkkin_control::bell`]. A thread finds the pages in `/proc` when
-//! the agent starts, and a few more times soon after, for programs that could not be rung before.
-//! Then the thread ends.
+//! Announces the agent to programs that were started earlier and have no connection. Each program
+//! has a page of shared memory by which the agent makes it connect, its bell: see
+//! [`blkkin_control::bell`]. When the agent starts, a thread scans `/proc` for these pages, and
+//! repeats the scan a few times for programs that could not be rung before. Then the thread ends.
 
 use blkkin_control::bell;
 use blkkin_sys::process::seccomp_filters_in;
@@ -24,26 +24,26 @@ const PAUSES: [Duration; 4] = [
     Duration::from_millis(700),
     Duration::from_secs(2),
 ];
-/// Consecutive descriptor numbers without a file after which no more are tried.
+/// Number of consecutive unused descriptor numbers that ends the search in a range.
 const GAP_MAX: u32 = 4;
-/// Threads of a process that are checked before it is rung.
+/// Maximum number of a process's threads that are checked for seccomp filters before it is rung.
 const THREADS_MAX: usize = 256;
-/// Pages of one process that are noted as mapped; a program or library has one.
+/// Maximum number of mapped pages that are recorded for a process; a program or library has one.
 const MAPPED_MAX: usize = 4;
-/// Bytes of a process's list of mappings that are read.
+/// Maximum number of bytes read from a process's list of mappings.
 const MAPS_SIZE_MAX: u64 = 16 << 20;
 
-/// Announces the agent until it is dropped.
+/// Handle of the announcing thread, which ends when the handle is dropped.
 #[derive(Debug)]
 pub(crate) struct Announcer(#[expect(dead_code, reason = "its end is noticed")] Sender<()>);
 
-/// Selects the programs that are rung.
+/// Criteria by which programs to ring are selected.
 struct Announcement {
-    /// Rings programs of this user only; `None` rings those of all users.
+    /// User whose programs are rung; `None` for all users.
     uid: Option<u32>,
-    /// Mark of the agent's socket.
+    /// Mark of the agent's socket: see [`bell::mark_of`].
     socket: u64,
-    /// Mount to which all memfds belong.
+    /// Number of the kernel's mount of memfds, by which a memfd is recognized.
     mount: u64,
 }
 
@@ -51,7 +51,7 @@ struct Announcement {
 /// parent's page mapped, even after closing the page's file.
 type SandboxedProcesses = HashMap<u64, Vec<PathBuf>>;
 
-/// Content of a page.
+/// Words of a bell's page.
 #[derive(Debug, PartialEq, Eq)]
 struct Page {
     filters: u64,
@@ -60,10 +60,9 @@ struct Page {
 }
 
 impl Announcer {
-    /// Begins to ring programs that look for agents on this socket: of one user, or of all. The
-    /// agent must already listen, and the process must not be confined yet: the thread needs the
-    /// right to inspect other processes, which is the only one of root's capabilities that it
-    /// keeps.
+    /// Starts to ring programs that look for agents on this socket: programs of user `uid`, or of
+    /// all users. The agent must already listen, so that they can connect. The process must not be
+    /// confined yet: of root's capabilities, the thread keeps the one to inspect other processes.
     pub(crate) fn start(socket: &Path, uid: Option<u32>) -> io::Result<Announcer> {
         let socket = std::path::absolute(socket).unwrap_or(socket.to_owned());
         let memory = rustix::fs::memfd_create(c"blkkin-mount", MemfdFlags::CLOEXEC)?;
@@ -85,8 +84,8 @@ impl Announcement {
             if ends.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
                 return;
             }
-            // A new number each time, so that a program that could not connect before tries once
-            // more.
+            // Each scan has a new number, so that a program whose last attempt to connect failed
+            // tries again.
             let number = blkkin_sys::monotonic_ns() | 1;
             if self.call_all(number, ends).is_none() {
                 return;
@@ -96,8 +95,8 @@ impl Announcement {
 
     /// Scans all processes once; returns `None` if the announcer was dropped.
     fn call_all(&self, number: u64, ends: &Receiver<()>) -> Option<()> {
-        // A number in a page rings all processes that have mapped it, so sandboxed ones are found
-        // first.
+        // A number in a page rings all processes that have mapped the page, so sandboxed processes
+        // are found first.
         let mut sandboxed = SandboxedProcesses::new();
         for process in processes(ends)? {
             note_sandboxed(process?, &mut sandboxed);
@@ -132,8 +131,9 @@ impl Announcement {
         }
     }
 
-    /// Writes the number to a page. Only the file's name is known so far, and any process can
-    /// choose that.
+    /// Writes the number to the page in a file. Clears the number instead if a process that has
+    /// mapped the page is sandboxed. Any process can choose the file's name, so the file is checked
+    /// first.
     fn ring(
         &self,
         process: &Path,
@@ -148,7 +148,7 @@ impl Announcement {
         let mut sharers = others.map(PathBuf::as_path).chain([process]);
         let answer = match is_meant && !sharers.any(|one| is_sandboxed_since(one, page.filters)) {
             true => number,
-            // The number of an earlier agent is not valid any longer.
+            // Clears the number of an earlier agent, which is not valid any longer.
             false => 0,
         };
         if answer != page.ring && is_meant {
@@ -157,8 +157,8 @@ impl Announcement {
         Ok(())
     }
 
-    /// Opens a file of another process, if it is a memfd whose size is sealed. Until that is known,
-    /// neither the file nor its file system is accessed, which could block.
+    /// Opens a file of another process, if the file is a memfd whose size is sealed. Before that is
+    /// known, neither the file nor its file system is accessed, because an access could block.
     fn open(&self, path: &Path) -> io::Result<File> {
         let place =
             rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, rustix::fs::Mode::empty())?;
@@ -177,7 +177,7 @@ impl Announcement {
     }
 }
 
-/// Iterates over all processes; yields `None` once the announcer was dropped.
+/// Returns an iterator over all processes, which yields `None` once the announcer was dropped.
 fn processes(ends: &Receiver<()>) -> Option<impl Iterator<Item = Option<PathBuf>>> {
     let all = fs::read_dir("/proc").ok()?.filter_map(Result::ok);
     let is_process =
@@ -189,7 +189,8 @@ fn processes(ends: &Receiver<()>) -> Option<impl Iterator<Item = Option<PathBuf>
     }))
 }
 
-/// Notes the pages that a process has mapped, if one of its threads has seccomp filters.
+/// Adds the pages that a process has mapped to `sandboxed`, if one of its threads has seccomp
+/// filters.
 fn note_sandboxed(process: PathBuf, sandboxed: &mut SandboxedProcesses) {
     if !is_sandboxed_since(&process, 0) {
         return;
@@ -202,7 +203,7 @@ fn note_sandboxed(process: PathBuf, sandboxed: &mut SandboxedProcesses) {
     }
 }
 
-/// Returns the inode of the page in a line of a process's list of mappings.
+/// Returns the inode of the bell's page, if a line of a process's list of mappings describes one.
 fn page_in(line: &str) -> Option<u64> {
     // Addresses, permissions, offset and device precede the inode; spaces follow it.
     let (inode, path) = line.splitn(5, ' ').nth(4)?.split_once(' ')?;
@@ -214,7 +215,7 @@ fn is_bell(target: &Path) -> bool {
         == bell::NAME.to_str().ok().map(|name| format!("{name} (deleted)")).as_deref()
 }
 
-/// Reads a page.
+/// Reads a bell's page, and checks its magic number.
 fn read(file: &File) -> io::Result<Page> {
     let mut bytes = [0; bell::SIZE];
     file.read_exact_at(&mut bytes, 0)?;
@@ -229,7 +230,7 @@ fn read(file: &File) -> io::Result<Page> {
 }
 
 /// Returns whether a thread of a process has other seccomp filters than the process had when it
-/// made its page. The filters may then kill the process for what it would do when it is rung.
+/// made its page. Such filters may kill the process when it tries to connect.
 fn is_sandboxed_since(process: &Path, filters: u64) -> bool {
     let Ok(threads) = fs::read_dir(process.join("task")) else { return true };
     threads.filter_map(Result::ok).take(THREADS_MAX).any(|thread| {
@@ -239,7 +240,7 @@ fn is_sandboxed_since(process: &Path, filters: u64) -> bool {
     })
 }
 
-/// Returns the mount of an open file, without accessing its file system.
+/// Returns the number of an open file's mount, without accessing its file system.
 fn mount_of(file: &OwnedFd) -> io::Result<u64> {
     let path = format!("/proc/self/fdinfo/{}", file.as_fd().as_raw_fd());
     let text = fs::read_to_string(path)?;
@@ -257,7 +258,7 @@ mod tests {
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-    /// A file, as a program could hold it.
+    /// Makes a memfd with this name, size and seals.
     fn memory(name: &str, size: u64, seals: SealFlags) -> File {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = File::from(rustix::fs::memfd_create(name, flags).unwrap());
@@ -298,13 +299,14 @@ mod tests {
         write(&page, bell::SOCKETS + 8, 7);
         ring(page.as_fd()).unwrap();
         assert_eq!(rung(&page), 99);
-        // The process has changed since: it had a filter.
+        // The page records one filter and the process has none, so its filters have changed.
         write(&page, bell::FILTERS, 1);
         ring(page.as_fd()).unwrap();
         assert_eq!(rung(&page), 0);
     }
 
-    /// A child has its parent's page, and would be killed if it did what a call has it do.
+    /// A process whose sandboxed child has mapped the same page is not rung: the child would try to
+    /// connect too, and its filter might kill it.
     #[test]
     fn parents_of_sandboxed_children_are_not_called() {
         const SOCKET: u64 = 8;
@@ -313,7 +315,7 @@ mod tests {
         let calls = Announcement { socket: SOCKET, ..calls() };
         write(&file, bell::KIND, bell::MAGIC);
         write(&file, bell::SOCKETS, SOCKET);
-        // Behind the words of the page.
+        // The child and its parent synchronize through the word after those of the page.
         let words: &[AtomicU64; bell::SIZE / 8 + 1] = PAGE.words();
         let stage = &words[bell::SIZE / 8];
         let wait_for = |wanted| {
@@ -322,7 +324,7 @@ mod tests {
             }
         };
         let filter = crate::confine::filter_for_test();
-        // The child takes its own copy.
+        // The child closes its own copy of the descriptor.
         let file = Mutex::new(Some(file));
         let rung = || rung(file.lock().unwrap().as_ref().unwrap());
         let (_lives, ends) = channel();
@@ -359,7 +361,7 @@ mod tests {
         assert_eq!(page_in("7f0000000000-7f0000001000 rw-p 00000000 00:00 0 "), None);
     }
 
-    /// Checks files that only look like pages.
+    /// Files that resemble a bell's page in some respect only are not written to.
     #[test]
     fn what_is_no_page_is_left_alone() {
         let folder = tempfile::tempdir().unwrap();
@@ -378,7 +380,7 @@ mod tests {
         check(file, false);
         let nothing = memory("blkkin-bell", 4096, SEALS);
         assert!(ring(nothing.as_fd()).is_err());
-        // Opening it would wait for somebody who writes.
+        // Opening a FIFO blocks until another process opens it for writing.
         let pipe = folder.path().join("pipe");
         rustix::fs::mknodat(
             rustix::fs::CWD,

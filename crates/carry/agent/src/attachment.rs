@@ -33,53 +33,55 @@ pub(crate) struct Attachment {
     pub(crate) number: u32,
     pub(crate) rings: Rings,
     quota: AttachmentQuota,
-    /// Set if packets are written to a trace as they come, rather than kept for snapshots.
+    /// Set if packets are written to a trace continuously. Otherwise the rings keep them for
+    /// snapshots.
     pub(crate) is_written: bool,
-    /// Number of the `Pong` by which the program has mapped the rings.
+    /// Number of the `Pong` that confirms that the program has mapped the rings.
     pub(crate) mapped: u64,
-    /// Rules that the program was sent last.
+    /// Rules that were last sent to the program.
     pub(crate) rules: RuleSet,
     pub(crate) history: RuleHistory,
-    /// Set if the program was sent rules over its present connection.
+    /// Set if rules were sent over the program's present connection.
     pub(crate) has_sent_rules: bool,
     /// Rings of earlier daemons, the oldest first. Their packets precede those of `rings`.
     pub(crate) adopted: Vec<AdoptedRings>,
-    /// Next attempt to write, after one that failed.
+    /// Time of the next attempt to write, after a failed write.
     pub(crate) retry: Option<Instant>,
     removal: Option<Removal>,
     /// Cause and error of the last failed write.
     pub(crate) trouble: Option<(Cause, String)>,
-    /// Losses by cause, of the first `discarded_seen` discarded events.
+    /// Losses by cause, including the first `discarded_seen` discarded events.
     pub(crate) losses: Losses,
     discarded_seen: u64,
 }
 
-/// A pending `RemoveChannel`: the program was told to unmap the rings, because the rings of its
-/// user hold too much memory.
+/// A pending `RemoveChannel`: the program is to unmap the rings, because its user's rings hold too
+/// much memory.
 #[derive(Clone, Copy, Debug)]
 struct Removal {
-    /// Number of the `Pong` by which the program has unmapped them.
+    /// Number of the `Pong` that confirms that the program has unmapped the rings.
     pong: u64,
-    /// After that, the daemon does not wait for the program.
+    /// Deadline after which the agent stops waiting for the `Pong`.
     until: Instant,
 }
 
-/// Quota that an attachment takes.
+/// Shares of the user's quota that an attachment has reserved.
 #[derive(Debug)]
 pub(crate) struct AttachmentQuota {
-    /// Memory of the rings, and of the adopted ones.
+    /// Memory of the rings and of the adopted rings, in bytes.
     pub(crate) ring_bytes: Share,
-    /// Types that its stream describes.
+    /// Memory of the event types that the attachment's stream describes, in bytes.
     pub(crate) type_bytes: Share,
     /// Descriptors of the rings' memory and the stream's files.
     pub(crate) _descriptors: Share,
 }
 
-/// Rings that hold less memory than this are not removed for others.
+/// Memory in bytes that new rings are expected to hold soon. Rings with no more than this are not
+/// replaced.
 const RENEWED_MIN: u64 = 512 << 10;
 
-/// Time that a program has to unmap rings that hold too much memory. After that, the memory is the
-/// program's own.
+/// Time that a program has to unmap rings that hold too much memory. After that, the agent gives up
+/// the rings without a confirmation.
 const REMOVAL_TIME: Duration = Duration::from_secs(2);
 
 impl Attachment {
@@ -115,7 +117,7 @@ impl Attachment {
         ChannelKey { session: self.session, channel: self.channel }
     }
 
-    /// All sets of rings, the oldest first.
+    /// Returns all sets of rings, the oldest first.
     pub(crate) fn sets(&self) -> impl Iterator<Item = &Rings> {
         self.adopted.iter().map(|set| &set.rings).chain([&self.rings])
     }
@@ -125,9 +127,9 @@ impl Attachment {
         self.sets().map(Rings::identity)
     }
 
-    /// Continues with the rings over another connection. The program has mapped them by
-    /// `Pong(mapped)`; `number_of` gives its numbers for adopted rings, or `None` if it does not
-    /// have them any longer.
+    /// Continues with the rings over another connection. `Pong(mapped)` confirms that the program
+    /// has mapped them. `number_of` returns the program's number for an adopted set, or `None` if
+    /// the program has unmapped the set.
     pub(crate) fn reconnect(&mut self, mapped: u64, number_of: impl Fn(Identity) -> Option<u32>) {
         for set in &mut self.adopted {
             set.number = number_of(set.rings.identity());
@@ -139,7 +141,7 @@ impl Attachment {
     }
 
     /// Restarts packet numbers and counters for a new trace, after the old one was closed. Does
-    /// nothing while adopted rings could not be written.
+    /// nothing while there are adopted rings, whose packets could not be written yet.
     pub(crate) fn begin_anew(&mut self) {
         if self.adopted.is_empty() {
             (0..self.rings.count()).for_each(|ring| self.rings.begin_anew(ring));
@@ -153,27 +155,27 @@ impl Attachment {
         }
     }
 
-    /// Returns the number of packets that were not written yet.
+    /// Returns the number of packets in all sets that were not written yet.
     pub(crate) fn packets_waiting(&self) -> u64 {
         self.sets().map(Rings::packets_waiting).fold(0, u64::saturating_add)
     }
 
-    /// Returns whether the attachment is of that session; `None` stands for all sessions.
+    /// Returns whether the attachment belongs to `session`; `None` matches every session.
     pub(crate) fn is_of(&self, session: Option<SessionId>) -> bool {
         session.is_none_or(|session| session == self.session)
     }
 
-    /// Returns the number of its stream in traces: the index of the channel.
+    /// Returns the number of the attachment's stream in traces, which is the channel's index.
     pub(crate) fn stream(&self) -> u32 {
         self.channel as u32
     }
 
-    /// Returns the file in traces that the packets of a ring are written to.
+    /// Returns the key of the stream file to which the packets of a ring are written.
     pub(crate) fn file_of(&self, ring: usize) -> StreamKey {
         StreamKey { stream: self.stream(), cpu: ring as u32 }
     }
 
-    /// Sets the rules in force.
+    /// Sets the rules in force, and adds them to the history.
     pub(crate) fn set_rules(&mut self, rules: RuleSet) {
         self.history.add(&rules);
         self.rules = rules;
@@ -199,7 +201,7 @@ impl Attachment {
         }
     }
 
-    /// Adopts rings of a snapshot session: they hold all packets that were not cleared.
+    /// Adopts rings of a snapshot session, with all packets that were not cleared.
     fn adopt_for_snapshots(&mut self, mut sets: Vec<AdoptedRings>) {
         for ring in 0..most_rings(&self.rings, &sets) {
             let mut is_wanted = true;
@@ -232,7 +234,7 @@ impl Attachment {
             if !states.is_empty() {
                 drained = drained.min(resumed.set);
             }
-            // Not all sets have as many rings.
+            // Sets may have different numbers of rings.
             let with_ring =
                 sets.iter_mut().map(|set| &mut set.rings).filter(|set| ring < set.count());
             for (at, (set, &state)) in with_ring.zip(&states).enumerate() {
@@ -244,7 +246,7 @@ impl Attachment {
                 };
                 set.read_from(ring, (position, state), last);
                 if at < resumed.set {
-                    // Discarded events were reported too, perhaps in another trace.
+                    // The set's discarded events were reported too, perhaps in another trace.
                     set.skip(ring);
                 } else if at == resumed.set
                     && (state.size_after == 0 || at > 0 && resumed.position.is_none())
@@ -261,8 +263,8 @@ impl Attachment {
         Ok(sets)
     }
 
-    /// Writes all packets of adopted rings, into which programs do not record any longer, and has
-    /// the packets of `rings` follow them. Returns the drained sets.
+    /// Writes all packets of adopted rings, in which the program does not record any longer. The
+    /// packets of `rings` will continue their sequence. Returns the drained sets.
     pub(crate) fn write_adopted(&mut self, trace: &mut Trace) -> io::Result<Vec<AdoptedRings>> {
         let stream = self.stream();
         let adopted = &mut self.adopted;
@@ -272,7 +274,7 @@ impl Attachment {
             let sets = adopted.iter_mut().map(|set| &mut set.rings);
             for set in sets.filter(|set| ring < set.count()) {
                 if !packets.is_empty() {
-                    // Continues after the packets of the older set.
+                    // The set's packets continue the sequence of the older set.
                     set.continue_after(ring, packets.headers().last().copied());
                 }
                 let mut own = Packets::default();
@@ -302,7 +304,7 @@ impl Attachment {
         Ok(std::mem::take(adopted))
     }
 
-    /// Returns the sets that hold packets of a ring for snapshots, the oldest first.
+    /// Returns the sets with packets of a ring that a snapshot includes, the oldest first.
     pub(crate) fn kept_sets(&self, ring: usize) -> Vec<&Rings> {
         let mut sets: Vec<&Rings> = self.sets().collect();
         sets.retain(|set| ring < set.count());
@@ -322,36 +324,35 @@ impl Attachment {
         kept.sum()
     }
 
-    /// Charges the memory of all sets to the quota, even beyond its limit: programs write pages
-    /// without asking.
+    /// Charges the memory of all sets to the quota, even beyond its limit: programs allocate pages
+    /// by writing to them.
     pub(crate) fn charge_rings(&mut self) {
         let sizes = self.sets().map(Rings::charge).fold(0, u64::saturating_add);
         self.quota.ring_bytes.charge(sizes);
     }
 
-    /// Returns whether the program was told to unmap the rings.
+    /// Returns whether the removal of the rings has begun.
     pub(crate) fn is_removed(&self) -> bool {
         self.removal.is_some()
     }
 
-    /// Notes that the program was told to unmap the rings, and has done so when it sends
-    /// `Pong(pong)`.
+    /// Begins the removal of the rings. `Pong(pong)` confirms that the program has unmapped them.
     pub(crate) fn begin_removal(&mut self, pong: u64, now: Instant) {
         self.removal = Some(Removal { pong, until: now + REMOVAL_TIME });
     }
 
-    /// Returns when the daemon stops waiting for the program to unmap the rings.
+    /// Returns the deadline of a pending removal.
     pub(crate) fn removal_deadline(&self) -> Option<Instant> {
         self.removal.map(|removal| removal.until)
     }
 
-    /// Returns whether the program, which has sent `Pong(ponged)`, has unmapped the rings or had
-    /// its time to.
+    /// Returns whether a pending removal is over: the program's last `Pong`, number `ponged`,
+    /// confirms it, or its deadline has passed.
     pub(crate) fn is_removal_over(&self, ponged: u64, now: Instant) -> bool {
         self.removal.is_some_and(|removal| ponged >= removal.pong || removal.until <= now)
     }
 
-    /// Returns the bytes that new rings in place of these would free.
+    /// Returns the bytes that replacing the rings by new ones would free.
     pub(crate) fn excess(&self) -> u64 {
         match self.is_removed() || self.rings.shape().mode == blkkin_ring::Mode::Overwrite {
             true => 0,
@@ -378,7 +379,7 @@ impl Attachment {
         totals.rings += self.rings.count() as u64;
     }
 
-    /// Adds all types to the trace whose events may be in the rings.
+    /// Adds the event types of which the rings may hold events to the trace.
     pub(crate) fn describe(
         &mut self,
         catalog: Option<&Catalog>,
@@ -386,14 +387,14 @@ impl Attachment {
         account: &Account,
     ) -> io::Result<()> {
         let Some(catalog) = catalog else { return Ok(()) };
-        // A trace's descriptions take about as much memory as the catalog.
+        // The descriptions in a trace take about as much memory as the catalog.
         self.quota.type_bytes.set(catalog.size() as u64)?;
         self.history.describe(catalog.types(), trace, self.stream(), account);
         Ok(())
     }
 }
 
-/// Returns the largest number of rings in a set.
+/// Returns the largest number of rings in one set.
 fn most_rings(rings: &Rings, left: &[AdoptedRings]) -> usize {
     left.iter().map(|set| set.rings.count()).fold(rings.count(), usize::max)
 }
@@ -410,7 +411,8 @@ impl Attachment {
         }
     }
 
-    /// Returns why events are discarded now: the trace cannot be written, or the rings are full.
+    /// Returns the present cause of discarded events: the trace cannot be written, or the rings are
+    /// full.
     fn cause(&self) -> (Cause, Option<String>) {
         match &self.trouble {
             Some((cause, reason)) => (*cause, Some(reason.clone())),
@@ -449,7 +451,7 @@ impl Attachment {
         losses
     }
 
-    /// Returns the loss if the rings are not read any longer.
+    /// Returns the loss that giving up the rings causes: their unwritten packets.
     pub(crate) fn unread(&self) -> Losses {
         let mut losses = Losses::default();
         if self.is_written {

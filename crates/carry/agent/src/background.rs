@@ -14,7 +14,7 @@ use std::time::Duration;
 const PREFIX: &str = "blkkin-";
 /// Time that an agent has to lock its new directory.
 const BEGINNING: Duration = Duration::from_secs(2);
-/// Entries of a directory that are checked.
+/// Maximum number of entries of a directory that are checked.
 const ENTRIES_MAX: usize = 4096;
 
 /// An agent that runs on a thread.
@@ -55,12 +55,12 @@ impl Background {
         Ok(Background { directory, socket, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Returns the path of its socket.
+    /// Returns the path of the agent's socket.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// Has the agent write all packets, and waits for its end.
+    /// Stops the agent, which first writes all packets, and waits for its end.
     pub fn end(mut self) -> io::Result<()> {
         self.end_now()
     }
@@ -98,8 +98,7 @@ fn remove_abandoned(parent: &Path) {
             name.to_str().and_then(|name| name.strip_prefix(PREFIX)).is_some_and(|word| {
                 word.len() == 16 && word.bytes().all(|byte| byte.is_ascii_hexdigit())
             });
-        // Directories of other users are not accessed: one may be on a file system that does not
-        // answer.
+        // Directories of other users are not accessed, because their file systems may not answer.
         if !is_ours {
             continue;
         }
@@ -110,7 +109,7 @@ fn remove_abandoned(parent: &Path) {
             continue;
         }
         let lock = entry.path().join("agent.lock");
-        // A directory without a lock is about to be used.
+        // A directory without a lock belongs to an agent that is just starting.
         let opened = File::options().write(true).custom_flags(libc::O_NOFOLLOW).open(lock);
         if opened.is_ok_and(|lock| lock.try_lock().is_ok()) {
             let _ = fs::remove_dir_all(entry.path());
@@ -118,7 +117,8 @@ fn remove_abandoned(parent: &Path) {
     }
 }
 
-/// Makes a directory for the socket, whose path must be short. No other user may enter it.
+/// Makes a directory for the socket that no other user may enter. Its path is short, as the length
+/// of a socket's path is limited.
 fn private_directory() -> io::Result<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let runtime = runtime.filter(|path| path.is_absolute() && path.is_dir());

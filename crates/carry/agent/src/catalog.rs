@@ -17,21 +17,21 @@ pub(crate) struct Catalog {
     types: Vec<EventType>,
     /// Number of entries of the file's table that were read.
     scanned: usize,
-    /// Indexes below that whose entries are still empty.
+    /// Indexes below `scanned` whose entries are still empty.
     missing: Vec<usize>,
     /// Number of invalid types, and of types beyond the limits.
     broken: u32,
     /// Bytes of descriptions that were read.
     bytes: usize,
-    /// Bytes that the types take here; each trace takes about as many.
+    /// Memory of the types in bytes; each trace that describes them takes about as much.
     size: usize,
-    /// Quota that the types take.
+    /// Share of the user's quota for the memory of the types.
     share: Share,
 }
 
-/// Bytes that a type takes besides its names: here, or as a schema and its text.
+/// Bytes of memory of a type without its names: in the catalog, or as a schema and its text.
 const TYPE_SIZE: usize = 256;
-/// Bytes that a field takes besides its name.
+/// Bytes of memory of a field without its name.
 const FIELD_SIZE: usize = 256;
 
 /// Limits on the types of one program, and on the bytes of their descriptions.
@@ -45,7 +45,7 @@ impl Catalog {
     /// Opens a program's file, after checking its size and magic number.
     pub(crate) fn open(file: DeferredClose<OwnedFd>, share: Share) -> io::Result<Catalog> {
         let invalid = |why| io::Error::new(io::ErrorKind::InvalidData, why);
-        // A memfd whose size is sealed. Reading another file, or a device, could block.
+        // Requires a memfd whose size is sealed. Reading another file, or a device, could block.
         if blkkin_sys::sealed_size(file.as_fd())? != catalog::SIZE as u64 {
             return Err(invalid("the file of event types has another size"));
         }
@@ -78,21 +78,21 @@ impl Catalog {
         &self.types
     }
 
-    /// Returns the number of types of which no events are recorded: invalid ones, and those beyond
-    /// the limits, here or in the program.
+    /// Returns the number of types whose events are not recorded: invalid types, and types beyond
+    /// the limits of the agent or the program.
     pub(crate) fn refused(&self) -> u32 {
         let untold = self.word(catalog::REFUSED).unwrap_or(0);
         self.broken.saturating_add(u32::try_from(untold).unwrap_or(u32::MAX))
     }
 
-    /// Returns the bytes that the types take.
+    /// Returns the memory of the types in bytes.
     pub(crate) fn size(&self) -> usize {
         self.size
     }
 
-    /// Reads types that were added since; returns whether there are any. Types for which the user's
-    /// quota has no room are read again the next time, as their events cannot be described until
-    /// then.
+    /// Reads types that were added since the last call; returns whether there are any. Types that
+    /// exceed the user's quota are read again by the next call, as their events cannot be described
+    /// until then.
     pub(crate) fn refresh(&mut self, limits: CatalogLimits) -> io::Result<bool> {
         let count = usize::try_from(self.word(catalog::COUNT)?).unwrap_or(usize::MAX);
         let count = count.min(blkkin_control::limits::EVENT_TYPES_MAX).max(self.scanned);
@@ -103,7 +103,8 @@ impl Catalog {
         let mut missing = std::mem::take(&mut self.missing);
         missing.extend(self.scanned..count);
         self.scanned = self.scanned.max(count);
-        // Reads all entries from the first empty one at once, however many a program leaves out.
+        // One read fetches all entries from the first empty one, however many entries a program
+        // leaves empty.
         let first = missing.iter().copied().min().unwrap_or(count);
         let mut words = vec![0; 8 * count.saturating_sub(first)];
         read_exact_at(&self.file, &mut words, catalog::word_of(first) as u64)?;

@@ -4,18 +4,18 @@ use crate::rings::online_processors;
 use blkkin_control::{Channel, Mode};
 use blkkin_ring::Shape;
 
-/// Bytes of a sub-buffer by default.
+/// Default size of a sub-buffer in bytes.
 ///
 /// With [`SUBBUFFER_COUNT`], a ring holds a burst of 400,000 events of one processor before the
 /// agent has run. Pages are allocated when an event is written to them.
 const SUBBUFFER_SIZE: u64 = 512 << 10;
-/// Sub-buffers of a ring by default.
+/// Default number of sub-buffers of a ring.
 const SUBBUFFER_COUNT: u32 = 64;
-/// Sub-buffers by default if all pages are in use after a while (overwrite mode), or if the kernel
-/// reserves memory for them in advance (strict accounting).
+/// Default number of sub-buffers if all pages are in use after a while (overwrite mode), or if the
+/// kernel reserves memory for them in advance (strict accounting).
 const SUBBUFFER_COUNT_FILLED: u32 = 4;
 
-/// Sets the sizes that the command left out.
+/// Sets defaults for the sizes that the command has left out.
 pub(crate) fn fill_in_sizes(channel: &mut Channel) {
     channel.subbuffer_size.get_or_insert(SUBBUFFER_SIZE);
     channel.subbuffer_count.get_or_insert_with(|| {
@@ -35,7 +35,7 @@ pub(crate) fn shape_of(channel: &Channel, stream: u32, uuid: [u8; 16]) -> Shape 
         Mode::Overwrite => blkkin_ring::Mode::Overwrite,
     };
     Shape {
-        // Each processor has a ring, and processors without one share one more.
+        // Each processor has a ring, and one more ring is shared by processors that have none.
         rings: online_processors().last().map_or(1, |last| last + 1) + 1,
         subbuffer_size: channel.subbuffer_size.unwrap_or(SUBBUFFER_SIZE) as usize,
         subbuffer_count: channel.subbuffer_count.unwrap_or(SUBBUFFER_COUNT_FILLED) as usize,

@@ -1,8 +1,8 @@
-//! Removal of a session's closed traces, for `session clear`. The daemon knows their parent
-//! directory only.
+//! Removal of a session's closed traces, for `session clear`. The agent has no list of closed
+//! traces, only their parent directory.
 //!
 //! There may be very many traces, so they are removed in steps, while programs continue to record.
-//! Only files that a daemon has made are removed.
+//! Only files that an agent has made are removed.
 
 use crate::output::Output;
 use crate::quota::Share;
@@ -16,7 +16,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Removal of a session's traces that is under way.
+/// A pending removal of a session's traces.
 #[derive(Debug)]
 pub(crate) struct ClearJob {
     /// Connection of the command that waits for the removal.
@@ -25,14 +25,14 @@ pub(crate) struct ClearJob {
     output: Output,
     /// Traces that were closed since the removal began: they hold newer events.
     spared: HashSet<PathBuf>,
-    /// Open directories, each in the one before.
+    /// Open directories, each within the previous one.
     open: Vec<(PathBuf, Dir)>,
     _descriptors: Share,
     /// Error of the last removal that failed.
     pub(crate) trouble: Option<io::Error>,
 }
 
-/// Directories that are open at once: that of all traces, a trace, and its index.
+/// Maximum number of open directories: that of all traces, a trace, and its index.
 pub(crate) const DEPTH_MAX: u64 = 3;
 impl ClearJob {
     pub(crate) fn begin(command: ConnectionId, session: &Session, _descriptors: Share) -> ClearJob {
@@ -52,7 +52,7 @@ impl ClearJob {
         }
     }
 
-    /// Keeps the error of a removal, if it failed.
+    /// Records the error of a removal that failed.
     pub(crate) fn note(&mut self, done: io::Result<()>) {
         match done {
             // Another process has removed the file, or has put a file into the directory.
@@ -67,7 +67,7 @@ impl ClearJob {
         self.spared.insert(trace.to_owned());
     }
 
-    /// Continues with up to `entries` files and directories, except traces that are `open`. Returns
+    /// Removes up to `entries` files and directories, except those of `open` traces. Returns
     /// whether the removal is complete.
     pub(crate) fn step(&mut self, entries: usize, open: &HashSet<&Path>) -> bool {
         // The program of this trace has reconnected while the trace was being removed.

@@ -15,8 +15,8 @@ use std::thread::sleep;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const SECOND: u64 = 1_000_000_000;
-/// Shortest measurement. A trace that begins sooner after the daemon waits for its end. The error
-/// of the frequency is then some parts in a million, and less for later traces.
+/// Shortest measurement. A trace that begins earlier waits until the measurement is this long. The
+/// error of the frequency is then some parts in a million, and less for later traces.
 const SHORTEST: Duration = Duration::from_millis(20);
 
 /// Description of a clock in a trace's metadata.
@@ -44,25 +44,26 @@ impl Rate {
 /// of day is set, and when a later measurement differs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rates {
-    /// Rate of the processor's counter, and the number of resets before it was measured.
+    /// Number of resets of the processor's counter before it was measured, and its rate.
     tsc: Option<(u64, Rate)>,
-    /// Rate of the monotonic clock, and how long the machine had been suspended when it was read.
+    /// Nanoseconds that the machine had been suspended when the monotonic clock was read, and the
+    /// clock's rate.
     monotonic: Option<(u64, Rate)>,
 }
 
-/// Measures the clocks.
+/// Measurement of the clocks' rates.
 #[derive(Debug)]
 pub(crate) struct Clocks {
     /// Start of the measurement.
     start: Moment,
-    /// The last result.
+    /// Frequency that was measured last, in ticks per second.
     frequency: Option<u64>,
-    /// Number of times that the measurement started anew: the counter may be reset when the machine
-    /// is suspended, and jump when it is migrated.
+    /// Number of restarts of the measurement: the counter may be reset when the machine is
+    /// suspended, and jump when it is migrated.
     begun: u64,
 }
 
-/// All clocks at one moment.
+/// Values of all clocks at one moment.
 #[derive(Clone, Copy, Debug)]
 struct Moment {
     tsc: u64,
@@ -80,10 +81,10 @@ const DIFFERENT_PART: u64 = 8;
 /// the other.
 const SUSPENDED_NS: u64 = 1_000_000;
 
-/// Lowest frequency of a counter.
+/// Lowest plausible frequency of a counter, in ticks per second.
 const FREQUENCY_MIN: u64 = 1_000_000;
 
-/// Attempts at a measurement in which the counter jumps.
+/// Maximum number of attempts at a measurement during which the counter jumps.
 const TRIES: usize = 3;
 
 impl Clocks {
@@ -91,7 +92,7 @@ impl Clocks {
         Clocks { start: Moment::now(), frequency: None, begun: 0 }
     }
 
-    /// Returns a clock's rate in a session, which is measured for the first trace.
+    /// Returns a clock's rate in a session, and measures it for the session's first trace.
     pub(crate) fn rate(&mut self, rates: &mut Rates, clock: Clock) -> Rate {
         let mut look = |after: Duration| {
             if !after.is_zero() {
@@ -116,7 +117,7 @@ impl Clocks {
         }
     }
 
-    /// Returns the rate of the processor's counter. `look` returns the clocks after a pause.
+    /// Returns the rate of the processor's counter. `look` reads the clocks after a pause.
     fn tsc_rate(&mut self, rates: &mut Rates, look: &mut dyn FnMut(Duration) -> Moment) -> Rate {
         let mut now = look(Duration::ZERO);
         if !self.goes_on_to(&now) {
@@ -145,7 +146,8 @@ impl Clocks {
         rate
     }
 
-    /// Returns whether the counter has continued at its frequency.
+    /// Returns whether the counter has run at its frequency since the measurement began, without a
+    /// reset or a jump.
     fn goes_on_to(&self, now: &Moment) -> bool {
         if now.tsc < self.start.tsc
             || now.suspended_ns.abs_diff(self.start.suspended_ns) > SUSPENDED_NS
@@ -190,7 +192,8 @@ impl Moment {
         Duration::from_nanos(self.monotonic_ns.saturating_sub(start.monotonic_ns))
     }
 
-    /// Returns the counter's frequency since `start`; `None` if it did not continue.
+    /// Returns the counter's frequency since `start`; `None` if the counter went back or is slower
+    /// than [`FREQUENCY_MIN`].
     fn frequency_since(&self, start: &Moment) -> Option<u64> {
         let ticks = u128::from(self.tsc.checked_sub(start.tsc)?) * u128::from(SECOND);
         let passed = u128::from(self.monotonic_ns.checked_sub(start.monotonic_ns)?).max(1);
@@ -199,8 +202,8 @@ impl Moment {
     }
 }
 
-/// Returns the time that the machine was suspended: the least of several readings, between which
-/// other programs may run.
+/// Returns the time that the machine was suspended: the least of several readings, as other
+/// programs may run between the reads of the two clocks.
 fn suspended_ns() -> u64 {
     let once = || {
         let monotonic_ns = blkkin_sys::monotonic_ns();
@@ -213,7 +216,7 @@ fn suspended_ns() -> u64 {
 mod tests {
     use super::*;
 
-    /// In nanoseconds since 1970.
+    /// Returns the time at which a clock shows the value `shown`, in nanoseconds since 1970.
     fn time(rate: Rate, shown: u64) -> u128 {
         rate.offset_ns + u128::from(shown) * u128::from(SECOND) / u128::from(rate.frequency)
     }
@@ -229,7 +232,8 @@ mod tests {
             let now = Moment::now();
             let shown = if clock == Clock::Tsc { now.tsc } else { now.monotonic_ns };
             let difference = time(rate, shown).abs_diff(now.since_1970_ns);
-            // A machine that is busy may take a while; a wrong unit takes longer.
+            // A busy machine may delay the second reading; an error of a unit makes a larger
+            // difference.
             assert!(difference < u128::from(SECOND), "{clock:?} is {difference} ns off");
         }
         assert_eq!(clocks.begun, 0, "nothing has jumped");
@@ -239,11 +243,11 @@ mod tests {
     const DAY: Duration = Duration::from_secs(86400);
     const NOON_NS: u128 = 1_795_000_000_000_000_000;
 
-    /// A machine whose clocks do what a test wants.
+    /// Simulated machine, whose clocks the test sets.
     struct Machine {
         clocks: Clocks,
         now: Moment,
-        /// In a second.
+        /// Frequency of the counter in ticks per second.
         ticks: u64,
     }
 
@@ -272,7 +276,7 @@ mod tests {
             rate
         }
 
-        /// A new session's rate is right: its frequency, and the time that it shows.
+        /// Asserts that a new session's rate has the right frequency and shows the right time.
         #[track_caller]
         fn check(&mut self) {
             let rate = self.rate(&mut Rates::default());
@@ -300,16 +304,16 @@ mod tests {
         };
         for before in [Duration::ZERO, Duration::from_millis(5), DAY, DAY * 300] {
             for measured in [false, true] {
-                // Sleep, in which the counter lost its power.
+                // Suspension that resets the counter.
                 begins(1 << 50, before, measured, &|machine| {
                     machine.now.tsc = 1000;
                     machine.now.suspended_ns += 3600 * SECOND;
                     machine.now.since_1970_ns += 3600 * u128::from(SECOND);
                 });
-                // The counter began anew, and no other clock shows it.
+                // Reset of the counter that no other clock shows.
                 begins(1 << 50, before, measured, &|machine| machine.now.tsc = 0);
-                // The counter continued while the other clock stood: a thousandth of the time
-                // before, or all.
+                // Suspension of 600 s during which the counter continues and the monotonic clock
+                // stands.
                 begins(1 << 50, before, measured, &|machine| {
                     machine.now.suspended_ns += 600 * SECOND;
                     machine.now.since_1970_ns += 600 * u128::from(SECOND);
@@ -321,7 +325,7 @@ mod tests {
                 machine.now.tsc += 1 << 59;
                 machine.ticks = 1_000_000_000;
             });
-            // Past its end.
+            // Overflow of the counter.
             begins(u64::MAX - FREQUENCY / 100, before.min(DAY), true, &|_| {});
         }
     }
@@ -354,7 +358,7 @@ mod tests {
         machine.now.tsc = 7;
         assert_ne!(machine.rate(&mut rates), first);
         machine.check();
-        // 1970, and less.
+        // A time of day before the counter's start gives the offset 0, not a negative one.
         machine.now.since_1970_ns = 0;
         assert_eq!(machine.rate(&mut Rates::default()).offset_ns, 0);
 
@@ -362,7 +366,7 @@ mod tests {
         let monotonic = clocks.rate(&mut rates, Clock::Monotonic);
         assert_eq!(clocks.rate(&mut rates, Clock::Monotonic), monotonic);
         assert!(rates.tsc.is_none());
-        // In another namespace it shows another time at the same moment.
+        // The clock of another time namespace shows another value at the same moment.
         for ahead_ns in [0, 5, -5, i64::MAX / 2] {
             let other = monotonic.ahead(ahead_ns);
             let (here, there) = (SECOND << 33, (SECOND << 33).saturating_add_signed(ahead_ns));

@@ -1,5 +1,5 @@
-//! A command that is connected: its user, the state of its last request, and a list that is being
-//! sent to it.
+//! State of a connected command: its user, whether its last request is in progress, and a list that
+//! is being sent.
 
 use crate::catalog::Catalog;
 use crate::deferred_close::DeferredClose;
@@ -13,14 +13,14 @@ use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// A command.
+/// A connected command.
 #[derive(Debug)]
 pub(crate) struct Command {
     pub(crate) decoder: Decoder<Request, DeferredClose<OwnedFd>>,
     pub(crate) requester: Requester,
-    /// Set if the answer to its last request is not complete.
+    /// Set while the answer to the command's last request is incomplete.
     pub(crate) is_busy: bool,
-    /// A list that is sent as far as the command reads.
+    /// List that is sent as fast as the command reads it.
     pub(crate) listing: Option<Listing>,
 }
 
@@ -43,7 +43,7 @@ impl Requester {
     }
 }
 
-/// A list of programs that is being sent.
+/// Progress of sending a list of programs.
 #[derive(Debug)]
 pub(crate) struct Listing {
     /// Programs that are not listed completely.
@@ -103,7 +103,7 @@ fn program_message(program: &Program) -> Application {
     }
 }
 
-/// Returns a path as text without control characters that fits into a message.
+/// Returns a path as text, without control characters and shortened to the limit of a message.
 fn printable(path: &Path) -> String {
     let plain = |letter: char| if letter.is_control() { '?' } else { letter };
     let mut text: String = path.to_string_lossy().chars().map(plain).collect();

@@ -1,8 +1,8 @@
-//! Confinement of the daemon to what it needs. An intruder who takes over the daemon through a
-//! message cannot start programs, cannot connect to other machines, and can read only the files
-//! that the daemon itself reads.
+//! Confinement of the agent to the files, system calls and capabilities that it needs. An intruder
+//! who takes over the agent through a message cannot start programs, cannot connect to other
+//! machines, and can read only the files that the agent itself reads.
 //!
-//! What a kernel cannot restrict is left out, and logged.
+//! Restrictions that the kernel does not support are skipped and logged.
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
@@ -35,8 +35,8 @@ const READ: [&str; 8] = [
     "/usr/share/zoneinfo",
 ];
 
-/// Confines this thread, and all threads that it starts later; `traces` can be read. Returns the
-/// restrictions that failed.
+/// Confines this thread, and all threads that it starts later. Files in the directories `traces`
+/// stay readable. Returns the restrictions that failed.
 pub(crate) fn confine(traces: &mut dyn Iterator<Item = OwnedFd>) -> Vec<String> {
     let steps = [
         ("powers of root", drop_powers(POWERS)),
@@ -55,7 +55,7 @@ pub(crate) fn confine(traces: &mut dyn Iterator<Item = OwnedFd>) -> Vec<String> 
 
 /// Confines this thread to reading links, also those of other users' processes.
 pub(crate) fn confine_to_links() {
-    // The other thread logs restrictions that fail; they fail there too.
+    // Restrictions that fail here also fail in `confine`, whose caller logs them.
     let _ = drop_powers(POWER_TO_LOOK);
     let _ = rustix::thread::set_no_new_privs(true);
     let _ = permit(&[]);
@@ -64,7 +64,7 @@ pub(crate) fn confine_to_links() {
 /// Confines this thread to inspecting processes, also of other users, and to writing to files that
 /// they hold open.
 pub(crate) fn confine_to_calls() {
-    // The daemon's thread logs restrictions that fail.
+    // The caller of `confine` logs restrictions that fail.
     let _ = drop_powers(POWER_TO_LOOK);
     let _ = rustix::thread::set_no_new_privs(true);
     let _ = permit(&[
@@ -104,7 +104,8 @@ fn restrict_files(traces: &mut dyn Iterator<Item = OwnedFd>) -> Result<(), Strin
         let mut rules = Ruleset::default()
             .set_compatibility(CompatLevel::BestEffort)
             .handle_access(handled & AccessFs::from_all(ABI::V1))?
-            // No port can be listened on or connected to, with sockets of other processes either.
+            // TCP ports can be neither bound nor connected, not even with sockets that other
+            // processes pass.
             .handle_access(AccessNet::from_all(ABI::V4))?
             .create()?;
         for path in READ.iter().map(Path::new).filter(|path| path.exists()) {
@@ -183,9 +184,9 @@ const REFUSED: [libc::c_long; 53] = [
     libc::SYS_pidfd_send_signal,
 ];
 
-/// Returns the refused calls, on x86-64 also by the numbers that programs with short pointers (x32)
-/// use: with this bit set, and some of them among the numbers 512 to 547. A filter cannot recognize
-/// these programs otherwise.
+/// Returns the numbers of the refused calls. On x86-64 these include the numbers of programs with
+/// short pointers (x32), which a filter cannot recognize otherwise: the same numbers with the bit
+/// `SHORT`, and 512 to 547 for some calls.
 fn refused() -> impl Iterator<Item = libc::c_long> {
     const SHORT: libc::c_long = 0x4000_0000;
     let others = REFUSED.into_iter().chain(512..=547).map(|call| call | SHORT);
@@ -194,7 +195,7 @@ fn refused() -> impl Iterator<Item = libc::c_long> {
 
 fn restrict_calls() -> Result<(), String> {
     let mut rules: BTreeMap<i64, _> = refused().map(|call| (call, Vec::new())).collect();
-    // Old calls cannot start processes either.
+    // The old calls that only start processes.
     #[cfg(target_arch = "x86_64")]
     rules.extend([libc::SYS_fork, libc::SYS_vfork].map(|call| (call, Vec::new())));
     // Threads can be started, processes cannot. Sockets are needed for the service manager only.
@@ -233,7 +234,7 @@ const PERMITTED: [libc::c_long; 13] = [
     libc::SYS_exit,
 ];
 
-/// Permits [`PERMITTED`] and `others` only.
+/// Restricts this thread to the calls in [`PERMITTED`] and `others`.
 fn permit(others: &[libc::c_long]) -> Result<(), String> {
     let permitted = PERMITTED.iter().chain(others);
     let mut rules: BTreeMap<i64, _> = permitted.map(|call| (*call, Vec::new())).collect();
@@ -270,7 +271,7 @@ fn program(
     program.map_err(|error| error.to_string())
 }
 
-/// A filter that refuses one call.
+/// Returns a filter that refuses one call.
 #[cfg(test)]
 pub(crate) fn filter_for_test() -> BpfProgram {
     let refused = [(libc::SYS_reboot, Vec::new())].into();
@@ -283,7 +284,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::process::Command;
 
-    /// Tries what an intruder in the inspecting thread would try.
+    /// An intruder in the inspecting thread can read links, and nothing else.
     #[test]
     fn links_can_be_read_and_nothing_else() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -311,12 +312,12 @@ mod tests {
             done.iter().filter(|(_, done)| *done).map(|(what, _)| *what).collect();
         assert_eq!(done, Vec::<&str>::new());
         assert_eq!(link.unwrap(), std::env::current_exe().unwrap());
-        // To ask for them is a call like others.
+        // Reading the capabilities is a refused call as well.
         assert!(powers.is_err());
         assert!(std::fs::read("/bin/true").is_ok(), "other threads are not confined");
     }
 
-    /// Actions for another user have none of root's power over files.
+    /// Actions for another user do not have root's capability to override file permissions.
     #[test]
     fn others_act_without_power_over_files() {
         if blkkin_sys::user_id() != 0 {
@@ -333,7 +334,7 @@ mod tests {
         assert!(!others.contains(CapabilitySet::DAC_OVERRIDE));
     }
 
-    /// Tries what an intruder would try, on a thread, which is confined alone.
+    /// An intruder in the agent's thread can do little. The test confines a thread of its own.
     #[test]
     fn little_is_left_to_do() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -350,7 +351,8 @@ mod tests {
                 assert!(TcpStream::connect(address).is_err());
                 assert!(TcpListener::bind("127.0.0.1:0").is_err());
                 assert!(std::net::UdpSocket::bind("127.0.0.1:0").is_err());
-                // Bytes with which a connection would begin, which is no call to connect.
+                // TCP Fast Open connects by sending, without a call of `connect`; so TCP sockets
+                // cannot be made at all.
                 let stream = rustix::net::socket(
                     rustix::net::AddressFamily::INET,
                     rustix::net::SocketType::STREAM,

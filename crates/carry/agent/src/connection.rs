@@ -9,10 +9,10 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// Bytes that are queued for a program at most. A program that does not read for so long hangs, or
-/// is hostile.
+/// Maximum number of bytes queued for a program. A program that leaves more unread hangs, or is
+/// hostile.
 const WAITING_SIZE_MAX: usize = 2 << 20;
-/// Bytes that are received at a time.
+/// Maximum number of bytes received by one call.
 const RECEIVE_SIZE: usize = 16 << 10;
 
 /// A connection to a program or command.
@@ -32,18 +32,18 @@ struct Piece {
 }
 
 impl Connection {
-    /// Makes a connection of a process whose account is that of `uid`.
+    /// Makes a connection that is charged to the account of user `uid`.
     pub(crate) fn new(mut socket: DeferredClose<Socket>, uid: u32) -> Connection {
         socket.is_of(uid);
         Connection { socket, uid, waiting: VecDeque::new(), waiting_size: 0 }
     }
 
-    /// Returns the user whose account the process is charged to.
+    /// Returns the user to whose account the connection is charged.
     pub(crate) fn uid(&self) -> u32 {
         self.uid
     }
 
-    /// Keeps a share until the connection is closed.
+    /// Stores a share of a quota, which is returned when the connection is closed.
     pub(crate) fn hold(&mut self, share: Share) {
         self.socket.hold(share);
     }
@@ -126,7 +126,8 @@ impl Connection {
         !self.waiting.is_empty()
     }
 
-    /// Receives bytes and descriptors into a decoder; returns false if the other side has closed.
+    /// Receives bytes and descriptors into a decoder. Returns false if the peer has closed the
+    /// connection.
     pub(crate) fn receive<M: Messages>(
         &self,
         decoder: &mut Decoder<M, DeferredClose<OwnedFd>>,

@@ -1,11 +1,12 @@
-//! Descriptors of other processes: those that they pass on, and sockets that they hold the other
-//! end of. Closing one may block as long as its owner likes: a TCP socket lingers, a file system in
-//! user space does not answer, a socket's queue holds more of both. So [`DeferredClose`] is closed
-//! on threads that may hang, wherever it is dropped.
+//! Closing of descriptors that other processes control: descriptors that they have passed, and
+//! sockets connected to them. A process can make the close block for any time: a TCP socket
+//! lingers, a file system in user space does not answer, a socket's queue holds more of both. A
+//! [`DeferredClose`] is therefore closed on a thread of a pool, wherever it is dropped.
 //!
-//! Usually one thread closes, and another one stands by. If a job has waited for [`LATE`], the
-//! other thread takes it, and starts one more to stand by. A user can block [`BUSY_MAX`] threads;
-//! the user's further jobs wait for these threads, and jobs of other users do not.
+//! Usually one thread of the pool closes, and another one stands by. If a job has waited for
+//! [`LATE`], the standby thread runs the job, and starts the next standby thread. A user can block
+//! [`BUSY_MAX`] threads; the user's further jobs wait for these threads, and jobs of other users do
+//! not.
 
 use crate::quota::{Account, Share};
 use blkkin_sys::socket::{Socket, close_at_once};
@@ -19,11 +20,11 @@ use std::time::{Duration, Instant};
 /// A resource whose closing may block.
 #[derive(Debug)]
 pub(crate) struct DeferredClose<T: Close> {
-    /// `None` only while it is dropped.
+    /// `None` only while the `DeferredClose` is dropped.
     value: Option<T>,
     /// The user who may cause closing to block.
     uid: u32,
-    /// Quotas that it takes until it is closed.
+    /// Shares of quotas that are returned when the resource is closed.
     shares: Vec<Share>,
 }
 
@@ -53,7 +54,7 @@ impl<T: Close> DeferredClose<T> {
         self.uid = uid;
     }
 
-    /// Keeps a share until the resource is closed.
+    /// Stores a share of a quota, which is returned when the resource is closed.
     pub(crate) fn hold(&mut self, share: Share) {
         self.shares.push(share);
     }
@@ -92,9 +93,9 @@ impl<T: Close + AsFd> AsFd for DeferredClose<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Intake {
     Open,
-    /// Not in this turn: too many wait to be closed.
+    /// Not in this turn: too many descriptors wait to be closed.
     Later,
-    /// Never again: closing blocks for too long, so the user is hostile.
+    /// Never again: closing blocks for too long, so the user is considered hostile.
     Never,
 }
 
@@ -109,25 +110,25 @@ pub(crate) fn intake_of(uid: u32) -> Intake {
     }
 }
 
-/// Runs a job for a user that may block as long as the user likes, on a thread that may hang.
+/// Runs a job that the user can make block, on a thread of the pool.
 pub(crate) fn run(account: &Account, job: Box<dyn FnOnce() + Send>) {
     POOL.close(account.uid(), job);
 }
 
-/// Time that a job waits before another thread takes it.
+/// Time that a job waits before the standby thread runs it.
 const LATE: Duration = Duration::from_millis(100);
-/// Threads that one user can block.
+/// Maximum number of threads that one user can block.
 const BUSY_MAX: usize = 8;
-/// Threads of all users.
+/// Maximum number of threads in the pool.
 const THREADS_MAX: usize = 256;
-/// Threads that run if no job waits.
+/// Number of threads that stay in the pool when no job waits.
 const THREADS_MIN: usize = 2;
 const STACK_SIZE: usize = 128 << 10;
-/// Waiting jobs of one user above which no more descriptors are received. Together with the
-/// descriptors of one message, that is less than the number of descriptors that are kept for the
-/// daemon's own work.
+/// Number of waiting jobs of one user from which on no descriptors are received. Together with the
+/// descriptors of one message, it is less than the number of descriptors reserved for the agent's
+/// own work.
 const WAITING_MAX: usize = 256;
-/// Time that the first of too many jobs waits before the user's connections are closed.
+/// Time that the first job of a full queue may wait before the user's connections are closed.
 const STUCK: Duration = Duration::from_secs(2);
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -138,7 +139,7 @@ thread_local! {
     static IS_POOL_THREAD: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Threads that run jobs, and their queues.
+/// Pool of threads that run jobs, with a queue of jobs for each user.
 struct ClosePool {
     state: Mutex<PoolState>,
     changed: Condvar,
@@ -149,7 +150,7 @@ struct PoolState {
     /// Round-robin queue of users with a job that may start.
     ready: VecDeque<u32>,
     threads: usize,
-    /// Threads that run no job now.
+    /// Number of threads that run no job.
     free: usize,
 }
 
@@ -157,7 +158,7 @@ struct PoolState {
 #[derive(Default)]
 struct UserQueue {
     waiting: VecDeque<(Instant, Job)>,
-    /// Threads that run a job of this user.
+    /// Number of threads that run a job of this user.
     busy: usize,
     is_ready: bool,
 }
@@ -173,7 +174,7 @@ impl PoolState {
     }
 
     fn note_ready(&mut self, uid: u32) {
-        // If many threads are blocked, each user can block fewer.
+        // When more than half of the threads exist, each user can block only one of them.
         let busy_max = if self.threads > THREADS_MAX / 2 { 1 } else { BUSY_MAX };
         let Some(queue) = self.queues.get_mut(&uid) else { return };
         if queue.waiting.is_empty() {
@@ -186,7 +187,7 @@ impl PoolState {
         }
     }
 
-    /// Returns when the next job began to wait.
+    /// Returns the time at which the next job was queued.
     fn next_since(&self) -> Option<Instant> {
         let queue = self.queues.get(self.ready.front()?)?;
         queue.waiting.front().map(|(since, _)| *since)
@@ -223,8 +224,8 @@ impl ClosePool {
         self.changed.notify_one();
     }
 
-    /// Starts a thread, which is confined as the calling one is. Returns false if no thread can be
-    /// started now; the jobs wait until one can.
+    /// Starts a thread, which inherits the calling thread's confinement. Returns false if no thread
+    /// can be started now; the jobs then wait.
     fn start(&'static self, state: &mut PoolState) -> bool {
         let thread = std::thread::Builder::new().name("blkkin-closer".to_owned());
         let is_started = thread.stack_size(STACK_SIZE).spawn(|| self.work()).is_ok();

@@ -1,5 +1,5 @@
-//! Output directories that users choose. Their file system may not answer, so directories are made
-//! and opened on threads that may hang; which file systems are refused is in [`crate::output`].
+//! Makes and opens output directories that users choose. Their file system may not answer, so this
+//! is done on threads that may hang. [`crate::output`] checks which file systems are permitted.
 
 use crate::confine::confine;
 use crate::deferred_close::run;
@@ -38,7 +38,7 @@ struct DirectoryJob {
     purpose: OutputPurpose,
 }
 
-/// A directory that was made, or the error.
+/// Result of making a directory: the output, or the error.
 #[derive(Debug)]
 pub(crate) struct MadeDirectory {
     pub(crate) command: ConnectionId,
@@ -47,20 +47,19 @@ pub(crate) struct MadeDirectory {
     pub(crate) output: Result<Output, Failed>,
 }
 
-/// Purpose of a directory.
 #[derive(Debug)]
 pub(crate) enum OutputPurpose {
     Session {
         session: blkkin_control::Session,
         is_privileged: bool,
     },
-    /// Snapshot of the session of that number.
+    /// Snapshot of the session with this number.
     Snapshot(SessionId),
 }
 
-/// Time that a file system has to answer.
+/// Time limit for an answer of a file system.
 const PATIENCE: Duration = Duration::from_millis(1000);
-/// Time between checks whether a directory was made.
+/// Interval between checks whether a directory was made.
 pub(crate) const PAUSE: Duration = Duration::from_millis(1);
 
 impl Directories {
@@ -86,7 +85,7 @@ impl Directories {
         purpose: OutputPurpose,
         accounts: &mut Accounts,
     ) -> Result<(), QuotaError> {
-        // An owner may have the numbers of many users: one account answers for all of them.
+        // A user may own a range of user ids, which all have the same account.
         let account = accounts.of(owner.uid);
         let guarded = self.is_guarded(owner);
         let descriptor = guarded.then(|| account.take(Quota::Descriptors, 1)).transpose()?;
@@ -101,7 +100,7 @@ impl Directories {
         Ok(())
     }
 
-    /// Takes the directories that were made, or were not in time.
+    /// Removes and returns the jobs that are complete or past their deadline.
     pub(crate) fn take_made(&mut self, now: Instant) -> Vec<MadeDirectory> {
         let mut all = Vec::new();
         let mut at = 0;
@@ -152,7 +151,7 @@ impl Directories {
         for outputs in guarded.into_values() {
             let sender = sender.clone();
             let open = move || {
-                // The loop's thread logs what cannot be given up.
+                // The event loop's thread logs restrictions that fail.
                 let _ = confine(&mut std::iter::empty());
                 for (output, owner, descriptor) in outputs {
                     output.open(Root::open(output.path(), owner, descriptor));
@@ -160,7 +159,7 @@ impl Directories {
                 drop(sender);
             };
             let thread = std::thread::Builder::new().name("blkkin-outputs".to_owned());
-            // Without a thread, its outputs count as those that do not answer.
+            // If the thread cannot be started, its outputs never answer.
             let _ = thread.spawn(open);
         }
         drop(sender);
@@ -173,7 +172,8 @@ impl Directories {
     }
 }
 
-/// Makes a directory, and opens it if there is a descriptor for that.
+/// Makes a directory and checks its file system. Opens the directory if `descriptor` is given, for
+/// a guarded output.
 fn make(path: &Path, owner: Owner, descriptor: Option<Share>) -> io::Result<Option<Root>> {
     owner.create_directory(path)?;
     let made = match descriptor {

@@ -1,12 +1,12 @@
-//! The node daemon: gives traced programs their rings, reads the rings, and writes their packets as
+//! The node agent: gives traced programs their rings, reads the rings, and writes their packets as
 //! traces.
 //!
-//! A single thread does all of it, and waits for events only: sockets, programs that wake it, and
-//! the next drain of rings that are being written. A connection is a program's or a command's, as
-//! its first message says; its process and user are those that the kernel reports. The daemon
-//! trusts no other statement of a peer, and no peer can make it wait.
+//! A single thread runs the event loop. It waits only for events: on sockets, wake-ups by programs,
+//! and the next drain of rings that are being written. The first message of a connection says
+//! whether the peer is a program or a command. The peer's process and user are those that the
+//! kernel reports; no other statement of a peer is trusted, and no peer can block the agent.
 //!
-//! The daemon writes packets as the rings hold them: it reads their headers, never an event.
+//! The agent writes packets as they are in the rings: it reads their headers, never an event.
 //!
 //! The modules form layers. [`Agent`] is the event loop. Below it, `node` carries out the effects
 //! of handlers, which have no sockets: `recording` (what programs record), `requests` (what

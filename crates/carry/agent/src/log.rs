@@ -5,14 +5,14 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// Writes lines, with a rate limit for each user.
+/// Writer of log lines, with a rate limit for each user.
 #[derive(Debug)]
 pub(crate) struct Log {
     write: fn(&str),
     users: RefCell<HashMap<u32, Window>>,
 }
 
-/// Lines about one user in the present window.
+/// Rate-limit window of one user.
 #[derive(Debug)]
 struct Window {
     begun: Instant,
@@ -21,7 +21,7 @@ struct Window {
 }
 
 const WINDOW: Duration = Duration::from_secs(10);
-/// Lines about one user in each window.
+/// Maximum number of lines about one user in a window.
 const LINES_MAX: u32 = 20;
 /// Maximum number of users whose rate-limit window is kept.
 const USERS_MAX: usize = 1024;
@@ -36,7 +36,7 @@ impl Log {
         (self.write)(line);
     }
 
-    /// Writes a line that a user has caused, unless the user has caused too many.
+    /// Writes a line that a user has caused, unless the user's rate limit is exceeded.
     pub(crate) fn about(&self, uid: u32, line: &str) {
         self.about_at(uid, line, Instant::now());
     }

@@ -4,7 +4,7 @@ use blkkin_control::{Cause, Ended, Loss, limits};
 use std::collections::BTreeMap;
 use std::io;
 
-/// Losses of one session.
+/// Losses of one session by cause.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Losses(BTreeMap<Cause, Amount>);
 
@@ -12,11 +12,11 @@ pub(crate) struct Losses(BTreeMap<Cause, Amount>);
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Amount {
     pub(crate) events: u64,
-    /// Packets, whose events are not in `events`.
+    /// Number of lost packets, whose events are not counted in `events`.
     pub(crate) packets: u64,
-    /// Programs, traces, rings or types of which an unknown number of events was lost.
+    /// Number of programs, traces, rings or types that have lost an unknown number of events.
     pub(crate) uncounted: u64,
-    /// Error of the last such loss.
+    /// Error that caused the last of these losses.
     pub(crate) reason: Option<String>,
 }
 
@@ -33,7 +33,7 @@ impl Amount {
         Amount { uncounted, ..Amount::default() }
     }
 
-    /// Sets the error.
+    /// Sets the error that caused the loss.
     pub(crate) fn because(self, reason: Option<String>) -> Amount {
         Amount { reason, ..self }
     }
@@ -49,7 +49,7 @@ impl Losses {
             return;
         }
         let total = self.0.entry(cause).or_default();
-        // Programs count, and a hostile one counts nonsense.
+        // Programs report these counts, and a hostile program may report any number.
         total.events = total.events.saturating_add(amount.events);
         total.packets = total.packets.saturating_add(amount.packets);
         total.uncounted = total.uncounted.saturating_add(amount.uncounted);
@@ -94,7 +94,7 @@ impl Losses {
     }
 }
 
-/// Returns a text without control characters that fits into a message.
+/// Returns a text without control characters, shortened to the limit of a message.
 fn shortened(text: &str) -> String {
     let plain = |letter: char| if letter.is_control() { ' ' } else { letter };
     let mut text: String = text.chars().map(plain).collect();
@@ -104,7 +104,7 @@ fn shortened(text: &str) -> String {
     text
 }
 
-/// Returns the error of a session that may not write more.
+/// Returns the error of a session whose traces may not grow any more.
 pub(crate) fn no_space(reason: String) -> io::Error {
     io::Error::new(io::ErrorKind::StorageFull, reason)
 }
@@ -112,7 +112,7 @@ pub(crate) fn no_space(reason: String) -> io::Error {
 /// Returns the cause of a loss that follows from a failed write.
 pub(crate) fn cause_of(error: &io::Error) -> Cause {
     match error.kind() {
-        // Errors of file systems have a number.
+        // Errors of file systems have an error number; the agent's own errors have none.
         _ if error.raw_os_error().is_some() => Cause::Output,
         io::ErrorKind::QuotaExceeded => Cause::Quota,
         io::ErrorKind::StorageFull => Cause::Size,
@@ -120,24 +120,24 @@ pub(crate) fn cause_of(error: &io::Error) -> Cause {
     }
 }
 
-/// Rings that were kept for snapshots and were evicted.
+/// Numbers of evicted rings that were kept for snapshots, and of their packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Evictions {
     pub(crate) rings: u64,
     pub(crate) packets_lost: u64,
 }
 
-/// Sums over rings.
+/// Counters of a channel, summed over rings.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) rings: u32,
-    /// `None` if no program has been counted.
+    /// Number of recorded events; `None` until a program was counted.
     pub(crate) recorded: Option<u64>,
     pub(crate) discarded: u64,
     pub(crate) packets: u64,
     pub(crate) packets_lost: u64,
     pub(crate) bytes: u64,
-    /// Events with shortened strings.
+    /// Number of events with shortened strings.
     pub(crate) cut: u64,
 }
 

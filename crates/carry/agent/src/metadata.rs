@@ -12,7 +12,7 @@ use blkkin_ctf::schema::{
 
 use std::collections::HashSet;
 
-/// Bytes of a thread's name with a NUL, as in LTTng's traces.
+/// Size of a thread's name with a NUL in bytes, as in LTTng's traces.
 const PROCNAME_SIZE: u64 = 17;
 
 /// Returns the schema of a trace without streams.
@@ -56,7 +56,7 @@ pub(crate) fn trace(
     }
 }
 
-/// Returns the stream of a channel, without event types.
+/// Returns the stream class of a channel, without event classes.
 pub(crate) fn stream(id: u32, contexts: &[Context]) -> StreamClass {
     let mut members: Vec<Member> = Vec::new();
     for context in contexts {
@@ -85,7 +85,7 @@ pub(crate) fn stream(id: u32, contexts: &[Context]) -> StreamClass {
     }
 }
 
-/// Returns an event type.
+/// Returns the event class of an event type.
 pub(crate) fn event(event_type: &EventType) -> EventClass {
     let names: HashSet<&str> = event_type.fields.iter().map(|field| &*field.name).collect();
     let mut members = Vec::new();
@@ -128,7 +128,7 @@ fn add_members(members: &mut Vec<Member>, name: &str, kind: &FieldKind, names: &
     members.push(Member { name: name.to_owned(), class });
 }
 
-/// Returns an array whose length is a member before it.
+/// Adds a member for the length of an array, and returns the array's field class.
 fn sequence(
     members: &mut Vec<Member>,
     name: &str,
@@ -157,7 +157,7 @@ fn scalar(of: Scalar) -> FieldClass {
     }
 }
 
-/// Returns the value of a label as an integer of this size.
+/// Returns the value of a label as an integer of `size` bits.
 fn value(bits: u64, size: u32, is_signed: bool) -> i128 {
     let unused = 64 - size;
     match is_signed {
@@ -166,9 +166,9 @@ fn value(bits: u64, size: u32, is_signed: bool) -> i128 {
     }
 }
 
-/// Returns the name of a context in LTTng's traces, for which scripts were written: process and
-/// thread numbers in the program's own namespace have a `v` for virtual, and contexts that the
-/// program supplies are `app_provider_name`.
+/// Returns the name of a context in LTTng's traces, for which scripts were written. Process and
+/// thread numbers in the program's own namespace have a `v` for virtual. Contexts that the program
+/// supplies are `app_provider_name`.
 fn context_name(context: &Context, others: &[Member]) -> String {
     let name = match context {
         Context::Pid => return "vpid".to_owned(),
@@ -233,7 +233,7 @@ fn int(size: u32, kind: IntKind) -> IntClass {
     IntClass { bits: bits(size), kind, base, mappings: None, roles: Roles::NONE, clock: None }
 }
 
-/// Nothing is aligned.
+/// Returns the layout of a little-endian field of `size` bits, aligned to a byte.
 fn bits(size: u32) -> Bits {
     let byte_order = ByteOrder::Little;
     Bits { size, align: 8, byte_order, bit_order: byte_order.usual_bit_order() }
@@ -244,7 +244,7 @@ mod tests {
     use super::*;
     use blkkin_control::{Field, Label, Level};
 
-    /// All that programs can tell and channels can add can be written, and reads as it was meant.
+    /// A schema with every kind of field and context can be written, and is equal after parsing.
     #[test]
     fn everything_can_be_written() {
         let kinds = [
@@ -265,7 +265,7 @@ mod tests {
                     .into(),
             },
         ];
-        // Among the names are words of the language that metadata is written in.
+        // Some of the names are keywords of TSDL.
         let names = [
             "event",
             "struct",

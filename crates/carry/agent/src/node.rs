@@ -1,5 +1,5 @@
-//! The daemon's state and the conversations with programs and commands. Handlers in the modules
-//! below change sessions and programs; this module carries out their effects, and closes
+//! State of the agent, and its messages from and to programs and commands. Handlers in lower
+//! modules change sessions and programs; this module carries out their effects, and closes
 //! connections that fail.
 
 use crate::acceptor::Acceptor;
@@ -35,7 +35,8 @@ use std::time::{Duration, Instant};
 /// The daemon's state.
 #[derive(Debug)]
 pub(crate) struct Node {
-    /// Directory of sessions that do not name one; `None` is below each user's home directory.
+    /// Default directory of the sessions' outputs; with `None`, it is below each user's home
+    /// directory.
     pub(crate) traces: Option<PathBuf>,
     pub(crate) log: Log,
     pub(crate) poller: Arc<Poller>,
@@ -51,16 +52,16 @@ pub(crate) struct Node {
     pub(crate) snapshots: Snapshots,
 }
 
-/// Bytes of a list that wait to be sent before more of the list is made.
+/// Number of queued bytes above which no more items of a list are made.
 const LISTED_AHEAD: usize = 256 << 10;
-/// Time for telling programs of changes in one turn of the loop.
+/// Time limit for sending changes to programs in one turn of the loop.
 const VISITS_AT_ONCE: Duration = Duration::from_millis(10);
-/// Pause before the next drain while something cannot be written.
+/// Pause before the next drain while a trace cannot be written.
 const PAUSE_IN_TROUBLE: Duration = Duration::from_millis(20);
 /// Time after which the last stores of a processor are visible to all others.
 const LAST_DRAIN_PAUSE: Duration = Duration::from_millis(1);
 
-/// Messages and connections.
+/// Sending of messages, and closing of connections.
 impl Node {
     /// Carries out effects, in their order.
     fn apply(&mut self, effects: Vec<Effect>) {
@@ -119,8 +120,8 @@ impl Node {
         self.peers.resumed.insert(id);
     }
 
-    /// Updates what the kernel watches a connection for. A connection that exceeds its quota is
-    /// disconnected.
+    /// Updates the events for which the kernel watches a connection. A connection that exceeds its
+    /// quota is disconnected.
     pub(crate) fn watch(&mut self, id: ConnectionId) {
         if let Err(error) = self.peers.update(id) {
             self.fail(id, &error.into());
@@ -146,7 +147,7 @@ impl Node {
         self.log.about(peer.connection.uid(), &format!("{title}: {error}"));
     }
 
-    /// Closes a connection. All that a program has recorded is kept.
+    /// Closes a connection. The events that a program has recorded are kept.
     pub(crate) fn disconnect(&mut self, id: ConnectionId) {
         let has_ended = self.peers.get(id).is_some_and(|peer| peer.connection.is_left());
         if self.peers.remove(id).is_some() {
@@ -155,7 +156,7 @@ impl Node {
         self.programs.disconnect(id, has_ended, &mut self.sessions, &self.log);
     }
 
-    /// Counts a program that may not connect as a loss.
+    /// Counts a program whose connection was refused as a loss.
     pub(crate) fn count_turned_away(&mut self, peer: Peer, reason: String) {
         let programs = &self.programs;
         self.sessions.count_turned_away(peer, reason, &self.inspector, || programs.pids());
@@ -170,7 +171,7 @@ impl Node {
     }
 }
 
-/// Programs.
+/// Handling of programs' messages and wake-ups.
 impl Node {
     /// Handles a message of a program.
     pub(crate) fn receive(
@@ -214,7 +215,8 @@ impl Node {
         }
     }
 
-    /// Tells a program that has sent its catalog what to record.
+    /// Begins to record in a program that has sent its catalog: sends the sampling settings,
+    /// continues with rings of its earlier connection, and sends its channels and rules.
     fn begin_to_record(&mut self, id: ConnectionId) -> io::Result<()> {
         self.record(|recorder| recorder.send_sampling(id));
         for earlier in self.programs.earlier_connections(id) {
@@ -231,15 +233,15 @@ impl Node {
         Ok(())
     }
 
-    /// Tells a program what to record, as far as that has changed.
+    /// Sends a program all changes of its channels and rules.
     fn update(&mut self, id: ConnectionId) {
         for session in 0..self.sessions.list.len() {
             self.update_session(id, session);
         }
     }
 
-    /// Tells a program what to record for the session at that index, as far as that has changed.
-    /// Returns whether it has.
+    /// Sends a program the changes of its channels and rules in the session at this index. Returns
+    /// whether there were any.
     fn update_session(&mut self, id: ConnectionId, session: usize) -> bool {
         let mut has_changed = false;
         for channel in 0..self.sessions.list[session].channels.len() {
@@ -248,11 +250,11 @@ impl Node {
         has_changed
     }
 
-    /// Handles a wake-up by a program, which has found the daemon asleep, or a ring filling up.
+    /// Handles a wake-up by a program that found the agent asleep, or one of its rings filling up.
     pub(crate) fn wake_up(&mut self, id: ConnectionId) {
         let Some(program) = self.programs.get_mut(id) else { return };
-        // The eventfd is not read, as the program could make that wait: it is watched for each
-        // write.
+        // The eventfd is not read, as the program could make the read block. Each write to it is
+        // reported.
         let look = program.wake_ups.wake_up(Instant::now());
         program.next_drain = Some(program.next_drain.map_or(look, |next| next.min(look)));
         if program.wake_ups.is_muted() {
@@ -287,7 +289,7 @@ impl Node {
                     program.doze(pause >= DOZE);
                     Some(now + pause)
                 }
-                // A program that falls asleep now would wake the daemon with each event, which
+                // If the agent fell asleep now, the program would wake it with each event, which
                 // could not be written.
                 (false, true) if program.has_only_trouble() => retry,
                 (false, true) => {
@@ -297,8 +299,8 @@ impl Node {
                 (false, false) => (!was_asleep).then(|| {
                     program.pace.rest(now);
                     program.doze(false);
-                    // A program that heeds no barriers may just have stored an event after it found
-                    // the daemon awake. The event is visible a moment later.
+                    // A program without memory barriers may have found the agent awake, and then
+                    // stored an event. The event is visible after this pause.
                     now + LAST_DRAIN_PAUSE
                 }),
             };
@@ -343,9 +345,9 @@ impl Node {
     }
 }
 
-/// Commands.
+/// Handling of commands' requests.
 impl Node {
-    /// Acts on a request, and answers it at once or later.
+    /// Handles a request, and answers it at once or later.
     pub(crate) fn request(&mut self, id: ConnectionId, request: Request) {
         let Some(command) = self.peers.command_mut(id) else { return };
         command.is_busy = true;
@@ -406,8 +408,8 @@ impl Node {
         }
     }
 
-    /// Tells all programs of a change that concerns them, and answers the command when they have
-    /// followed.
+    /// Sends a change to all programs that it concerns. The command is answered when they have
+    /// confirmed it.
     fn begin_to_settle(&mut self, command: ConnectionId, follow_up: FollowUp, scope: Scope) {
         let to_visit = self.programs.ids(|program| scope.has(program));
         let (session, waits_for, deadline) = (scope.session, Vec::new(), None);
@@ -416,7 +418,8 @@ impl Node {
         self.settle(Instant::now());
     }
 
-    /// Continues to tell programs of a change until `until`. Returns whether all have been told.
+    /// Continues to send a change to programs until the time `until`. Returns whether all programs
+    /// were sent it.
     fn visit(&mut self, pending: &mut PendingRequest, until: Instant) -> bool {
         let at = self.sessions.position(pending.session);
         while let Some(id) = pending.to_visit.pop() {
@@ -437,8 +440,8 @@ impl Node {
         pending.to_visit.is_empty()
     }
 
-    /// Continues with requests that wait for programs, each in its turn, and answers those that are
-    /// complete.
+    /// Continues with requests that wait for programs, each in its turn, and answers requests that
+    /// are complete.
     pub(crate) fn settle(&mut self, now: Instant) {
         let until = now + VISITS_AT_ONCE;
         for _ in 0..self.pending.len() {
@@ -464,7 +467,7 @@ impl Node {
         }
     }
 
-    /// Does the rest of a request. Returns the last error of a write.
+    /// Carries out the last step of a request. Returns the last error of a write.
     fn follow_up(&mut self, command: ConnectionId, follow_up: FollowUp) -> Option<io::Error> {
         let trouble = match follow_up {
             FollowUp::Nothing => return None,
@@ -488,7 +491,7 @@ impl Node {
         trouble
     }
 
-    /// Continues with requests whose directories were made, or were not in time.
+    /// Continues with requests whose directories were made, or whose deadline has passed.
     pub(crate) fn use_directories(&mut self, now: Instant) {
         for made in self.directories.take_made(now) {
             let command = made.command;
@@ -524,14 +527,14 @@ impl Node {
         Ok(())
     }
 
-    /// Continues snapshots.
+    /// Runs a step of the pending snapshots.
     pub(crate) fn step_snapshots(&mut self) {
         let Node { snapshots, programs, sessions, log, peers, .. } = self;
         let effects = snapshots.step(programs, sessions, log, |id| peers.get(id).is_some());
         self.apply(effects);
     }
 
-    /// Continues removals of traces.
+    /// Runs a step of the pending removals of traces.
     pub(crate) fn step_clear_jobs(&mut self) {
         let mut handler = self.requests();
         handler.step_clear_jobs();
@@ -539,7 +542,7 @@ impl Node {
         self.apply(effects);
     }
 
-    /// Returns the next moment at which the node has something to do by itself.
+    /// Returns the next time at which the node has work without an event.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let now = Instant::now();
         let drains = self.programs.connected.values().filter_map(|program| program.next_drain);

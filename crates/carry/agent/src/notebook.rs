@@ -1,5 +1,6 @@
-//! Notes for the daemon that is started after this one: a file beside the socket. It is written as
-//! a whole when sessions change, and appended to when traces are begun and losses are counted.
+//! Notes of sessions and traces for the next agent, in a file beside the socket. The file is
+//! written as a whole when sessions change. Notes are appended when traces are begun and losses are
+//! counted.
 
 use crate::session::{Session, SessionId};
 use blkkin_control::{Saved, SavedClosed, SavedTrace, encode};
@@ -10,13 +11,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// A trace that no program has open, and that its program may continue.
+/// A trace that is not open, and that its program may continue.
 #[derive(Clone, Debug)]
 pub(crate) struct SuspendedTrace {
     pub(crate) session: SessionId,
     pub(crate) pid: u32,
     pub(crate) directory: PathBuf,
-    /// Set if an earlier daemon wrote it. The program alone has the rings then.
+    /// Set if an earlier agent wrote the trace. Only the program has the trace's rings then.
     pub(crate) is_earlier: bool,
 }
 
@@ -24,13 +25,13 @@ pub(crate) struct SuspendedTrace {
 #[derive(Clone, Debug)]
 pub(crate) struct Notebook {
     path: Arc<Path>,
-    /// Notes that were appended since the file was written as a whole.
+    /// Number of notes that were appended since the file was written as a whole.
     added: Arc<AtomicUsize>,
     log: fn(&str),
 }
 
-/// The note of an open trace. The trace itself adds it, as it chooses its directory when it is
-/// begun.
+/// The note of an open trace. The trace itself appends the note, because it chooses its directory
+/// when it is begun.
 #[derive(Debug)]
 pub(crate) struct Note {
     notebook: Notebook,
@@ -38,12 +39,12 @@ pub(crate) struct Note {
     session_name: String,
     pid: u32,
     uuid: [u8; 16],
-    /// Directory that was noted last: where the trace is, or is to be.
+    /// Directory that was noted last: the trace's present or future directory.
     directory: PathBuf,
 }
 
-/// Notes that are appended before the file is written as a whole. The number of programs is added
-/// to it.
+/// Number of appended notes, besides one for each program, above which the file is written as a
+/// whole.
 const ADDED_MAX: usize = 768;
 /// Returns the path of the file for an agent that listens on `socket`.
 pub(crate) fn path_of(socket: &Path) -> PathBuf {
@@ -68,19 +69,20 @@ impl Notebook {
             .open(&self.path)
             .and_then(append);
         if added.is_err() {
-            // Notes after an incomplete one would not be read: the file must be written as a whole
+            // Notes after an incomplete note would not be read: the file must be written as a whole
             // soon.
             self.added.store(usize::MAX / 2, Relaxed);
         }
         self.log_failure(added);
     }
 
-    /// Returns whether the file is to be written as a whole, with `programs` connected.
+    /// Returns whether enough notes were appended for writing the file as a whole; `programs` is
+    /// the number of connected programs.
     pub(crate) fn is_long(&self, programs: usize) -> bool {
         self.added.load(Relaxed) > ADDED_MAX + programs
     }
 
-    /// Replaces all notes.
+    /// Replaces the file by one with these notes.
     pub(crate) fn replace(&self, bytes: &[u8]) {
         let new = self.path.with_extension("sessions.new");
         let _ = fs::remove_file(&new);
@@ -100,13 +102,13 @@ impl Notebook {
 }
 
 impl Note {
-    /// Returns the note of a trace of that session and process. Nothing is written yet.
+    /// Returns the note of a trace of this session and process. Nothing is written yet.
     pub(crate) fn new(notebook: Notebook, session: &Session, pid: u32, uuid: [u8; 16]) -> Note {
         let (session_name, directory) = (session.name.clone(), PathBuf::new());
         Note { notebook, session: session.id, session_name, pid, uuid, directory }
     }
 
-    /// Notes the trace's directory, unless it is noted already.
+    /// Appends a note of the trace's directory, unless it is noted already.
     pub(crate) fn note(&mut self, directory: &Path) {
         if self.directory != directory {
             directory.clone_into(&mut self.directory);
@@ -114,7 +116,7 @@ impl Note {
         }
     }
 
-    /// Notes that the trace was closed: all that it misses was counted.
+    /// Appends a note that the trace was closed and its losses were counted.
     pub(crate) fn close(&self) {
         let [uuid_first, uuid_second] = halves(self.uuid);
         self.notebook.add(&Saved::Closed(SavedClosed { uuid_first, uuid_second }));
@@ -128,7 +130,7 @@ impl Note {
         self.uuid
     }
 
-    /// Returns what is to be remembered when the trace is not open any longer.
+    /// Returns the entry that is kept when the trace is not open any longer.
     pub(crate) fn suspended(&self) -> SuspendedTrace {
         let (session, pid, directory) = (self.session, self.pid, self.directory.clone());
         SuspendedTrace { session, pid, directory, is_earlier: false }

@@ -1,11 +1,11 @@
 //! Output directory of a session or a snapshot, and the files below it.
 //!
 //! The agent has one thread, so a file system that does not answer would block all users. Users can
-//! mount one at any time, with `fusermount` for instance, also over a directory of a trace that is
-//! being written. The outputs of plain users on an agent of several users are therefore *guarded*:
-//! the agent keeps a descriptor of the directory, whose file system it has checked, and opens all
-//! files from there without entering another mount or following a symbolic link. Outputs of root
-//! and of the agent's own user are trusted, and opened by their paths.
+//! mount such a file system at any time, with `fusermount` for instance, also over a directory of a
+//! trace that is being written. The outputs of plain users on an agent of several users are
+//! therefore *guarded*: the agent keeps a descriptor of the directory, whose file system it has
+//! checked, and opens all files from there without entering another mount or following a symbolic
+//! link. Outputs of root and of the agent's own user are trusted, and opened by their paths.
 
 use crate::owner::Owner;
 use crate::quota::Share;
@@ -30,18 +30,18 @@ pub(crate) struct Output {
 #[derive(Debug)]
 pub(crate) struct Root {
     directory: OwnedFd,
-    /// Mount that the directory is on.
+    /// Number of the mount that the directory is on.
     mount: u64,
     _descriptor: Share,
 }
 
-/// Directory that a path is resolved from.
+/// Directory from which a path is resolved.
 enum Base {
     Working,
     Below(OwnedFd),
 }
 
-/// Type of file systems in user space in `statfs`.
+/// `f_type` in `statfs` of file systems in user space.
 const FUSE: u64 = 0x6573_5546;
 /// File systems that depend on other machines, as named in `/proc/self/mountinfo` without `fuse.`.
 const NETWORK: [&str; 38] = [
@@ -84,8 +84,8 @@ const NETWORK: [&str; 38] = [
     "wekafs",
     "xtreemfs",
 ];
-/// Errors of `openat2` where it does not exist: Linux before 5.6, and containers' filters of that
-/// time.
+/// Errors of `openat2` on systems without it: Linux before 5.6, and containers' seccomp filters of
+/// that time.
 const NO_OPENAT2: [Errno; 2] = [Errno::NOSYS, Errno::PERM];
 
 impl AsFd for Base {
@@ -155,7 +155,7 @@ impl Root {
             }
             let is_directory = !is_last || flags.contains(OFlags::DIRECTORY);
             let directory = if is_directory { OFlags::DIRECTORY } else { OFlags::empty() };
-            // This neither follows a mounted file system's root nor accesses its server.
+            // With `O_PATH`, opening a mounted file system's root does not access its server.
             let found = open(OFlags::PATH | directory)?;
             if mount_of(&found)? != self.mount {
                 return Err(other_mount());
@@ -191,13 +191,14 @@ impl Output {
         }
     }
 
-    /// Makes a file, which must not exist. It is only written to: see `confine`.
+    /// Makes a file, which must not exist yet, for writing only: see `confine`.
     pub(crate) fn create_file(&self, path: &Path) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         self.open_at(path, flags, Mode::from_raw_mode(0o666)).map(File::from)
     }
 
-    /// Opens an existing file without blocking, whatever users have put in its place.
+    /// Opens an existing plain file. Does not block if a user has put a device or a FIFO in its
+    /// place.
     pub(crate) fn open_file(&self, path: &Path) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = self.open_at(path, flags | OFlags::CLOEXEC, Mode::empty()).map(File::from)?;
@@ -259,7 +260,8 @@ impl Output {
         self.owner.act(|| Ok(rustix::fs::renameat(from.0, from.1, to.0, to.1)?))
     }
 
-    /// Returns the directory of a guarded output, and the rest of `path` below it.
+    /// Returns the directory of a guarded output, and the rest of `path` below it; `None` for a
+    /// trusted output.
     fn below<'p>(&self, path: &'p Path) -> io::Result<Option<(&Root, &'p Path)>> {
         let Some(root) = &self.root else { return Ok(None) };
         let root = match root.get() {
@@ -278,7 +280,8 @@ impl Output {
         }
     }
 
-    /// Returns a directory, and a path from there that enters no other mount.
+    /// Returns a base directory and a path from there. For a guarded output, these are the parent
+    /// directory, opened without entering another mount, and the last name.
     fn place<'p>(&self, path: &'p Path) -> io::Result<(Base, &'p Path)> {
         let Some((root, below)) = self.below(path)? else { return Ok((Base::Working, path)) };
         let Some(name) = below.file_name() else {
@@ -307,7 +310,7 @@ fn other_mount() -> io::Error {
 
 /// Opens a directory by the path that a user chose.
 fn open_root(path: &Path, owner: Owner) -> io::Result<OwnedFd> {
-    // Landlock permits opening directories that may not be read.
+    // With `O_PATH`, Landlock permits opening directories whose content may not be read.
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     owner.act(|| Ok(rustix::fs::open(path, flags, Mode::empty())?))
 }
@@ -377,7 +380,7 @@ mod tests {
     use blkkin_sys::testing::{Scratch, skip, unmount};
     use std::process::Command;
 
-    /// A mount that is removed when this is dropped.
+    /// A mount that is unmounted on drop.
     struct Mount(PathBuf);
 
     impl Mount {
@@ -397,7 +400,7 @@ mod tests {
 
     const WAYS: [Open; 2] = [Root::open_below, Root::open_by_steps];
 
-    /// With `openat2` and without, the same files are opened and the same ones are not.
+    /// Files on other mounts and behind links are not opened, with `openat2` and without.
     #[test]
     fn other_mounts_and_links_are_not_entered() {
         let scratch = Scratch::new("output");
@@ -478,7 +481,8 @@ mod tests {
         assert!(file.exists() && inner.exists());
     }
 
-    /// Lines as the kernel writes them.
+    /// File systems of users' programs or other machines are refused, by lines in the kernel's
+    /// format.
     #[test]
     fn file_systems_that_others_serve_are_refused() {
         let mounts = "\

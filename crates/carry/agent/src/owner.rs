@@ -16,7 +16,7 @@ impl Owner {
     /// Mode of directories: for the user and the group only.
     pub(crate) const DIRECTORY_MODE: u32 = 0o770;
 
-    /// Acts on files with this user's rights.
+    /// Runs `work` with this user's rights to files.
     pub(crate) fn act<T>(self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         blkkin_sys::as_user(self.uid, self.gid, work)
     }

@@ -1,44 +1,45 @@
-//! Time between drains of a program's rings.
+//! Polling interval: the time between drains of a program's rings.
 //!
-//! A program that records seldom wakes the daemon, which writes the event at once. While more
-//! events come, the daemon polls, so that no event costs a system call: at first often, so that
-//! even at a thousand events a second each is written within a fraction of a millisecond; then, as
-//! long as each drain finds packets, less and less often, so that packets hold more than a few
-//! events. Rings that fill up shorten the interval, and if they fill up suddenly, the program wakes
-//! the daemon.
+//! A program that records seldom wakes the agent, which writes the event at once. While further
+//! events follow, the agent polls, so that no event costs a system call. The interval is short at
+//! first: even at a thousand events a second each is written within a fraction of a millisecond. As
+//! long as each drain finds packets, the interval grows, so that packets hold more than a few
+//! events. Rings that fill up shorten the interval. If they fill up suddenly, the program wakes the
+//! agent.
 //!
 //! A program whose events are just so far apart that drains in between find none would wake the
-//! daemon for each of them, thousands of times a second. If a program wakes it that often, the
-//! daemon drains later. Events of programs with more than a thousand events a second may therefore
-//! wait as long as the longest interval.
+//! agent for each event, thousands of times a second. If a program wakes the agent that often, the
+//! interval grows. Events of programs with more than a thousand events a second may therefore wait
+//! as long as the longest interval.
 
 use std::time::{Duration, Instant};
 
 const SHORTEST: Duration = Duration::from_micros(150);
 const LONGEST: Duration = Duration::from_millis(10);
-/// Interval from which on a program wakes the daemon when a ring fills up.
+/// Shortest interval at which a program wakes the agent when a ring fills up.
 pub(crate) const DOZE: Duration = Duration::from_millis(2);
 /// Non-empty drains in a row before the interval grows.
 const PATIENCE: u32 = 8;
 /// Time between wake-ups below which polling is cheaper. With several programs that record at a
-/// time, it is multiplied by their number, so that all of them wake the daemon as often as one
+/// time, it is multiplied by their number, so that together they wake the agent as often as one
 /// alone.
 const TOO_SOON: Duration = Duration::from_micros(700);
-/// Sleep after which the history of a program does not count any longer.
+/// Idle time after which the history of a program is ignored.
 const LONG_AGO: Duration = Duration::from_millis(10);
 /// Fill level above which the interval shrinks, in parts of 256.
 const FULL: u64 = 64;
 /// Fill level below which the interval may grow, in parts of 256.
 const WORTH: u64 = 32;
 
-/// The interval between drains, and the history that decides it.
+/// Polling interval of a program, and the history that determines it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pace {
     interval: Duration,
-    /// Non-empty drains since the program woke the daemon, and between the last two wake-ups.
+    /// Number of non-empty drains since the last wake-up; `found_before` is the number between the
+    /// last two wake-ups.
     found: u32,
     found_before: u32,
-    /// When it did, and when nothing was found last.
+    /// Time of the last wake-up; `rested` is the time of the last empty drain.
     last_wake_up: Option<Instant>,
     rested: Option<Instant>,
 }
@@ -50,8 +51,8 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// Returns the time until the next drain, after one that found packets. `fullest` is the fill
-    /// level of the fullest ring, `programs` the number of programs that record now.
+    /// Returns the time until the next drain, after a drain that found packets. `fullest` is the
+    /// fill level of the fullest ring, `programs` the number of programs that record now.
     pub(crate) fn after(&mut self, now: Instant, fullest: u64, programs: u32) -> Duration {
         if self.found == 0 {
             let since = |then: Option<Instant>| {
@@ -84,7 +85,7 @@ impl Pace {
         self.found > 0 || self.rested.is_some_and(is_recent)
     }
 
-    /// Notes that a drain found nothing: the program wakes the daemon from now on.
+    /// Handles an empty drain: from now on, the program wakes the agent.
     pub(crate) fn rest(&mut self, now: Instant) {
         self.found_before = std::mem::take(&mut self.found);
         self.rested = Some(now);
@@ -173,8 +174,8 @@ mod tests {
         assert_eq!(pace.after(now + LONG_AGO, 1, 1), SHORTEST);
     }
 
-    /// Returns the wake-ups of a program in one second, whose events are `apart`, while drains are
-    /// up to `late` too late.
+    /// Simulates a program for one second, with events that are `apart`, and drains that are up to
+    /// `late` too late. Returns the number of wake-ups.
     fn wakes(mut apart: impl FnMut(f64) -> Duration, late: Duration, programs: u32) -> u32 {
         let mut random = 1u64;
         let mut share = || {
@@ -209,7 +210,8 @@ mod tests {
             let by_chance = |share: f64| Duration::from_micros((-share.ln() * 500.0) as u64 + 1);
             let wakes_by_chance = wakes(by_chance, late, 1);
             assert!(wakes_by_chance < 200, "{late:?}: {wakes_by_chance}");
-            // To look again and again would not be worth it; and each is written at once.
+            // Polling would cost more than wake-ups: each event wakes the agent, and is written at
+            // once.
             for microseconds in [1000, 5000, 100_000] {
                 let wakes = wakes(|_| Duration::from_micros(microseconds), late, 1);
                 assert_eq!(wakes, 1_000_000 / microseconds as u32, "{microseconds}, {late:?}");

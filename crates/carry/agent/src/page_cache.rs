@@ -10,25 +10,26 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
-/// Bytes that are written back and dropped at a time.
+/// Number of bytes that are written back or dropped as a unit.
 const PIECE: u64 = 16 << 20;
-/// Bytes of one step, with [`PAUSE`] between steps. A file system that works on a large part of a
-/// file blocks appends to it, and rings are full after some milliseconds.
+/// Bytes of one call of `fadvise`, with [`PAUSE`] between calls. A file system that works on a
+/// large part of a file blocks appends to it, and rings are full after some milliseconds.
 const STEP: u64 = 4 << 20;
 const PAUSE: Duration = Duration::from_millis(1);
-/// Distance from the file's end at which write-back begins. Programs that follow the trace read
-/// closer to its end.
+/// Distance from the file's end in bytes at which write-back begins. Programs that follow the trace
+/// read closer to its end.
 const SETTLED: u64 = 64 << 20;
-/// Distance at which written pages are dropped.
+/// Distance from the file's end in bytes at which written pages are dropped.
 const FORGOTTEN: u64 = 128 << 20;
-/// Distance at which pages are dropped that were written late.
+/// Distance from the file's end in bytes at which pages are dropped that were written late.
 const FORGOTTEN_LATER: u64 = 256 << 20;
 const DISTANCES: [u64; 3] = [SETTLED, FORGOTTEN, FORGOTTEN_LATER];
-/// Pieces that may wait for a slow disk. Further pieces are left to the kernel's own write-back.
+/// Maximum number of pieces that wait for a slow disk. Further pieces are left to the kernel's own
+/// write-back.
 const WAITING_MAX: usize = 64;
 
-/// Sends pieces to a thread that drops them. The thread may wait for a slow disk, while rings are
-/// still drained.
+/// Queue of pieces to a thread that drops their pages. The thread may wait for a slow disk, while
+/// rings are still drained.
 #[derive(Clone, Debug)]
 pub(crate) struct PageCacheTrimmer(SyncSender<(Arc<File>, Range<u64>)>);
 
@@ -38,8 +39,8 @@ impl PageCacheTrimmer {
         let let_go = move || {
             for (file, piece) in pieces {
                 for start in piece.step_by(STEP as usize) {
-                    // The kernel starts write-back of dirty pages, and drops clean ones. Pages that
-                    // it does not drop now it drops when it needs the memory.
+                    // The kernel starts write-back of dirty pages, and drops clean ones. Dirty
+                    // pages are dropped by a later call, or when the kernel needs the memory.
                     let _ = fadvise(&file, start, NonZeroU64::new(STEP), Advice::DontNeed);
                     std::thread::sleep(PAUSE);
                 }
@@ -49,7 +50,8 @@ impl PageCacheTrimmer {
         Ok(PageCacheTrimmer(sender))
     }
 
-    /// Notes that a file has grown from the start of `sizes` to its end.
+    /// Queues the pieces that are due after a file has grown from `sizes.start` to `sizes.end`
+    /// bytes.
     pub(crate) fn has_grown(&self, file: &Arc<File>, sizes: Range<u64>) {
         for piece in due(sizes) {
             let _ = self.0.try_send((Arc::clone(file), piece));
@@ -57,7 +59,7 @@ impl PageCacheTrimmer {
     }
 }
 
-/// Returns the pieces of a file that have come to one of the distances when it grew.
+/// Returns the pieces of a file that reached one of the distances from its end when the file grew.
 fn due(sizes: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     let passed = move |distance: u64| {
         let pieces = |size: u64| size.saturating_sub(distance) / PIECE * PIECE;
@@ -77,8 +79,8 @@ mod tests {
         for step in (1..5_000_000_u64).step_by(30_001) {
             let grown = size + step;
             for piece in due(size..grown) {
-                // From the least distance on, so that what is at several is brought to the disk
-                // first.
+                // Pieces are in ascending order of distance, so that a range that is due at several
+                // is written back first.
                 let of = due_until.iter_mut().find(|until| **until == piece.start);
                 *of.expect("goes on where one ended") = piece.end;
             }
@@ -87,7 +89,7 @@ mod tests {
             assert_eq!(due_until, DISTANCES.map(behind));
         }
         assert!(due_until[2] > 0);
-        // A file that was cleared begins anew.
+        // A file that was cleared grows from size 0 again.
         assert_eq!(due(0..PIECE).count(), 0);
     }
 }

@@ -1,5 +1,5 @@
-//! Connections of programs and commands: their sockets, the state of each conversation, and what
-//! they take of their user's quotas.
+//! Connections of programs and commands: their sockets, the protocol state of each, and the shares
+//! of their user's quotas that they have reserved.
 
 use crate::command::Command;
 use crate::connection::Connection;
@@ -15,7 +15,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// All connections.
+/// All connections, by their ids.
 #[derive(Debug)]
 pub(crate) struct Peers {
     by_id: BTreeMap<ConnectionId, PeerConnection>,
@@ -28,20 +28,20 @@ pub(crate) struct Peers {
     refused: VecDeque<ConnectionId>,
 }
 
-/// A connection.
+/// Connection of a program or command, with its protocol state.
 #[derive(Debug)]
 pub(crate) struct PeerConnection {
     pub(crate) connection: Connection,
     pub(crate) peer: Peer,
     pub(crate) state: PeerState,
-    /// When the connection was accepted.
+    /// Time at which the connection was accepted.
     opened: Instant,
-    /// Events that the kernel reports.
+    /// Events for which the kernel watches the socket.
     watched: EventFlags,
     quota: ConnectionQuota,
 }
 
-/// State of a conversation.
+/// Protocol state of a connection.
 #[derive(Debug)]
 pub(crate) enum PeerState {
     /// `Hello` is expected.
@@ -54,19 +54,19 @@ pub(crate) enum PeerState {
     Closing,
 }
 
-/// Quota that a connection takes.
+/// Shares of the user's quotas that a connection has reserved.
 #[derive(Debug)]
 pub(crate) struct ConnectionQuota {
-    /// Descriptors whose message is incomplete.
+    /// Received descriptors of incomplete messages.
     descriptors: Share,
-    /// Bytes that were received in part or wait to be sent.
+    /// Bytes of incomplete received messages, and of messages that wait to be sent.
     message_bytes: Share,
 }
 
 /// Time that a connection has to send `Hello`.
 const OPENING_TIME: Duration = Duration::from_secs(5);
-/// Refused connections that are kept until they send `Hello`: few, since the agent's own
-/// descriptors may be 16.
+/// Maximum number of refused connections that are kept until they send `Hello`. The number is
+/// small, since the agent may have only 16 descriptors for its own work.
 const REFUSED_MAX: usize = 4;
 
 impl ConnectionQuota {
@@ -79,7 +79,7 @@ impl ConnectionQuota {
 }
 
 impl PeerConnection {
-    /// Charges the messages that wait in the connection to the quotas.
+    /// Charges the incomplete and the queued messages of the connection to the quotas.
     fn charge(&mut self) -> Result<(), QuotaError> {
         let (bytes, descriptors) = match &self.state {
             PeerState::Opening(decoder) | PeerState::Refused(decoder, _) => decoder.waiting(),
@@ -96,13 +96,14 @@ impl PeerConnection {
         matches!(&self.state, PeerState::Command(command) if command.is_busy)
     }
 
-    /// Returns when a connection that has not sent `Hello` is closed.
+    /// Returns the deadline for the `Hello` of a connection that has not sent it.
     fn opening_deadline(&self) -> Option<Instant> {
         let is_opening = matches!(self.state, PeerState::Opening(_) | PeerState::Refused(..));
         is_opening.then(|| self.opened + OPENING_TIME)
     }
 
-    /// Receives what is in the socket; false if the other side has closed.
+    /// Receives bytes and descriptors from the socket. Returns false if the peer has closed the
+    /// connection, or if a closing connection has sent its last message.
     pub(crate) fn receive(&mut self) -> io::Result<bool> {
         match &mut self.state {
             PeerState::Opening(decoder) | PeerState::Refused(decoder, _) => {
@@ -129,7 +130,7 @@ impl Peers {
         self.by_id.get_mut(&id)
     }
 
-    /// Returns the command behind a connection, if it is one.
+    /// Returns the state of a command; `None` if the connection is not a command's.
     pub(crate) fn command_mut(&mut self, id: ConnectionId) -> Option<&mut Command> {
         match self.get_mut(id).map(|peer| &mut peer.state) {
             Some(PeerState::Command(command)) => Some(command),
@@ -137,7 +138,7 @@ impl Peers {
         }
     }
 
-    /// Returns the user who answers for a connection.
+    /// Returns the user to whose account a connection is charged.
     pub(crate) fn uid(&self, id: ConnectionId) -> u32 {
         self.get(id).map_or(u32::MAX, |peer| peer.connection.uid())
     }
@@ -158,19 +159,19 @@ impl Peers {
         Some(id)
     }
 
-    /// Removes a connection, with all that is in its socket.
+    /// Removes a connection, with the unread content of its socket.
     pub(crate) fn remove(&mut self, id: ConnectionId) -> Option<PeerConnection> {
         let peer = self.by_id.remove(&id)?;
         self.poller.remove(&peer.connection);
         Some(peer)
     }
 
-    /// Notes that a connection is refused.
+    /// Adds a connection to the list of refused connections.
     pub(crate) fn note_refused(&mut self, id: Option<ConnectionId>) {
         self.refused.extend(id);
     }
 
-    /// Takes the oldest refused connection if there is no room for one more.
+    /// Removes and returns the oldest refused connection, if the list is full.
     pub(crate) fn take_oldest_refused(&mut self) -> Option<ConnectionId> {
         self.refused.retain(|id| self.by_id.contains_key(id));
         if self.refused.len() < REFUSED_MAX { None } else { self.refused.pop_front() }
@@ -197,9 +198,9 @@ impl Peers {
         }
     }
 
-    /// Updates the quotas of a connection and the events that the kernel reports: whether something
-    /// can be received, unless a command waits for an answer, and whether more can be sent, if
-    /// something waits for that.
+    /// Updates the quotas of a connection and the events for which the kernel watches it. The
+    /// socket is watched for input unless a command waits for an answer, and for output if bytes
+    /// are queued.
     pub(crate) fn update(&mut self, id: ConnectionId) -> Result<(), QuotaError> {
         let Some(peer) = self.by_id.get_mut(&id) else { return Ok(()) };
         peer.charge()?;
@@ -213,7 +214,7 @@ impl Peers {
         Ok(())
     }
 
-    /// Returns when the first connection that has not sent `Hello` is closed.
+    /// Returns the first deadline of a connection that has not sent `Hello`.
     pub(crate) fn next_opening_deadline(&self) -> Option<Instant> {
         self.by_id.values().filter_map(PeerConnection::opening_deadline).min()
     }

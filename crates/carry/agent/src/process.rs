@@ -21,16 +21,16 @@ pub(crate) struct Process {
     /// Nanoseconds by which its monotonic clock is ahead of the daemon's: time namespaces have
     /// their own.
     pub(crate) monotonic_ahead_ns: i64,
-    /// Its ancestors that still run, the nearest first, with their executables.
+    /// Ancestors that still run, the nearest first, with their executables.
     ancestors: Vec<(u32, PathBuf)>,
 }
 
-/// Inspects processes on a thread that is started before the daemon is confined: the kernel hides
-/// executables of other processes from a thread that is kept from files.
+/// Inspector of processes, on a thread that is started before the agent is confined: the kernel
+/// hides executables of other processes from a thread whose files are restricted.
 ///
-/// Both threads share their memory, so an intruder in the daemon's thread can have this one do what
-/// it may do: read links, and nothing else. The kernel does not let it open, write, connect, start
-/// or signal anything, and of root's capabilities it has only the one to inspect other users'
+/// Both threads share their memory, so an intruder in the agent's thread can control the inspecting
+/// thread too. That thread can only read links: the kernel does not let it open, write, connect,
+/// start or signal anything. Of root's capabilities, it has only the one to inspect other users'
 /// processes. An intruder learns names: the executable, the directory and the open files of any
 /// process, but not their content.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl ProcessInspector {
         Ok(ProcessInspector { requests, answers })
     }
 
-    /// Inspects a process.
+    /// Inspects a process and its ancestors.
     pub(crate) fn inspect(&self, pid: u32, uid: u32) -> io::Result<Process> {
         let parents = std::iter::successors(parent_of(pid), |&parent| parent_of(parent));
         let pids: Vec<u32> = std::iter::once(pid).chain(parents.take(ANCESTORS_MAX)).collect();
@@ -72,9 +72,10 @@ impl ProcessInspector {
     }
 }
 
-/// Ancestors that are inspected.
+/// Maximum number of ancestors that are inspected.
 const ANCESTORS_MAX: usize = 64;
-/// Bytes of the paths of a process's ancestors. Patterns are matched against all of them.
+/// Maximum size of the paths of a process's ancestors in bytes. Patterns are matched against all of
+/// them.
 const ANCESTORS_SIZE_MAX: usize = 16 << 10;
 
 impl Process {
@@ -113,7 +114,7 @@ impl Executable {
         Executable { is_path: text.contains('/'), pattern: Pattern::new(text) }
     }
 
-    /// Returns the bytes that the compiled pattern takes.
+    /// Returns the memory of the compiled pattern in bytes.
     pub(crate) fn size(&self) -> usize {
         self.pattern.size()
     }
@@ -124,10 +125,11 @@ impl Executable {
     }
 }
 
-/// Returns how far a process's monotonic clock is ahead of the daemon's; 0 if that is unknown.
+/// Returns the nanoseconds by which a process's monotonic clock is ahead of the agent's; 0 if that
+/// is unknown.
 fn monotonic_ahead_ns(pid: u32) -> i64 {
     let namespace = |name: &str| fs::read_link(format!("/proc/{pid}/ns/{name}")).ok();
-    // The kernel reports the offsets of the process's future children.
+    // The kernel reports the offsets of future children, which may be in another namespace.
     if namespace("time") != namespace("time_for_children") {
         return 0;
     }
@@ -164,8 +166,8 @@ fn parent_of(pid: u32) -> Option<u32> {
     rest.split_whitespace().nth(1)?.parse().ok().filter(|parent| *parent > 0)
 }
 
-/// Returns whether process `pid` may still run. If that is unknown, it may: processes outside this
-/// namespace have the number 0.
+/// Returns whether process `pid` may still run. The result is true if that is unknown: processes
+/// outside this namespace have the number 0.
 pub(crate) fn may_run(pid: u32) -> bool {
     let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return true };
     let process = match pidfd_open(pid, PidfdFlags::empty()) {

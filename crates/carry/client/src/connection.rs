@@ -9,16 +9,16 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Bytes that are read at a time.
+/// Maximum number of bytes of one read from the socket.
 const READ_SIZE: usize = 16 << 10;
-/// Shortest timeout of a socket: the kernel takes zero for no timeout.
+/// Shortest timeout of a socket. The kernel interprets a timeout of zero as no timeout.
 const SHORTEST: Duration = Duration::from_millis(1);
 
 /// Deadline of an operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline {
     patience: Duration,
-    /// `None` is never.
+    /// `None` if the operation may take forever.
     at: Option<Instant>,
 }
 
@@ -27,7 +27,8 @@ impl Deadline {
         Deadline { patience, at: Instant::now().checked_add(patience) }
     }
 
-    /// Returns the time that is left; `None` is without end.
+    /// Returns the remaining time, at least [`SHORTEST`], or `None` without a deadline. Fails after
+    /// the deadline.
     fn left(self) -> Result<Option<Duration>, ErrorKind> {
         let Some(at) = self.at else { return Ok(None) };
         match at.saturating_duration_since(Instant::now()) {
@@ -37,12 +38,12 @@ impl Deadline {
     }
 }
 
-/// A connection with a daemon.
+/// Connection to an agent.
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: UnixStream,
     pub(crate) address: PathBuf,
-    /// Bytes that were received so far.
+    /// Number of bytes received since the connection was opened.
     pub(crate) received: u64,
 }
 
@@ -129,7 +130,7 @@ fn connect(address: &Path, deadline: Deadline) -> io::Result<UnixStream> {
     }
 }
 
-/// Converts an error of the socket.
+/// Converts an I/O error of the socket to an [`Error`].
 fn at(address: &Path, deadline: Deadline, error: io::Error) -> Error {
     let address = address.to_owned();
     match error.kind() {

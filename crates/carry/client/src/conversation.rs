@@ -19,12 +19,13 @@ impl Default for Patience {
     }
 }
 
-/// A conversation after the daemon's welcome.
+/// Connection that the agent has welcomed, with the decoder of its replies.
 #[derive(Debug)]
 pub(crate) struct Conversation {
     pub(crate) connection: Connection,
     pub(crate) decoder: Decoder<Reply>,
     pub(crate) patience: Patience,
-    /// Set if the last reply was received completely. If not, the next items belong to it.
+    /// Set if the last reply was received completely. Otherwise the next items belong to that
+    /// reply.
     pub(crate) is_in_step: bool,
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 #[derive(Debug)]
 #[allow(missing_docs, reason = "an address is the daemon's socket")]
 pub enum Error {
-    /// No daemon listens.
+    /// No agent listens on any address.
     NoDaemon {
         /// Addresses that were tried.
         tried: Vec<PathBuf>,
@@ -21,7 +21,7 @@ pub enum Error {
     /// The daemon refuses the connection.
     Refused {
         address: PathBuf,
-        /// The daemon's answer, with its reason.
+        /// The agent's message, with its reason.
         refused: Refused,
     },
     /// The request exceeds a limit, and was not sent.
@@ -103,7 +103,7 @@ impl fmt::Display for Error {
 }
 
 impl Error {
-    /// Returns what the user can do.
+    /// Returns a hint: what the user can do about the error.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Error::NoDaemon { .. } => "start one with `blkkin agent`, or use `blkkin record -- \

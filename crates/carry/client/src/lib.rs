@@ -1,8 +1,8 @@
-//! Client of the node daemon, for commands: finds the daemon, sends requests, and returns the items
+//! Client of the node agent, for commands: finds the agent, sends requests, and returns the items
 //! of its replies. Start at [`Client`].
 //!
-//! Each operation has a timeout, whatever the daemon does, and the daemon's messages are not
-//! trusted. An [`Error`] has the reason, the daemon's address, and a hint.
+//! Each operation has a timeout, whatever the agent does, and the agent's messages are not trusted.
+//! An [`Error`] has the reason, the agent's address, and a hint.
 
 mod connection;
 mod conversation;
@@ -34,7 +34,7 @@ pub fn check(request: &Request) -> Result<(), Fault> {
     encode(request, &mut Vec::new())
 }
 
-/// A conversation with a daemon.
+/// A command's connection to an agent, for requests and their replies.
 ///
 /// ```no_run
 /// use blkkin_client::{Client, Patience, addresses};
@@ -102,7 +102,8 @@ impl Client {
         &self.welcome.release
     }
 
-    /// Sends a request, and returns its reply. The rest of the last reply is skipped.
+    /// Sends a request, and returns an iterator over its reply. Unread items of the previous reply
+    /// are skipped first.
     pub fn ask(&mut self, request: &Request) -> Result<Replies<'_>, Error> {
         let mut bytes = Vec::new();
         encode(request, &mut bytes)?;
@@ -116,7 +117,7 @@ impl Client {
         Ok(Replies::of(conversation))
     }
 
-    /// Sends a request, and returns the whole reply.
+    /// Sends a request, and returns all items of its reply.
     pub fn ask_all(&mut self, request: &Request) -> Result<Vec<Reply>, Error> {
         self.ask(request)?.collect()
     }

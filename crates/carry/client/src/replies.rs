@@ -5,7 +5,8 @@ use crate::conversation::Conversation;
 use crate::error::Error;
 use blkkin_control::{Received, Reply};
 
-/// Bytes of a reply at most, so that a caller who keeps all items does not run out of memory.
+/// Maximum size of a reply in bytes, so that a caller who collects all items does not run out of
+/// memory.
 const REPLY_SIZE_MAX: u64 = 256 << 20;
 
 /// Iterator over the items of a reply, as they are received. It ends after the last item, or with
@@ -13,7 +14,7 @@ const REPLY_SIZE_MAX: u64 = 256 << 20;
 #[derive(Debug)]
 pub struct Replies<'c> {
     conversation: &'c mut Conversation,
-    /// Bytes that were received before this reply.
+    /// Number of bytes that the connection had received before this reply.
     start: u64,
     is_over: bool,
 }

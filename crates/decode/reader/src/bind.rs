@@ -48,7 +48,7 @@ struct OperandUse {
 }
 
 impl BoundFilter {
-    /// Parses a filter and binds it to `traces`. A field that none of them has is an error.
+    /// Parses a filter and binds it to `traces`. A field that no trace has is an error.
     pub fn new(text: &str, traces: &[Arc<Trace>]) -> Result<BoundFilter, FilterError> {
         let bound = BoundFilter::of_growing(text, traces)?;
         bound.refuse_unknown(traces)?;
@@ -127,7 +127,7 @@ impl BoundFilter {
     }
 }
 
-/// Scopes in which an operand of a kind is looked up.
+/// Returns the scopes in which an operand of a kind is looked up.
 fn scopes(kind: OperandKind) -> &'static [Scope] {
     match kind {
         OperandKind::Payload => &[Scope::Payload],
@@ -139,7 +139,7 @@ fn scopes(kind: OperandKind) -> &'static [Scope] {
     }
 }
 
-/// Scopes and names of the fields that can hold a pseudo-field's value.
+/// Returns the scopes and names of the fields that can hold a pseudo-field's value.
 fn fields_of(pseudo: Pseudo) -> (&'static [Scope], &'static [&'static str]) {
     const CONTEXTS: &[Scope] = &[Scope::CommonContext, Scope::SpecificContext];
     match pseudo {
@@ -201,7 +201,7 @@ enum PathStep<'n> {
     Element,
 }
 
-/// Path from a scope to a node; options and variants are no steps.
+/// Returns the path from a scope to a node; options and variants are no steps.
 fn node_path<'n>(nodes: &'n [Node], node: &'n Node) -> Vec<PathStep<'n>> {
     let mut steps = Vec::new();
     let mut current = node;
@@ -218,7 +218,8 @@ fn node_path<'n>(nodes: &'n [Node], node: &'n Node) -> Vec<PathStep<'n>> {
     steps
 }
 
-/// Required indexes of the array elements on the node's path; `None` if `path` leads elsewhere.
+/// Matches an operand's path against a node's. Returns the required indexes of the array elements
+/// on the node's path, or `None` if `path` leads elsewhere.
 fn matches(path: &[Step], node_path: &[PathStep<'_>]) -> Option<Box<[u64]>> {
     if path.len() != node_path.len() {
         return None;
@@ -250,7 +251,7 @@ enum OperandValue {
     Uint(u64),
     Float(f64),
     Str(Range<usize>),
-    /// Value, and id of the node whose labels it has.
+    /// Value, and id of the node that has the labels.
     Enum(Integer, u32),
 }
 

@@ -1,9 +1,9 @@
 //! Cursor over the events of a packet, through a window on its file.
 //!
-//! A packet may be of any size, so the window holds only a part of it. Each event has at least
-//! [`AHEAD`] bytes in the window, as long as the packet has them and no other cursor has read them
-//! before; nearly every event fits. A larger event makes the window grow, up to [`EVENT_SIZE_MAX`]
-//! and the end of the packet, and its visitor restarts.
+//! A packet may be of any size, so the window has only a part of it. The window has at least
+//! [`AHEAD`] bytes of each event, unless the packet ends before or another cursor has read the
+//! bytes; nearly every event fits. For a larger event the window grows, up to [`EVENT_SIZE_MAX`]
+//! and the end of the packet, and the event's visitor restarts.
 
 use crate::error::{Problem, ProblemKind};
 use crate::file::Handle;
@@ -62,8 +62,8 @@ pub(crate) struct Cursor {
     handle: Handle,
     /// Header and context of the packet.
     header: Vec<u8>,
-    /// Window on the packet, in the first `buffered` bytes. The rest is spare room, which is kept
-    /// so that it need not be zeroed each time.
+    /// Window on the packet, in the first `buffered` bytes. The remaining bytes are spare capacity
+    /// and stay allocated, so that they are not zeroed again.
     buffer: Vec<u8>,
     buffered: usize,
     window: usize,
@@ -126,7 +126,7 @@ impl Cursor {
     }
 
     /// Returns the retained bytes, and goes on retaining from byte `from` of the packet, in a
-    /// buffer of `spare` if there is one. Returns `None` if the bytes are too many; the next cursor
+    /// buffer of `spare` if there is any. Returns `None` if the bytes are too many; the next cursor
     /// then reads the file itself.
     pub(crate) fn hand_over(&mut self, from: u64, spare: &mut Vec<Vec<u8>>) -> Option<PacketBytes> {
         let packet = self.packet_number();
@@ -169,12 +169,12 @@ impl Cursor {
         self.packet.as_ref().map_or(0, |packet| packet.number)
     }
 
-    /// The packet that the cursor has started last.
+    /// Returns the packet that the cursor started last.
     pub(crate) fn packet(&self) -> Option<&PacketRef> {
         self.packet.as_ref()
     }
 
-    /// Starts a packet.
+    /// Starts a packet at its first event, or at its mark.
     pub(crate) fn start(&mut self, data: &TraceData, packet: PacketRef) -> Result<(), Problem> {
         let last = self.packet.as_ref().filter(|last| Arc::ptr_eq(&last.file, &packet.file));
         let is_last = last.is_some_and(|last| last.number == packet.number);
@@ -322,8 +322,8 @@ impl Cursor {
     }
 
     /// Skips events of about `size` bytes. Returns the mark after them, and true if the packet may
-    /// have more events; `None` if the clock went back, since the mark then says nothing about the
-    /// times of the events before it. A problem ends the packet.
+    /// have more events. Returns `None` if the clock went backwards: the mark is then no bound for
+    /// the times of the events before it. A problem ends the packet.
     pub(crate) fn skip_some(&mut self, data: &TraceData, size: usize) -> Option<(Mark, bool)> {
         if let Some(mut skipping) = self.part_skipping(data, size) {
             skipping.run();
@@ -355,7 +355,8 @@ impl Cursor {
         [moved_a, moved_b]
     }
 
-    /// Walk over the next `size` buffered bytes; `None` if no more than those are buffered.
+    /// Makes a walk over the next `size` buffered bytes. Returns `None` if the window has no bytes
+    /// after them.
     fn part_skipping<'c>(&'c mut self, data: &'c TraceData, size: usize) -> Option<Skipping<'c>> {
         self.event_start = self.next_start.unwrap_or(self.event_start);
         let all = View::new(&self.buffer[..self.buffered], self.base, self.end_bits);
@@ -368,8 +369,8 @@ impl Cursor {
         Some(Skipping::new(&data.decoder, stream, view, self.event_start, &mut self.machine))
     }
 
-    /// Applies a walk over a part. Returns the result for [`Cursor::skip_some`], or `None` if the
-    /// part holds no whole event.
+    /// Applies the result of a walk over a part of the window. Returns the result for
+    /// [`Cursor::skip_some`], or `None` if the part has no whole event.
     fn finish_part(&mut self, skipped: &SkipOutcome) -> Option<Option<(Mark, bool)>> {
         if skipped.went_back {
             return Some(None);
@@ -406,7 +407,7 @@ impl Cursor {
         }
     }
 
-    /// Mark at the next event, without a time.
+    /// Returns a mark at the next event, without a time.
     fn mark(&self) -> Mark {
         let position = self.base * 8 + self.event_start;
         Mark { position, clock: self.machine.clock, ns: i64::MIN }
@@ -450,7 +451,7 @@ impl Cursor {
         Some(Skipping::new(&data.decoder, stream, view, self.event_start, machine))
     }
 
-    /// Applies a walk, and reads more bytes; returns false at the packet's end.
+    /// Applies the result of a walk, and reads more bytes; returns false at the packet's end.
     fn finish_skip(&mut self, skipped: SkipOutcome) -> Result<bool, Problem> {
         self.event_start = skipped.position;
         match skipped.stop {
@@ -534,7 +535,7 @@ impl Cursor {
         done.is_ok()
     }
 
-    /// Position of the current event in the packet, in bits.
+    /// Returns the position of the current event in the packet, in bits.
     fn position(&self) -> u64 {
         self.base * 8 + self.event_start
     }
@@ -568,14 +569,14 @@ impl Cursor {
         }
     }
 
-    /// Drops the bytes before the current event, and fills the window from the file. The window has
-    /// at least `least` bytes then, as far as the packet has them.
+    /// Drops the bytes before the current event, and fills the window from the file. The window
+    /// then has at least `least` bytes, unless the packet ends before.
     fn fill(&mut self, least: usize) -> Result<(), Problem> {
         self.fill_to(self.window.max(least))
     }
 
-    /// Drops the bytes before the current event, except those that are retained, and reads until
-    /// `size` bytes from the current event on are buffered, as far as the packet has them.
+    /// Drops the bytes before the current event, except retained bytes, and reads until `size`
+    /// bytes from the current event on are buffered, or the packet ends.
     fn fill_to(&mut self, size: usize) -> Result<(), Problem> {
         let passed = ((self.event_start / 8) as usize).min(self.buffered);
         if passed > self.retained_max {
@@ -618,7 +619,7 @@ impl Cursor {
     }
 
     /// Replaces the window by bytes from another cursor. They reach to the end of the slice that
-    /// they were read for, and few events need more.
+    /// they were read for, so few events need more bytes.
     fn use_handover(&mut self, handover: PacketBytes) {
         let PacketBytes { buffer, base, buffered, complete, .. } = handover;
         self.replaced = Some(std::mem::replace(&mut self.buffer, buffer));
@@ -677,7 +678,7 @@ impl Cursor {
         self.problem(error.at_bits, kind)
     }
 
-    /// Problem of a current event above [`EVENT_SIZE_MAX`].
+    /// Returns the problem for a current event above [`EVENT_SIZE_MAX`].
     pub(crate) fn too_large(&self) -> Problem {
         self.problem(self.position(), ProblemKind::EventTooLarge)
     }

@@ -1,4 +1,4 @@
-//! Delivery of events to a consumer: range, filter, and totals, once for each thread.
+//! Delivery of events to a consumer, on one thread: range, filter, and totals.
 
 use crate::bind::BoundFilter;
 use crate::cursor::Cursor;
@@ -24,7 +24,7 @@ impl<'w, 'r> Delivery<'w, 'r> {
         Delivery { reading, filter, stats: Stats::default(), unreported_events: 0 }
     }
 
-    /// Returns true if `time` is in the reading's range; an event without a time always is.
+    /// Returns true if `time` is in the reading's range, or the event has no time.
     #[inline]
     pub(crate) fn in_range(&self, time: Option<i64>) -> bool {
         let Some(time) = time else { return true };

@@ -30,7 +30,7 @@ pub enum Source {
     },
 }
 
-/// Opened traces and the problems with others.
+/// Opened traces, and the problems with traces that could not be opened.
 #[derive(Debug, Default)]
 pub struct Opened {
     /// Opened traces.
@@ -146,7 +146,7 @@ impl Group {
     fn add(&mut self, found: TraceInput) {
         match self.members.iter_mut().find(|other| other.path == found.path) {
             Some(same) if !found.shared => {
-                // A stream file in a directory that is a source too.
+                // A stream file and its directory are both sources.
                 for file in found.files {
                     if same.files.iter().all(|other| other.path() != file.path()) {
                         same.files.push(file);
@@ -177,7 +177,7 @@ fn describes(schema: &Schema, part: &Schema) -> bool {
         && part.streams.iter().all(has_stream)
 }
 
-/// Opens `found` directories, one trace for each UUID.
+/// Opens the directories, as one trace for each UUID.
 fn open_found(found: Vec<TraceInput>, first_id: usize, opened: &mut Opened) {
     let mut groups: Vec<Group> = Vec::new();
     for mut found in found {
@@ -279,12 +279,12 @@ struct FileStream {
     runs: Option<Arc<[Range<u64>]>>,
 }
 
-/// Maximum number of runs (adjacent packets of one stream) that are kept of a file; after them each
-/// stream scans all packets.
+/// Maximum number of runs (adjacent packets of one stream) recorded for a file. With more runs,
+/// each stream scans all packets after the last recorded run.
 const RUNS_MAX: usize = 1 << 20;
 
-/// Returns the streams that have packets in a file. Only standard input, or a trace with several
-/// stream classes, can have more than one in a file; otherwise the first packet is enough.
+/// Returns the streams that have packets in a file. Only the first packet is read unless the file
+/// can have several streams: on standard input, or in a trace with several stream classes.
 fn file_streams(
     data: &TraceData,
     file: &Arc<StreamFile>,
@@ -342,7 +342,8 @@ fn file_streams(
         }
         last = Some(part);
     }
-    // The file's last stream reads what follows the last whole packet, and reports problems there.
+    // The stream of the last whole packet also reads the bytes after that packet, and reports
+    // problems there.
     if let Some(run) = last.and_then(|last| runs[last].last_mut()) {
         run.end = u64::MAX;
     }
@@ -351,7 +352,7 @@ fn file_streams(
     parts.map(|(first, runs)| FileStream { first, runs: is_mixed.then(|| runs.into()) }).collect()
 }
 
-/// Name of a trace as in babeltrace2: host name, and path relative to the given path.
+/// Returns the trace's name as in babeltrace2: host name, and path relative to the given path.
 fn name(schema: &Schema, group: &[TraceInput]) -> String {
     let [found, others @ ..] = group else { return String::new() };
     let way = found.path.strip_prefix(&found.given).unwrap_or(Path::new(""));

@@ -21,7 +21,7 @@ pub struct Problem {
 pub enum ProblemKind {
     /// A system call failed.
     Io {
-        /// Verb for the system call, as in "open".
+        /// Verb for the failed operation, as in "open".
         action: &'static str,
         /// Message of the system's error.
         reason: String,
@@ -39,7 +39,7 @@ pub enum ProblemKind {
     OtherMetadata {
         /// Directory whose metadata is used for both.
         described_by: PathBuf,
-        /// UUID of both.
+        /// UUID of both directories.
         uuid: Uuid,
     },
     /// The UUID of a packet differs from that of the metadata.
@@ -76,7 +76,7 @@ impl Problem {
         Problem::new(path, None, ProblemKind::Io { action, reason })
     }
 
-    /// Returns true if the problem kept nothing from being read.
+    /// Returns true if all data were read in spite of the problem.
     pub fn is_warning(&self) -> bool {
         use ProblemKind::{ForeignPacket, OtherMetadata, StrayMetadata};
         matches!(self.kind, StrayMetadata { .. } | OtherMetadata { .. } | ForeignPacket { .. })

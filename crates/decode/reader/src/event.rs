@@ -1,4 +1,4 @@
-//! Events and packets as a consumer gets them; the fields of an event are decoded on demand.
+//! Events and packets in the form that consumers receive; fields are decoded on demand.
 
 use crate::cursor::Cursor;
 use crate::error::Problem;
@@ -19,58 +19,58 @@ pub struct Event<'e> {
 }
 
 impl<'e> Event<'e> {
-    /// Trace of the event.
+    /// Returns the trace of the event.
     pub fn trace(&self) -> &'e Trace {
         self.trace
     }
 
-    /// Stream of the event.
+    /// Returns the stream of the event.
     pub fn stream(&self) -> &'e Stream {
         self.stream
     }
 
-    /// Number of the stream in the reading.
+    /// Returns the number of the stream in the reading.
     pub fn stream_number(&self) -> usize {
         self.stream_number
     }
 
-    /// Index of the event class in the stream class.
+    /// Returns the index of the event class in the stream class.
     pub fn class_index(&self) -> usize {
         self.class as usize
     }
 
-    /// Stream class in the trace's schema.
+    /// Returns the stream class in the trace's schema.
     pub fn stream_class(&self) -> &'e StreamClass {
         &self.trace.schema().streams[self.stream.class]
     }
 
-    /// Event class in the trace's schema.
+    /// Returns the event class in the trace's schema.
     pub fn class(&self) -> &'e EventClass {
         &self.stream_class().events[self.class as usize]
     }
 
-    /// Time in nanoseconds from the clock's origin; `None` without a clock.
+    /// Returns the time in nanoseconds from the clock's origin; `None` without a clock.
     #[inline]
     pub fn time(&self) -> Option<i64> {
         self.time
     }
 
-    /// Time in cycles of the stream's clock.
+    /// Returns the time in cycles of the stream's clock.
     #[inline]
     pub fn cycles(&self) -> u64 {
         self.cursor.cycles()
     }
 
-    /// Number of the packet, unique within the stream, so that a consumer can cache the text of a
-    /// packet's context.
+    /// Returns the number of the packet, unique within the stream, so that a consumer can cache the
+    /// text of a packet's context.
     #[inline]
     pub fn packet_number(&self) -> u64 {
         self.cursor.packet_number()
     }
 
     /// Visits the contexts and the payload; may be called more than once. Returns false if the
-    /// event is invalid or truncated. The reader reports that, and the consumer must drop the
-    /// event.
+    /// event is invalid or truncated. The reader reports the problem, and the consumer must drop
+    /// the event.
     #[inline]
     pub fn visit<V: Visitor>(&mut self, visitor: &mut V) -> bool {
         let result = self.cursor.body(&self.trace.data, visitor);
@@ -86,7 +86,7 @@ impl<'e> Event<'e> {
         self.record_problem(result)
     }
 
-    /// Decodes the event unless that is done; only a whole event counts.
+    /// Decodes the event unless it is decoded already; only a whole event is counted.
     #[inline]
     pub(crate) fn skip_body(&mut self) {
         if !self.cursor.is_body_decoded() {
@@ -94,7 +94,7 @@ impl<'e> Event<'e> {
         }
     }
 
-    /// Reports the event as too large: its output exceeds the limit.
+    /// Records that the event is too large: its output exceeds the limit.
     #[cold]
     pub(crate) fn reject_as_too_large(&mut self) {
         *self.problem = Some(self.cursor.too_large());
@@ -105,7 +105,8 @@ impl<'e> Event<'e> {
         match result {
             Ok(whole) => whole,
             Err(problem) => {
-                // A line that is printed a second time meets a packet that has ended.
+                // A line may be printed twice; the second time the packet has ended, so the first
+                // problem is the true one.
                 self.problem.get_or_insert(problem);
                 false
             }
@@ -118,13 +119,13 @@ impl<'e> Event<'e> {
     }
 }
 
-/// Packet as an [`crate::Unordered`] consumer gets it.
+/// Packet in the form that an [`crate::Unordered`] consumer receives.
 #[derive(Debug)]
 pub struct PacketView<'p> {
     /// Location of the packet, and its header.
     pub place: PacketPlace<'p>,
-    /// Begin of the packet in nanoseconds.
+    /// Begin of the packet in nanoseconds from the clock's origin.
     pub begin_ns: Option<i64>,
-    /// End of the packet in nanoseconds.
+    /// End of the packet in nanoseconds from the clock's origin.
     pub end_ns: Option<i64>,
 }

@@ -1,9 +1,9 @@
-//! Stream file, read at offsets and not mapped: a file that is truncated meanwhile gives an error
+//! Stream file, read at offsets and not mapped. A file that is truncated meanwhile gives an error
 //! instead of a signal, and read pages do not count as resident memory of the process.
 //!
-//! A trace may have many more files than a process may have open. A file stays open as long as a
-//! [`Handle`] refers to it. Above [`OPEN_FILES_MAX`] open files a handle is released after each
-//! read, unless the file may grow.
+//! A trace may have more files than a process may open. A file stays open as long as a [`Handle`]
+//! refers to it. Above [`OPEN_FILES_MAX`] open files a handle is released after each read, unless
+//! the file may grow.
 
 use crate::error::Problem;
 use std::fs::{File, Metadata};
@@ -20,11 +20,12 @@ pub(crate) struct StreamFile {
     shared: Mutex<Weak<OpenFile>>,
     /// Open file without a usable path; it stays open.
     pinned: Option<Arc<OpenFile>>,
-    /// Frozen size: the bytes after it are left for later. `u64::MAX` if the size is not frozen.
+    /// Frozen size in bytes: the reader ignores appended bytes until the next freeze. `u64::MAX` if
+    /// the size is not frozen.
     size_limit: AtomicU64,
 }
 
-/// Reader's share in an open file.
+/// Reader's reference to an open file.
 #[derive(Debug, Default)]
 pub(crate) struct Handle(Option<Arc<OpenFile>>);
 
@@ -62,7 +63,7 @@ impl StreamFile {
         &self.path
     }
 
-    /// Size of the file, at most the frozen size.
+    /// Returns the size of the file, at most the frozen size.
     pub(crate) fn size(&self) -> Result<u64, Problem> {
         Ok(self.metadata()?.len().min(self.size_limit.load(Ordering::Relaxed)))
     }
@@ -71,14 +72,14 @@ impl StreamFile {
         Ok(id_of(&self.metadata()?))
     }
 
-    /// Freezes the size: bytes that are appended from now on stay unread until the next call.
+    /// Freezes the size: bytes that are appended later stay unread until the next call.
     pub(crate) fn freeze_size(&self) {
         if let Ok(metadata) = self.metadata() {
             self.size_limit.store(metadata.len(), Ordering::Relaxed);
         }
     }
 
-    /// Returns true if the size was frozen: the file may grow, or be moved, while it is read.
+    /// Returns true if the size was frozen. The file may then grow, or be moved, while it is read.
     fn is_size_frozen(&self) -> bool {
         self.size_limit.load(Ordering::Relaxed) != u64::MAX
     }

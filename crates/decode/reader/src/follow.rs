@@ -1,7 +1,7 @@
 //! Reading of traces that are still being recorded.
 //!
 //! A [`Follower`] reads in rounds. A round delivers the whole packets that were added since the
-//! last one, merged by time. So order holds within a round, and between rounds as far as the
+//! last round, merged by time. Events are ordered within a round, and between rounds as far as the
 //! producer's delay allows. Before a round, [`Follower::look`] checks for added files and metadata;
 //! if there are any, it opens all sources again, and each stream continues after its last packet.
 
@@ -32,7 +32,7 @@ pub struct Follower {
     /// Remaining packets of streams that are missing at the moment, for instance because the
     /// metadata is written only in part.
     absent: HashMap<StreamKey, StreamPackets>,
-    /// Files of the sources when they were opened last.
+    /// Files of the sources at the last opening.
     files: Vec<FileState>,
     listed_at: Instant,
     next_id: usize,
@@ -43,7 +43,7 @@ pub struct Follower {
     reported_streams: HashSet<(PathBuf, StreamId)>,
 }
 
-/// Path and identity of a file, and its size as far as a change matters.
+/// Path and identity of a file, and its size where a change of size requires a new opening.
 type FileState = (PathBuf, FileId, u64);
 
 /// Key of a stream that stays the same when its trace is opened again: UUID or path of the trace,
@@ -77,12 +77,13 @@ impl Follower {
         follower
     }
 
-    /// Traces as of the last opening.
+    /// Returns the traces as of the last opening.
     pub fn traces(&self) -> &[Arc<Trace>] {
         &self.traces
     }
 
-    /// Problems of the last opening, and packets that the current metadata does not describe.
+    /// Returns the problems of the last opening, and those of packets that the current metadata
+    /// does not describe.
     pub fn problems(&self) -> Vec<Problem> {
         let packets = self.packets.iter().chain(self.absent.values());
         let undescribed = packets.filter_map(StreamPackets::undescribed);
@@ -96,7 +97,7 @@ impl Follower {
     }
 
     /// Does the same as [`Follower::look`] before the last round: lists the files even if the last
-    /// listing was a moment ago.
+    /// listing was less than 250 ms ago.
     pub fn look_at_all(&mut self) -> bool {
         self.refresh_if(true)
     }
@@ -142,7 +143,7 @@ impl Follower {
         is_new
     }
 
-    /// Delivers the packets that [`Follower::look`] found, as far as `select` selects their events.
+    /// Delivers the packets that [`Follower::look`] found, with the events that `select` selects.
     pub fn round(
         &mut self,
         select: impl for<'r> FnOnce(Reading<'r>) -> Reading<'r>,
@@ -216,8 +217,8 @@ impl Follower {
                     self.list_below(&path, depth + 1, files);
                 }
                 Ok(metadata) if metadata.is_file() => {
-                    // Most stream files can be identified once they have a byte, so only their
-                    // emptiness matters.
+                    // A stream file can usually be identified as soon as it has a byte, so only the
+                    // change from empty to not empty matters.
                     let is_open = name != "metadata" && !self.unfinished.contains(&path);
                     let size = if is_open { metadata.len().min(1) } else { metadata.len() };
                     files.push((path, id_of(&metadata), size));
@@ -242,7 +243,7 @@ fn stream_keys(traces: &[Arc<Trace>]) -> impl Iterator<Item = StreamKey> {
     traces.iter().flat_map(|trace| {
         let uuid = trace.schema().trace.uuid.ok_or_else(|| trace.path.clone());
         trace.streams.iter().map(move |stream| {
-            // The only file identifies a stream that has no unique id.
+            // A stream that has no unique id has a single file, whose path identifies it.
             let name = if stream.has_unique_id() { "" } else { &stream.name };
             (uuid.clone(), stream.class_id, stream.instance, name.to_owned())
         })

@@ -20,7 +20,8 @@ pub(crate) struct TraceInput {
     pub(crate) shared: bool,
 }
 
-/// Location of metadata. A file is read only when it is parsed, so one is in memory at a time.
+/// Location of metadata. A file is read only when it is parsed, so that the metadata of one trace
+/// is in memory at a time.
 pub(crate) enum Metadata {
     File(PathBuf),
     Bytes(Vec<u8>),
@@ -68,7 +69,7 @@ pub(crate) fn read_metadata(path: &Path) -> Result<Vec<u8>, Problem> {
     fs::read(path).map_err(|error| Problem::io(path, "read", &error))
 }
 
-/// Reason why valid metadata is of no use: there is no stream class, or a clock is out of range.
+/// Returns the reason why valid metadata is unusable: no stream class, or a clock out of range.
 fn unusable_reason(schema: &Schema) -> Option<String> {
     if schema.streams.is_empty() && schema.version == Version::Ctf2 {
         return Some("there is no data stream class".to_owned());

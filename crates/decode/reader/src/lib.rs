@@ -8,11 +8,11 @@
 //!
 //! # Order
 //!
-//! Events come in order of time; events of one stream keep their order. Events of several streams
-//! at the same nanosecond are ordered by the trace's UUID, the trace's name, the stream class id,
-//! the stream id and the event class id, each ascending with absent ones first or last as in
-//! babeltrace2, and finally by path. Streams without an id are numbered by their paths within their
-//! class. The order does not depend on the number of threads.
+//! Events are delivered in order of time; events of one stream keep their order. Events of several
+//! streams at the same nanosecond are ordered by the trace's UUID, the trace's name, the stream
+//! class id, the stream id and the event class id, and finally by path. Each key is ascending, with
+//! absent values first or last as in babeltrace2. Streams without an id are numbered by their paths
+//! within their class. The order does not depend on the number of threads.
 
 mod bind;
 mod cursor;

@@ -1,4 +1,4 @@
-//! Limits on what a trace can make the reader hold or search.
+//! Limits on the memory that a trace can occupy in the reader, and on the search for traces.
 
 /// Maximum size of an event, in bytes.
 pub(crate) const EVENT_SIZE_MAX: usize = 16 << 20;

@@ -1,9 +1,9 @@
 //! Lines of text in order of time, printed by several threads.
 //!
-//! Time is cut into slices. Each thread prints one slice after the other, and within a slice in
-//! order of time, as a reading on one thread would. The thread with the earliest slice writes its
-//! text to the output. The others keep theirs until their turn, or hand in the text of a whole
-//! slice to the thread that writes. So no step is left to a single thread.
+//! Time is cut into slices. Each thread prints one slice after the other, and the events of a slice
+//! in order of time. The thread with the earliest slice writes its text to the output. The other
+//! threads keep their text until their turn, or hand in the text of a whole slice to the writing
+//! thread. So no step is done by a single thread alone.
 
 use crate::reading::Reading;
 use crate::stats::Stats;
@@ -19,8 +19,8 @@ pub use printer::{LinePrinter, Printing, Target};
 use queue::{PanicGuard, SliceQueue, SliceText};
 
 impl Reading<'_> {
-    /// Prints all events and losses in order, on each thread with a printer of its own made by
-    /// `make`, and passes the text to `sink` until it breaks.
+    /// Prints all events and losses in order, and passes the text to `sink` until the sink breaks.
+    /// Each thread has a printer of its own, made by `make`.
     pub fn lines<P: LinePrinter>(
         &self,
         make: impl Fn() -> P + Sync,
@@ -50,7 +50,7 @@ impl Reading<'_> {
         stats
     }
 
-    /// Prints slices until none remain.
+    /// Prints slices until the queue has no more, and returns their totals.
     fn print_slices<P, S>(&self, queue: &SliceQueue<'_, S>, printer: P) -> SliceStats
     where
         P: LinePrinter,

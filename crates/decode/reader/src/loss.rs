@@ -1,9 +1,9 @@
-//! Losses: events and packets that a trace lacks by its own account.
+//! Losses: events and packets that are missing in a trace according to its own counters.
 
 use blkkin_ctf::clock::TimeScale;
 use std::fmt;
 
-/// Events or packets that the tracer made but the trace lacks.
+/// Missing events or packets of a stream, according to the tracer's counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
     /// Kind of the loss.
@@ -13,7 +13,7 @@ pub struct Loss {
     pub count: Option<u64>,
     /// Begin of the loss: nanoseconds, and cycles of the stream's clock.
     pub from: Option<(i64, u64)>,
-    /// End of the loss, likewise.
+    /// End of the loss, in nanoseconds and cycles.
     pub to: Option<(i64, u64)>,
 }
 

@@ -1,12 +1,12 @@
 //! Merge of the events of many streams, in order of time.
 //!
-//! Each stream offers its next item, and the merge returns the earliest. A heap holds the offers,
-//! except that of the stream which gave the last item: events come in bursts from one stream, and a
-//! burst costs one comparison with the heap's top per event.
+//! Each stream offers its next item, and the merge returns the earliest. A heap has the offers of
+//! all streams except that of the last item. Events come in bursts from one stream, and so an event
+//! of a burst costs one comparison with the heap's top.
 //!
 //! Assumption: times within a stream do not decrease, and no event is earlier than its packet. A
-//! broken trace can violate that; an event then counts as happening at the latest time before it,
-//! so the stream keeps its order.
+//! broken trace can violate the assumption. Such an event counts as happening at the latest time
+//! before it, so the stream keeps its order.
 
 use crate::cursor::Cursor;
 use crate::error::Problem;
@@ -32,7 +32,7 @@ pub(crate) struct MergeInput {
     scale: Option<TimeScale>,
     /// Latest time so far.
     floor: i64,
-    /// Begin of the current packet, as its header declares.
+    /// Begin of the current packet in nanoseconds, as its header declares.
     packet_begin: i64,
     slice: Option<SliceState>,
     /// Set if the current event is after the slice's end; it is offered only if the slice is
@@ -49,7 +49,7 @@ pub(crate) struct MergeInput {
     delivered_events: u64,
 }
 
-/// Packets of an input: first `queue`, then those of `source`.
+/// Packets of an input: first those in `queue`, then those of `source`.
 #[derive(Debug)]
 struct PacketQueue {
     queue: VecDeque<PacketRef>,
@@ -75,11 +75,11 @@ struct SliceState {
     begin: i64,
     /// End of the slice (exclusive); `None` for the end of the stream.
     end: Option<i64>,
-    /// Number of the next packets that an earlier slice has started.
+    /// Number of following packets that an earlier slice has started.
     started_packets: usize,
     /// Set while events before `begin` are skipped; an earlier slice has delivered them.
     is_skipping: bool,
-    /// End of the current packet, as its header declares.
+    /// End of the current packet in nanoseconds, as its header declares.
     packet_end: i64,
     /// Number of the last packet that this slice or an earlier one has started.
     last_number: u64,
@@ -159,7 +159,7 @@ impl MergeInput {
         (self.has_packet, self.is_past_slice) = (false, false);
     }
 
-    /// Extends the slice to the stream's end; `packets` gives all packets of the stream from the
+    /// Extends the slice to the stream's end. `packets` returns all packets of the stream from the
     /// first on.
     pub(crate) fn extend_to_end(&mut self, mut packets: StreamPackets) {
         let Some(slice) = &mut self.slice else { return };
@@ -225,7 +225,7 @@ impl MergeInput {
         }
     }
 
-    /// Returns the problem, unless newer metadata may resolve it; the packet is read again then.
+    /// Returns the problem, unless newer metadata may resolve it; the packet is then read again.
     fn unless_deferred(&mut self, problem: Problem) -> Option<Problem> {
         match &mut self.packets.source {
             Some(source) => source.defer_to_metadata(self.cursor.packet(), self.events, problem),
@@ -280,12 +280,12 @@ impl MergeInput {
         }
     }
 
-    /// Time that the current event counts as happening at.
+    /// Returns the effective time of the current event, by which the merge orders it.
     pub(crate) fn floor(&self) -> i64 {
         self.floor
     }
 
-    /// Time of the current event.
+    /// Returns the time of the current event.
     pub(crate) fn time(&self) -> Option<i64> {
         Some(self.scale?.ns(self.cursor.cycles()))
     }
@@ -301,7 +301,7 @@ pub(crate) enum Item<'m> {
         stream: usize,
         loss: Loss,
     },
-    /// An event is later than its packet's end, so slices cannot be told apart.
+    /// An event is later than its packet's end, so slices cannot be separated by time.
     Disorder,
 }
 
@@ -311,7 +311,7 @@ pub(crate) struct Merge<'r> {
     /// Rank of each stream, by stream number.
     ranks: &'r [u32],
     heap: BinaryHeap<Reverse<(MergeKey, bool)>>,
-    /// Input of the last item; it moves on with the next call.
+    /// Input of the last item; it advances in the next call.
     last_input: Option<usize>,
     pub(crate) report: MergeReport,
 }

@@ -15,7 +15,7 @@ pub trait Consumer {
     /// Receives the next event; a break ends the reading.
     fn event(&mut self, event: &mut Event<'_>) -> ControlFlow<()>;
 
-    /// Receives a loss, in order with the events.
+    /// Receives a loss, in order with the events; a break ends the reading.
     fn loss(&mut self, trace: &Trace, stream: &Stream, loss: &Loss) -> ControlFlow<()>;
 
     /// Reports a slice whose times are out of order; the slice is extended to the end of the
@@ -34,7 +34,7 @@ impl Reading<'_> {
         self.merge_inputs(inputs.collect(), consumer).0
     }
 
-    /// The merge input of a stream, with `packets`, which may be a part of the stream.
+    /// Makes the merge input of a stream, with `packets`, which may be a part of the stream.
     pub(crate) fn merge_input(&self, number: usize, packets: StreamPackets) -> MergeInput {
         let (trace, stream) = self.stream(number);
         let mut input =
@@ -43,8 +43,8 @@ impl Reading<'_> {
         input
     }
 
-    /// The merge input of a stream for slices, still without packets. The window is small because
-    /// bytes after a slice's end are read in vain.
+    /// Makes the merge input of a stream for slices, still without packets. Its window is small
+    /// because bytes after a slice's end are read in vain.
     pub(crate) fn empty_input(&self, number: usize) -> MergeInput {
         let (trace, stream) = self.stream(number);
         let mut input =

@@ -28,15 +28,15 @@ pub(crate) struct PacketRef {
     pub(crate) packet: Packet,
     pub(crate) begin_ns: Option<i64>,
     pub(crate) end_ns: Option<i64>,
-    /// Clock of the stream at the end of the previous packet.
+    /// Clock of the stream at the end of the previous packet, in cycles.
     pub(crate) clock_before: u64,
     /// Losses between the previous packet and this one, or within this one.
     pub(crate) losses: Vec<Loss>,
     /// Bytes that the file lacks at the packet's end.
     pub(crate) missing_bytes: u64,
-    /// Position to start at instead of the first event.
+    /// Position at which reading starts, instead of the first event.
     pub(crate) mark: Option<Mark>,
-    /// Events that were delivered before, in a packet that is read again with newer metadata.
+    /// Number of events already delivered, for a packet that is read again with newer metadata.
     pub(crate) delivered_events: u64,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct PacketRef {
 pub(crate) struct Mark {
     /// Bits from the packet's start.
     pub(crate) position: u64,
-    /// Clock of the stream there, in cycles.
+    /// Clock of the stream at the mark, in cycles.
     pub(crate) clock: u64,
     /// Upper bound for the times of all events before the mark.
     pub(crate) ns: i64,
@@ -69,7 +69,7 @@ impl PacketRef {
         (self.packet.begin, self.packet.seq)
     }
 
-    /// Stream that the packet's header names.
+    /// Returns the identity of the stream in the packet's header.
     pub(crate) fn stream_id(&self) -> StreamId {
         (self.packet.stream, self.packet.instance)
     }

@@ -29,16 +29,16 @@ pub(crate) struct StreamPackets {
     idle: Vec<FileScan>,
     /// Set if files may grow: an incomplete packet is expected to be completed.
     growing: bool,
-    /// Growing files that are finished. (The inode number of a deleted file may be used again, so
-    /// the key has the first packet too.)
+    /// Growing files that are finished. The key has the first packet too, since the inode number of
+    /// a deleted file may be used again.
     finished: HashSet<(FileId, PacketKey)>,
     last: Option<PacketRef>,
     /// Number of the last packet.
     number: u64,
     /// Packet with an event that the metadata does not describe, and the problem to report if no
-    /// newer metadata comes.
+    /// newer metadata appears.
     undescribed: Option<(PacketRef, Problem)>,
-    /// That packet, to be returned again with newer metadata.
+    /// The undescribed packet, to be returned again with newer metadata.
     retry: Option<PacketRef>,
     pub(crate) problems: Vec<Problem>,
     /// Set once a packet's UUID differed from that of the metadata.
@@ -101,7 +101,7 @@ impl StreamPackets {
         }
     }
 
-    /// Sets the files to grow: after `None`, later calls may return more packets.
+    /// Declares that files may grow: after `None`, later calls may return more packets.
     pub(crate) fn growing(mut self) -> StreamPackets {
         self.growing = true;
         self
@@ -113,8 +113,9 @@ impl StreamPackets {
         self
     }
 
-    /// Keeps a packet whose problem may vanish with newer metadata: it is read again after its
-    /// first `events` events, and the stream waits for it. Returns the problem if that cannot be.
+    /// Defers a packet whose problem newer metadata may resolve. The packet is read again after its
+    /// first `events` events, and the stream waits for it. Returns the problem if it cannot be
+    /// deferred.
     pub(crate) fn defer_to_metadata(
         &mut self,
         packet: Option<&PacketRef>,
@@ -131,17 +132,18 @@ impl StreamPackets {
         }
     }
 
-    /// Problem that remains if no newer metadata comes.
+    /// Returns the problem that remains if no newer metadata appears.
     pub(crate) fn undescribed(&self) -> Option<&Problem> {
         self.undescribed.as_ref().map(|(_, problem)| problem)
     }
 
-    /// Other streams whose packets were found in the stream's files, each with one file.
+    /// Returns the other streams whose packets were found in the stream's files, each with one
+    /// file.
     pub(crate) fn other_streams(&self) -> impl Iterator<Item = (StreamId, &StreamFile)> {
         self.other_streams.iter().map(|(identity, file)| (*identity, &**file))
     }
 
-    /// Number of the last packet.
+    /// Returns the number of the last packet.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
@@ -151,7 +153,7 @@ impl StreamPackets {
         self.number = number;
     }
 
-    /// Freezes the sizes of all files: bytes that are appended stay unread until the next call.
+    /// Freezes the sizes of all files: appended bytes stay unread until the next call.
     pub(crate) fn freeze_sizes(&self) {
         let scans = self.idle.iter().chain(self.active.iter().map(|(scan, _)| scan));
         let unopened = self.unopened.iter().map(|unopened| &unopened.file);
@@ -265,7 +267,7 @@ impl StreamPackets {
         }
     }
 
-    /// Scans for the next packet of a file, which goes to position `index` of `active`.
+    /// Scans for the next packet of a file, and inserts it at position `index` of `active`.
     fn advance_file(&mut self, mut scan: FileScan, index: usize) {
         match self.scan_packet(&mut scan, self.growing) {
             Ok(packet) => self.active.insert(index, (scan, packet)),
@@ -298,7 +300,7 @@ impl StreamPackets {
         }
     }
 
-    /// Returns the file's next packet; with `growing`, only a whole one.
+    /// Returns the file's next packet of this stream; with `growing`, only a whole packet.
     fn scan_packet(&mut self, scan: &mut FileScan, growing: bool) -> Result<PacketRef, FileEnd> {
         loop {
             if self.stop.as_ref().is_some_and(StopCheck::is_stopped) || !scan.seek_run(self.growing)
@@ -370,7 +372,7 @@ impl StreamPackets {
     }
 }
 
-/// Losses between the previous packet and `packet`.
+/// Returns the losses between the previous packet and `packet`.
 fn losses(before: Option<&Packet>, packet: &Packet, scale: Option<TimeScale>) -> Vec<Loss> {
     let mut losses = Vec::new();
     let time = |cycles: Option<u64>| Some((scale?.ns(cycles?), cycles?));

@@ -1,7 +1,7 @@
 //! Description of a reading: traces, range, filter, limit, threads.
 //!
-//! [`Reading::ordered`], [`Reading::lines`] and [`Reading::unordered`] run it, each in a module of
-//! its own.
+//! [`Reading::ordered`], [`Reading::lines`] and [`Reading::unordered`] run the reading, each in a
+//! module of its own.
 
 use crate::bind::BoundFilter;
 use crate::packets::{StopCheck, StreamPackets};
@@ -29,13 +29,13 @@ pub struct Reading<'r> {
     pub(crate) progress: Arc<Progress>,
 }
 
-/// Bytes of all cursors' windows on one thread.
+/// Total size of the windows of all cursors on one thread, in bytes.
 const WINDOWS_SIZE: usize = 4 << 20;
 /// Minimum size of a window, in bytes.
 pub(crate) const WINDOW_SIZE_MIN: usize = 64 << 10;
 
 impl<'r> Reading<'r> {
-    /// Selects all of `traces`, on one thread.
+    /// Makes a reading of all events of `traces`, on one thread.
     pub fn new(traces: &'r [Arc<Trace>]) -> Reading<'r> {
         let streams: Vec<(usize, usize)> = (0..traces.len())
             .flat_map(|trace| (0..traces[trace].streams.len()).map(move |stream| (trace, stream)))
@@ -100,12 +100,12 @@ impl<'r> Reading<'r> {
         self
     }
 
-    /// Counters that are updated while the reading runs.
+    /// Returns the counters that are updated while the reading runs.
     pub fn progress(&self) -> Arc<Progress> {
         self.progress.clone()
     }
 
-    /// Total size of all stream files in bytes, for progress.
+    /// Returns the total size of all stream files in bytes, for progress.
     pub fn total_bytes(&self) -> u64 {
         let streams = self.traces.iter().flat_map(|trace| &trace.streams);
         let files = streams.flat_map(|stream| &stream.files);
@@ -114,7 +114,7 @@ impl<'r> Reading<'r> {
         files.values().map(|file| file.file.size().unwrap_or(0)).sum()
     }
 
-    /// First begin and last end of all packets, in nanoseconds, as far as packets declare them.
+    /// Returns the first begin and the last end that packets declare, in nanoseconds.
     pub fn span(&self) -> Option<(i64, i64)> {
         let mut span: Option<(i64, i64)> = None;
         for number in 0..self.stream_count() {
@@ -136,7 +136,7 @@ impl<'r> Reading<'r> {
         self.streams.len()
     }
 
-    /// Size of a cursor's window in bytes.
+    /// Returns the size of a cursor's window in bytes.
     pub(crate) fn window(&self) -> usize {
         (WINDOWS_SIZE / self.stream_count().max(1)).clamp(WINDOW_SIZE_MIN, 256 << 10)
     }
@@ -158,8 +158,9 @@ impl<'r> Reading<'r> {
     }
 }
 
-/// Ranks of streams for events at the same time; streams with equal keys share a rank. Streams
-/// without an id are numbered within their class by their paths, as babeltrace2 numbers them.
+/// Returns the ranks of streams for events at the same time; streams with equal keys share a rank.
+/// Streams without an id are numbered within their class by their paths, as babeltrace2 numbers
+/// them.
 fn ranks(traces: &[Arc<Trace>], streams: &[(usize, usize)]) -> Vec<u32> {
     let ids: Vec<Vec<(u64, u64)>> = traces.iter().map(|trace| trace.stream_ids()).collect();
     let key = |&(number, stream): &(usize, usize)| {

@@ -28,16 +28,16 @@ pub(crate) struct FileScan {
     pub(crate) file: Arc<StreamFile>,
     pub(crate) offset: u64,
     handle: Handle,
-    /// Decoder state; its clock is at the end of the last packet.
+    /// Decoder state, with the clock at the end of the last packet.
     pub(crate) machine: Machine,
     buffer: Vec<u8>,
     /// Key of the first packet.
     pub(crate) first: PacketKey,
-    /// Key of the last packet.
+    /// Key of the last packet returned.
     pub(crate) last: PacketKey,
     /// Set if the last packet declares no size, so that it extends to the end of the file.
     pub(crate) has_unsized_packet: bool,
-    /// Packets before this key are duplicates of another file's.
+    /// Upper bound of duplicates: packets with a smaller key are copies from another file.
     pub(crate) duplicates_before: PacketKey,
     /// Byte ranges of the stream's packets, if the file has packets of other streams too.
     pub(crate) runs: Option<Arc<[Range<u64>]>>,

@@ -17,15 +17,15 @@ pub struct Progress {
 /// Totals of a reading.
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
-    /// Events delivered.
+    /// Number of events delivered.
     pub events: u64,
-    /// Events discarded by the tracer.
+    /// Number of events discarded by the tracer.
     pub events_lost: u64,
-    /// Losses of events whose number is unknown.
+    /// Number of losses with an unknown number of events.
     pub events_lost_unknown: u64,
-    /// Packets missing.
+    /// Number of missing packets.
     pub packets_lost: u64,
-    /// Losses of packets whose number is unknown.
+    /// Number of losses with an unknown number of packets.
     pub packets_lost_unknown: u64,
     /// Problems found while reading.
     pub problems: Vec<Problem>,

@@ -1,5 +1,5 @@
 //! Support for tests: CTF traces in a temporary folder, written from a description of their
-//! packets, and a transcript of what a reading of them delivers.
+//! packets, and a transcript of the delivered events and losses.
 //!
 //! A description has one packet a line: file, stream, begin and end, and after `|` its events.
 //!
@@ -9,11 +9,12 @@
 //! ```
 //!
 //! `SEQ` counts the packets of the stream by default, and `DISCARDED` is 0. Both stream classes
-//! have the events `e`, with the payload `x`, and `f`, with `x`, a string `s` (`s` and the number)
-//! and an array `a` (`x` and ten times that). The metadata of [`TraceFolder::write_metadata`] can
-//! also have an event `g`. Packets have `cpu_id` and events `vtid` in their contexts; they are the
-//! stream's id, and 100 more than that. A file in a subfolder belongs to a trace of its own. The
-//! order of the traces' UUIDs is the reverse of that of their folders' names.
+//! have the events `e` and `f`. The payload of `e` is `x`. That of `f` is `x`, a string `s` (`s`
+//! and the number) and an array `a` (`x` and ten times that). The metadata of
+//! [`TraceFolder::write_metadata`] can also have an event `g`. The packet context has `cpu_id`,
+//! which is the stream's id, and the event context has `vtid`, which is 100 more. A file in a
+//! subfolder belongs to a trace of its own. The order of the traces' UUIDs is the reverse of that
+//! of their folders' names.
 
 use crate::event::Event;
 use crate::loss::Loss;
@@ -48,7 +49,7 @@ pub(crate) struct TraceFolder {
 }
 
 impl TraceFolder {
-    /// Writes the packets that `description` describes, and metadata without the event `g`.
+    /// Writes the described packets, and metadata without the event `g`.
     pub(crate) fn new(description: &str) -> TraceFolder {
         let schema = metadata::parse(metadata_text("", true).into_bytes()).expect("valid metadata");
         let decoder = Decoder::new(Arc::new(schema)).expect("a decoder");
@@ -110,7 +111,7 @@ impl TraceFolder {
         open(&[self.source()])
     }
 
-    /// Returns file and bytes of the packet that a line describes.
+    /// Returns the file name and bytes of the packet that a line describes.
     pub(crate) fn packet(&mut self, line: &str) -> (String, Vec<u8>) {
         let (head, events) = line.split_once('|').expect("events after `|`");
         let mut words = head.split_whitespace();
@@ -164,7 +165,7 @@ impl TraceFolder {
     }
 }
 
-/// Node of the scope's structure that comes at `index` among those of the scope.
+/// Returns the id of a scope's root node: the node at `index` among the roots of that scope.
 fn scope_root(nodes: &[Node], scope: Scope, index: usize) -> u32 {
     let mut roots = nodes.iter().filter(|node| node.scope == scope && node.parent.is_none());
     roots.nth(index).expect("a scope").id
@@ -174,7 +175,7 @@ fn number(text: &str) -> u64 {
     text.parse().unwrap_or_else(|_| panic!("{text} is no number"))
 }
 
-/// Metadata of the trace in a subfolder, with or without the event `g`.
+/// Returns the metadata of the trace in a subfolder, with or without the event `g`.
 fn metadata_text(folder: &str, has_g: bool) -> String {
     let uuid = folder.bytes().fold(0_u64, |uuid, byte| uuid << 8 | u64::from(255 - byte));
     let mut text = format!(
@@ -252,7 +253,7 @@ impl Consumer for Transcript {
     }
 }
 
-/// Line of an event; `None` if it cannot be decoded.
+/// Returns the line of an event; `None` if it cannot be decoded.
 pub(crate) fn event_line(event: &mut Event<'_>) -> Option<String> {
     let mut x = PayloadX::default();
     if !event.visit(&mut x) {
@@ -273,7 +274,7 @@ fn stream_name(stream: &Stream) -> String {
     format!("{}.{}", stream.class_id, stream.instance.unwrap_or(0))
 }
 
-/// Visitor that finds the payload's first integer.
+/// Visitor that finds the payload's first unsigned integer.
 #[derive(Default)]
 struct PayloadX {
     value: Option<u64>,
@@ -291,7 +292,7 @@ impl Visitor for PayloadX {
     }
 }
 
-/// Returns the transcript of the reading that `select` makes of all traces.
+/// Returns the transcript of all traces, read with the options that `select` sets.
 pub(crate) fn transcript(
     folder: &TraceFolder,
     select: impl for<'r> FnOnce(Reading<'r>) -> Reading<'r>,

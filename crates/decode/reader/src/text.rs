@@ -1,8 +1,8 @@
 //! Buffer for lines that consist of many small pieces.
 //!
-//! A piece is written as a whole chunk of fixed size, of which only some bytes count: that is two
-//! stores, where a copy of variable length is a call. Bytes beyond the capacity are counted but not
-//! written, so no write has to grow the buffer; a check for that would cost more than the write
+//! A piece is written in whole chunks of fixed size, and only its own bytes count. Such a write is
+//! two stores, where a copy of variable length is a call. Bytes beyond the capacity are counted but
+//! not written, so no write has to grow the buffer; a check for that would cost more than the write
 //! itself. [`Text::append`] grows the buffer afterwards and repeats the line.
 
 use std::fmt;
@@ -12,14 +12,14 @@ use std::ops::{Deref, Range};
 /// Growing buffer of text.
 #[derive(Clone, Default)]
 pub struct Text {
-    /// The text, followed by spare room.
+    /// The text, followed by spare capacity.
     bytes: Vec<u8>,
     /// Length of the text; larger than the buffer after an overflow. Blocks of text are small, so
     /// sums of this length and a chunk's size need no overflow check.
     length: u32,
 }
 
-/// Piece of text of any length that is written often, in chunks.
+/// Text of any length that is appended often, stored in chunks.
 #[derive(Clone, Debug, Default)]
 pub struct Piece {
     chunks: Vec<[u8; CHUNK]>,
@@ -29,7 +29,7 @@ pub struct Piece {
 
 const CHUNK: usize = 32;
 
-/// Maximum number of bytes in one call of `append`; the largest event of bytes needs no more.
+/// Maximum number of bytes in one call of `append`; the largest event of bytes fits.
 const APPENDED_MAX: u32 = 128 << 20;
 
 impl Text {
@@ -55,7 +55,7 @@ impl Text {
         text
     }
 
-    /// Capacity in bytes.
+    /// Returns the capacity in bytes.
     pub(crate) fn room(&self) -> usize {
         self.bytes.len()
     }
@@ -87,8 +87,8 @@ impl Text {
         self.bytes.resize(size, 0);
     }
 
-    /// Passes `N` bytes after the text to `write`, which returns how many of them belong to the
-    /// text.
+    /// Passes `N` bytes after the text to `write`, which returns how many of them become part of
+    /// the text.
     #[inline(always)]
     pub fn push_with<const N: usize>(&mut self, write: impl FnOnce(&mut [u8; N]) -> usize) {
         let start = self.length as usize;
@@ -99,7 +99,7 @@ impl Text {
                 debug_assert!(count <= N);
                 self.length += count as u32;
             }
-            // The bytes that count might fit, but `write` needs all `N`.
+            // The counted bytes might fit, but `write` needs all `N`.
             None => self.did_not_fit(N),
         }
     }
@@ -125,7 +125,7 @@ impl Text {
         self.push_some(*bytes, N);
     }
 
-    /// Appends bytes of any number.
+    /// Appends a slice of bytes.
     #[inline]
     pub fn extend_from_slice(&mut self, bytes: &[u8]) {
         let start = self.length as usize;
@@ -138,7 +138,7 @@ impl Text {
         }
     }
 
-    /// Counts bytes that do not fit.
+    /// Counts bytes that exceed the capacity.
     #[inline(always)]
     fn did_not_fit(&mut self, size: usize) {
         let size = u32::try_from(size).unwrap_or(u32::MAX);
@@ -154,7 +154,7 @@ impl Text {
         self.length -= piece.padding as u32;
     }
 
-    /// Part of the text, to be overwritten.
+    /// Returns a part of the text, to be overwritten.
     #[inline]
     pub fn place(&mut self, range: Range<usize>) -> &mut [u8] {
         &mut self.bytes[range]

@@ -35,8 +35,8 @@ impl TraceData {
 /// rotation, snapshots) form one trace.
 #[derive(Debug)]
 pub struct Trace {
-    /// Number of the trace among those read together. Newer metadata of a followed trace makes it a
-    /// new trace with a new number.
+    /// Number of the trace among those read together. With newer metadata, a followed trace becomes
+    /// a new trace with a new number.
     pub id: usize,
     /// Directory of the trace; the first of several.
     pub path: PathBuf,
@@ -48,18 +48,18 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Schema from the trace's metadata.
+    /// Returns the schema of the trace's metadata.
     pub fn schema(&self) -> &Arc<Schema> {
         self.data.decoder.schema()
     }
 
-    /// Decoder for the trace's packets.
+    /// Returns the decoder for the trace's packets.
     pub fn decoder(&self) -> &Decoder {
         &self.data.decoder
     }
 
-    /// Class id and stream id of each stream. Streams without an id are numbered within their class
-    /// in the order of their paths, with numbers that no other stream has.
+    /// Returns the class id and stream id of each stream. Streams without an id are numbered within
+    /// their class in the order of their paths, with numbers that no other stream has.
     pub fn stream_ids(&self) -> Vec<(u64, u64)> {
         let mut order: Vec<usize> = (0..self.streams.len()).collect();
         order.sort_by_key(|&index| &self.streams[index].name);
@@ -82,7 +82,7 @@ impl Trace {
         ids
     }
 
-    /// Conversion of times in streams of a class; `None` without a clock.
+    /// Returns the conversion of times in streams of a class; `None` without a clock.
     pub fn scale(&self, stream_class: usize) -> Option<TimeScale> {
         self.data.scale(stream_class)
     }
@@ -95,7 +95,7 @@ pub struct Stream {
     pub class: usize,
     /// Id of the stream class.
     pub class_id: u64,
-    /// Id of the stream within its class.
+    /// Id of the stream within its class; `None` if packets have no such field.
     pub instance: Option<u64>,
     /// Name as in babeltrace2: the path of the first file.
     pub name: String,
@@ -113,7 +113,7 @@ pub(crate) struct FilePart {
 }
 
 impl Stream {
-    /// Identity of the stream in its trace.
+    /// Returns the identity of the stream in its trace.
     pub(crate) fn id(&self) -> StreamId {
         (self.class, self.instance)
     }

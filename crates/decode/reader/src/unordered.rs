@@ -16,7 +16,7 @@ use std::vec;
 
 /// Receives events without order, packet by packet.
 pub trait Unordered: Send {
-    /// Set if events are delivered; otherwise they are only decoded and counted.
+    /// True if events are delivered; otherwise they are only decoded and counted.
     const EVENTS: bool = true;
 
     /// Receives a packet, before its events.
@@ -29,7 +29,7 @@ pub trait Unordered: Send {
     fn loss(&mut self, trace: &Trace, stream: &Stream, loss: &Loss);
 }
 
-/// Bytes of packets in a worker's batch.
+/// Minimum bytes of packets in a worker's batch.
 const BATCH_SIZE: u64 = 512 << 10;
 /// Size of a cursor's window in bytes; it fits into a core's own cache.
 const WINDOW: usize = 256 << 10;

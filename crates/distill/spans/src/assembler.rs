@@ -60,15 +60,15 @@ impl Default for Limits {
 pub struct Counts {
     /// Emitted requests.
     pub requests: u64,
-    /// Spans in emitted requests.
+    /// Spans in the emitted requests.
     pub spans: u64,
-    /// Events that reported something about a span.
+    /// Events with a report about a span, including dropped ones.
     pub events: u64,
     /// Requests emitted before they were complete, to free memory.
     pub evicted: u64,
-    /// Requests that continue one emitted before.
+    /// Requests with the trace id of a request emitted before.
     pub late: u64,
-    /// Requests that exceeded a limit and lost events by it.
+    /// Requests from which events were dropped because of a limit.
     pub cut: u64,
     /// Events dropped because their request exceeded a limit, or because an id was 0.
     pub left_out: u64,
@@ -132,17 +132,17 @@ impl Assembler {
         }
     }
 
-    /// The counters so far.
+    /// Returns the counters.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Memory of all open requests, in bytes.
+    /// Returns the memory of all open requests, in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Number of open requests.
+    /// Returns the number of open requests.
     pub fn open(&self) -> usize {
         self.open.len()
     }
@@ -183,7 +183,7 @@ impl Assembler {
         self.advance(now, sink)
     }
 
-    /// Notes that a source dropped events between these times, in nanoseconds since 1970. `None`
+    /// Records that a source lost events between these times, in nanoseconds since 1970. `None`
     /// means unbounded.
     pub fn lose(&mut self, source: u32, from: Option<i64>, to: Option<i64>) {
         self.losses.add(source, from, to);
@@ -205,13 +205,15 @@ impl Assembler {
         ControlFlow::Continue(())
     }
 
-    /// True if an idle request has spans that have not ended, and the longer limit has not passed.
+    /// Returns true if an idle request has spans that have not ended, and `idle_unended_ns` has not
+    /// passed.
     fn may_wait(&self, request: &OpenRequest, now: i64) -> bool {
         let waited = u64::try_from(now.saturating_sub(request.last_event)).unwrap_or(0);
         waited < self.limits.idle_unended_ns && request.has_unended()
     }
 
-    /// Emits all requests, in the order of their earliest time, at the end of the input.
+    /// Emits all requests in the order of their earliest time. To be called at the end of the
+    /// input.
     pub fn finish(&mut self, sink: &mut impl Sink) -> ControlFlow<()> {
         let first = |slot: &u32| {
             let request = &self.requests[*slot as usize];
@@ -330,7 +332,7 @@ impl Assembler {
     }
 }
 
-/// Trace ids (lower halves) of recently emitted requests.
+/// Trace ids (lower halves) of recently emitted requests, for the detection of late events.
 #[derive(Debug, Default)]
 struct RecentIds {
     order: VecDeque<u64>,

@@ -1,4 +1,4 @@
-//! The way from events to requests: an extractor and an assembler as one consumer of events.
+//! Assembly of events into requests: an extractor and an assembler as one consumer of events.
 
 use crate::assembler::{Assembler, Counts, Limits, Sink};
 use crate::extract::Extractor;
@@ -6,7 +6,7 @@ use crate::refusal::Refusals;
 use blkkin_reader::{Consumer, Event, Loss, Stream, Trace};
 use std::ops::ControlFlow;
 
-/// Passes requests to a sink as they become complete.
+/// Consumer of events that passes requests to a sink as they become complete.
 #[derive(Debug)]
 pub struct Collector<S> {
     extractor: Extractor,
@@ -30,22 +30,22 @@ impl<S: Sink> Collector<S> {
         self.assembler.advance(now, &mut self.sink)
     }
 
-    /// Emits all open requests, at the end of the input.
+    /// Emits all open requests. To be called at the end of the input.
     pub fn finish(&mut self) -> ControlFlow<()> {
         self.assembler.finish(&mut self.sink)
     }
 
-    /// Counters of requests.
+    /// Returns the assembler's counters.
     pub fn counts(&self) -> Counts {
         self.assembler.counts()
     }
 
-    /// Malformed events.
+    /// Returns the statistics of malformed events.
     pub fn refusals(&self) -> &Refusals {
         self.extractor.refusals()
     }
 
-    /// Number of events unrelated to spans.
+    /// Returns the number of events unrelated to spans.
     pub fn others(&self) -> u64 {
         self.extractor.others()
     }

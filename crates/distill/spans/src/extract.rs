@@ -15,7 +15,7 @@ use blkkin_model::{Kind, ValueRef};
 use blkkin_reader::{Event, Trace};
 use std::fmt::Write;
 
-/// Reads what events report about spans.
+/// Extracts span reports from events.
 #[derive(Debug, Default)]
 pub struct Extractor {
     /// Event shapes of each trace, by the reader's trace id.
@@ -38,7 +38,7 @@ struct TraceShapes {
     program: String,
 }
 
-/// The kind of report that an event class carries.
+/// Kind of report that an event class carries.
 #[derive(Clone, Debug)]
 enum EventShape {
     /// Unrelated to spans.
@@ -109,7 +109,7 @@ impl Extractor {
             own_fields,
             has_service,
         }) {
-            // The reader reports the damage.
+            // The reader reports the damaged event.
             return None;
         }
         let builder =
@@ -127,12 +127,12 @@ impl Extractor {
         }
     }
 
-    /// Malformed events.
+    /// Returns the statistics of malformed events.
     pub fn refusals(&self) -> &Refusals {
         &self.refusals
     }
 
-    /// Number of events unrelated to spans.
+    /// Returns the number of events unrelated to spans.
     pub fn others(&self) -> u64 {
         self.others
     }
@@ -211,8 +211,8 @@ fn shape(class: &EventClass) -> EventShape {
     }
 }
 
-/// True if service, port and address follow the first `behind` fields, with the types that the
-/// tracing layer gives them. A program's own fields may have the same names.
+/// Returns true if service, port and address follow the first `behind` fields, with the types that
+/// the tracing layer gives them. A program's own fields may have the same names.
 fn has_service(class: &EventClass, behind: usize) -> bool {
     let Some(FieldClass::Struct(payload)) = &class.payload else { return false };
     let members = payload.members.iter().skip(behind);
@@ -227,7 +227,7 @@ fn has_service(class: &EventClass, behind: usize) -> bool {
     )
 }
 
-/// An event whose field values have been collected.
+/// Builds a report from the collected field values of one event.
 struct ReportBuilder<'r> {
     fields: &'r FieldValues,
     shapes: &'r TraceShapes,
@@ -343,8 +343,8 @@ impl<'r> ReportBuilder<'r> {
         Ok(())
     }
 
-    /// Sets the service from the event's fields if the tracing layer has one, else to the program's
-    /// name.
+    /// Sets the service from the event's fields if the tracing layer has a service, else from the
+    /// program's name.
     fn service<'s>(
         &'s self,
         has_service: bool,
@@ -369,7 +369,7 @@ impl<'r> ReportBuilder<'r> {
         Ok(())
     }
 
-    /// Start and duration of a span, converted from clock ticks.
+    /// Returns start and duration of a span in nanoseconds, converted from clock ticks.
     fn times(&self, event_time: i64) -> Result<(u64, u64), Option<Reason>> {
         let scale = self.shapes.scales.get(self.stream).copied().flatten();
         let scale = scale.ok_or(Some(Reason::NoTime))?;
@@ -384,13 +384,14 @@ impl<'r> ReportBuilder<'r> {
         Ok((start_ns, end.abs_diff(start)))
     }
 
-    /// Name of the traced program, or the first part of the span's target if unknown.
+    /// Returns the name of the traced program, or the first part of the span's target if it is
+    /// unknown.
     fn program<'s>(&'s self, target: &'s str) -> Result<&'s str, Option<Reason>> {
         let name = self.fields.text_or(PROCNAME, &self.shapes.program)?;
         Ok(if name.is_empty() { target.split('.').next().unwrap_or_default() } else { name })
     }
 
-    /// Fields that the program added itself.
+    /// Returns the fields that the program added itself, by name.
     fn own(&self) -> impl Iterator<Item = (&str, ValueRef<'_>)> {
         let nodes = self.trace.decoder().nodes();
         self.fields.own.iter().map(move |(node, value)| {

@@ -5,7 +5,7 @@ use blkkin_ctf::decode::{Node, NodeKind, Visitor};
 use blkkin_ctf::schema::{IntKind, Scope};
 use blkkin_model::ValueRef;
 
-/// Index of a field in [`NAMES`], or one of the two values after them.
+/// Index of a field in [`NAMES`], or [`OWN`] or [`IGNORED`].
 pub(crate) type Slot = u8;
 
 pub(crate) const NAMES: [&str; 17] = [
@@ -86,7 +86,7 @@ impl FieldValues {
         }
     }
 
-    /// An id or a duration; signed and unsigned fields are accepted.
+    /// Returns an id or a duration; signed and unsigned fields are accepted.
     pub(crate) fn number(&self, slot: Slot) -> Result<u64, Option<Reason>> {
         match self.values[slot as usize] {
             Value::Int(number) => Ok(number.cast_unsigned()),
@@ -96,7 +96,7 @@ impl FieldValues {
         }
     }
 
-    /// Like `number`, with a default for a missing field.
+    /// Returns what `number` returns, with a default for a missing field.
     pub(crate) fn number_or(&self, slot: Slot, otherwise: u64) -> Result<u64, Option<Reason>> {
         match self.values[slot as usize] {
             Value::Absent => Ok(otherwise),
@@ -119,7 +119,7 @@ impl FieldValues {
         }
     }
 
-    /// Like `text`, with a default for a missing field.
+    /// Returns what `text` returns, with a default for a missing field.
     pub(crate) fn text_or<'t>(
         &'t self,
         slot: Slot,
@@ -182,7 +182,8 @@ impl FieldVisitor<'_> {
         Value::Text(start as u32, text.len() as u32)
     }
 
-    /// True for values that are passed on unchanged: tag values and the program's own fields.
+    /// Returns true for values that are passed on unchanged: tag values and the program's own
+    /// fields.
     #[cold]
     fn is_passed_on(&self, node: &Node) -> bool {
         let slot = self.slots.get(node.id as usize).copied().unwrap_or(IGNORED);

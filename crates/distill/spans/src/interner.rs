@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// An interned string of an [`Interner`] or, with the upper bit set, a string of one request.
+/// Number of an interned string of an [`Interner`] or, with the upper bit set, of a string of one
+/// request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Symbol(pub(crate) u32);
 
@@ -35,7 +36,7 @@ impl Symbol {
     }
 }
 
-/// Interned strings.
+/// Table of interned strings.
 #[derive(Debug)]
 pub(crate) struct Interner {
     texts: Vec<Arc<str>>,
@@ -48,7 +49,7 @@ pub(crate) struct Interner {
 const GUESSES: usize = 1024;
 const COUNT_MAX: usize = 1 << 16;
 const BYTES_MAX: usize = 4 << 20;
-/// Maximum length of an interned string. Longer ones rarely repeat.
+/// Maximum length of an interned string, in bytes. Longer strings rarely repeat.
 const SIZE_MAX: usize = 128;
 
 impl Interner {
@@ -65,7 +66,8 @@ impl Interner {
         interner
     }
 
-    /// Returns the symbol of a string; `None` if it is new and there is no room.
+    /// Returns the symbol of a string; `None` if the string is new and the interner is full, or the
+    /// string is too long.
     #[inline]
     pub(crate) fn intern(&mut self, text: &str) -> Option<Symbol> {
         let place = guess(text.as_bytes());
@@ -100,7 +102,7 @@ impl Interner {
     }
 }
 
-/// Hash of the length and at most 16 bytes: the first 8 and the last 8.
+/// Returns a hash of the length and at most 16 bytes: the first 8 and the last 8.
 #[inline]
 fn guess(text: &[u8]) -> usize {
     let half = |bytes: &[u8]| {

@@ -14,7 +14,7 @@ use blkkin_model::Kind;
 use std::cmp::Ordering;
 use std::net::IpAddr;
 
-/// Buffers for building a request, reused for the next one.
+/// Buffers for building a request, reused for the next request.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     /// Indexes of the request's reports, in the order of `Resolver::compare`.
@@ -44,10 +44,10 @@ pub(crate) struct Draft {
     pub(crate) start: Option<u64>,
     pub(crate) duration: Option<u64>,
     pub(crate) odd: u32,
-    /// Reports that start and duration come from; they are not shown as annotations.
+    /// Indexes of the reports that give start and duration; they are not shown as annotations.
     pub(crate) used: [u32; 2],
     is_whole: bool,
-    /// The first and the last report of each core annotation, indexed by its symbol.
+    /// Index of the first and the last report of each core annotation, by its symbol.
     cores: [(u32, u32); CORES],
     first: u64,
     last: u64,
@@ -105,7 +105,7 @@ impl Scratch {
     }
 }
 
-/// The reports on one span id.
+/// Joins the reports on one span id.
 struct Group<'g, 'p> {
     resolver: Resolver<'p>,
     /// Index of the group's first draft.
@@ -200,7 +200,7 @@ impl Group<'_, '_> {
                 _ => None,
             };
             if let Some(kind) = fork {
-                // A service that called itself: split its draft into a caller's and a callee's.
+                // A service called itself: split its draft into a caller's and a callee's.
                 let mut other = Draft { shared: true, ..draft.clone() };
                 other.set_times(kind, self.resolver);
                 self.drafts.push(other);
@@ -415,7 +415,7 @@ impl Address {
         }
     }
 
-    /// The address of a single reporter.
+    /// Returns the address of a single reporter.
     pub(crate) fn of(reporter: &Reporter, resolver: Resolver<'_>) -> Address {
         let mut address = Address::default();
         address.add(reporter, resolver);

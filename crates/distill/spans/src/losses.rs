@@ -1,9 +1,9 @@
-//! Events that tracers dropped. A span without an end is marked as possibly lost, instead of
-//! unfinished, if the dropped events may include its end.
+//! Events that tracers lost. A span without an end is marked as possibly lost, instead of
+//! unfinished, if its trace lost events after its start.
 
 use std::collections::HashMap;
 
-/// For each source, the earliest begin and the latest end of all its losses.
+/// For each source, the earliest start and the latest end of all its losses.
 #[derive(Debug, Default)]
 pub(crate) struct Losses(HashMap<u32, (u64, u64)>);
 
@@ -16,12 +16,12 @@ impl Losses {
         (*first, *last) = (from.min(*first), to.max(*last));
     }
 
-    /// True if the source may have dropped events at or after `time`.
+    /// Returns true if the source may have lost events at or after `time`.
     pub(crate) fn has_loss_since(&self, source: u32, time: u64) -> bool {
         self.0.get(&source).is_some_and(|(_, last)| *last >= time)
     }
 
-    /// True if the source may have dropped events at or before `time`.
+    /// Returns true if the source may have lost events at or before `time`.
     pub(crate) fn has_loss_until(&self, source: u32, time: u64) -> bool {
         self.0.get(&source).is_some_and(|(first, _)| *first <= time)
     }

@@ -9,7 +9,7 @@ use blkkin_model::{Kind, ValueRef};
 use std::collections::{HashMap, HashSet};
 use std::mem::size_of;
 
-/// A service that reports on a span, with the properties that its events repeat.
+/// Service that reports on a span, with the properties that its events repeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Reporter {
     pub(crate) span: u64,
@@ -42,7 +42,7 @@ pub(crate) enum Body {
 }
 
 impl Body {
-    /// True for a complete span. A draft has at most one such report.
+    /// Returns true for a complete span. A draft has at most one such report.
     pub(crate) fn is_span(&self) -> bool {
         matches!(self, Body::Span { .. } | Body::Undated(_))
     }
@@ -85,7 +85,7 @@ pub(crate) struct OpenRequest {
     pub(crate) newer: u32,
 }
 
-/// Up to this many reporters are searched linearly.
+/// Maximum number of reporters that are searched linearly; more get a hash table.
 const FEW_REPORTERS: usize = 12;
 /// Maximum number of upper halves that are distinguished for one lower half.
 const WIDE_MAX: usize = 8;
@@ -95,7 +95,7 @@ const SIZE: usize = size_of::<OpenRequest>() + 64;
 const NUMBER_SIZE: usize = 2 * (size_of::<(Reporter, u32)>() + 1);
 
 impl OpenRequest {
-    /// Memory of the request, in bytes.
+    /// Returns the memory of the request, in bytes.
     #[inline]
     pub(crate) fn bytes(&self) -> usize {
         SIZE + self.reporters.capacity() * size_of::<Reporter>()
@@ -105,8 +105,7 @@ impl OpenRequest {
             + self.ends.capacity() * 4
     }
 
-    /// True if a span has been mentioned, by an event of its own or as a parent, and its end has
-    /// not come.
+    /// Returns true if a span without its end is known, from an event of its own or as a parent.
     pub(crate) fn has_unended(&self) -> bool {
         let ended = self.reports.iter().filter(|report| report.body.is_span());
         let ended: HashSet<u64> =
@@ -115,7 +114,7 @@ impl OpenRequest {
         known.any(|span| span != 0 && !ended.contains(&span))
     }
 
-    /// Clears the request for reuse; its memory is kept only if it is small.
+    /// Clears the request for reuse; memory of more than 8 KiB is freed.
     pub(crate) fn clear(&mut self) {
         const REUSED_MAX: usize = 8 << 10;
         if self.bytes() > REUSED_MAX {
@@ -249,7 +248,7 @@ impl OpenRequest {
         }
     }
 
-    /// The reporter of a report.
+    /// Returns the reporter of a report.
     pub(crate) fn reporter_of(&self, report: &Report) -> &Reporter {
         &self.reporters[report.reporter as usize]
     }

@@ -1,5 +1,5 @@
-//! The parent of each span. Parent ids in events are untrusted: the parent may be missing, and they
-//! may form cycles.
+//! Resolution of each span's parent. Parent ids in events are untrusted: the parent may be missing,
+//! and parent ids may form cycles.
 
 use crate::join::Draft;
 use crate::request::{Oddity, bit};
@@ -61,7 +61,7 @@ fn break_cycles<K: Ord>(
     key: impl Fn(usize) -> K,
     mut mark: impl FnMut(usize),
 ) {
-    // The walk that visited each node first, counted from 1; 0 if none has.
+    // Number of the walk that first visited each node, from 1; 0 if unvisited.
     let mut walks = vec![0usize; parents.len()];
     for from in 0..parents.len() {
         let mut at = from;
@@ -111,7 +111,7 @@ impl Children {
         self.sorted[from..to].iter().map(|entry| entry.1)
     }
 
-    /// All nodes in preorder, each with its depth.
+    /// Returns all nodes in preorder, each with its depth.
     pub(crate) fn preorder(&self) -> Vec<(usize, usize)> {
         let mut order = Vec::with_capacity(self.sorted.len());
         let mut stack: Vec<(usize, usize)> = self.of(0).rev().map(|at| (at, 0)).collect();

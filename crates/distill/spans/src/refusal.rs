@@ -15,7 +15,7 @@ pub enum Reason {
     WrongType(&'static str),
     /// An id is 0.
     Zero(&'static str),
-    /// The span ends long after the event that was recorded at its end.
+    /// The span ends more than a second after its event, which is recorded at its end.
     EndsLater,
     /// The annotation is of an unknown kind.
     Unknown,
@@ -38,7 +38,7 @@ impl fmt::Display for Reason {
 /// A malformed event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Example {
-    /// The reason.
+    /// Reason why the event is malformed.
     pub reason: Reason,
     /// Name of the event.
     pub event: String,
@@ -51,7 +51,7 @@ pub struct Example {
 /// Statistics of malformed events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Refusals {
-    /// Total number of events.
+    /// Total number of malformed events.
     pub events: u64,
     /// The first malformed event.
     pub first: Option<Example>,

@@ -7,7 +7,7 @@ use blkkin_model::{Kind, ValueRef};
 pub struct Said<'a> {
     /// Lower half of the trace id.
     pub trace_id: u64,
-    /// Upper half of the trace id; 0 if the event does not contain it, or if it is 0.
+    /// Upper half of the trace id; 0 if the event does not contain it.
     pub trace_id_high: u64,
     /// Span id; 0 only if the report is [`What::WideTraceId`].
     pub span_id: u64,

@@ -9,20 +9,20 @@ pub struct Request<'a> {
     pub id: TraceId,
     /// Spans in preorder; siblings are sorted by start.
     pub steps: Vec<Step<'a>>,
-    /// Reason for the emission.
+    /// Reason why the request was emitted.
     pub completion: Completion,
     /// Number of occurrences of each anomaly.
     pub oddities: Oddities,
     /// Number of events in the request.
     pub events: u64,
-    /// Number of events dropped because of a limit.
+    /// Number of the request's events dropped because of a limit.
     pub events_left_out: u64,
 }
 
 /// A span of a request, with its position in the tree.
 #[derive(Clone, Debug)]
 pub struct Step<'a> {
-    /// The span itself.
+    /// Fields of the span, with annotations and tags.
     pub span: SpanRef<'a>,
     /// Index of the parent step.
     pub parent: Option<usize>,
@@ -30,7 +30,7 @@ pub struct Step<'a> {
     pub depth: usize,
     /// Time in which none of its children was running, in nanoseconds.
     pub self_ns: Option<u64>,
-    /// Shift of the skew correction, in nanoseconds.
+    /// Shift by the skew correction, in nanoseconds; `None` if not shifted.
     pub moved_ns: Option<i64>,
     /// Bitmap of anomalies: a bit for each [`Oddity`].
     odd: u32,
@@ -47,10 +47,10 @@ pub enum Completion {
     Evicted,
 }
 
-/// Key of the tag that marks spans without an end; the value is [`LOST`] if events were lost.
+/// Key of the tag that marks a span whose end may be lost; the value is [`LOST`].
 pub const END: &str = "blkkin.end";
 
-/// Key of the tag that marks spans without a start, as [`END`].
+/// Key of the tag that marks a span whose start may be lost, as [`END`].
 pub const START: &str = "blkkin.start";
 
 /// Value of [`END`] and [`START`].
@@ -65,10 +65,10 @@ macro_rules! oddities {
         }
 
         impl Oddity {
-            /// All anomalies.
+            /// All anomalies, in the order of their bits.
             pub const ALL: [Oddity; [$($word),*].len()] = [$(Oddity::$name),*];
 
-            /// Name of the anomaly in JSON.
+            /// Returns the name of the anomaly in JSON.
             pub const fn word(self) -> &'static str {
                 match self {
                     $(Oddity::$name => $word,)*
@@ -106,12 +106,12 @@ oddities! {
     Moved "moved";
     /// An event occurred twice; counted once for each dropped copy.
     Duplicate "duplicate";
-    /// More services reported on the span than are distinguished.
+    /// More than 64 services reported on the span; the surplus is counted to its first service.
     ManyServices "many_services";
     /// Several requests share this lower half of the trace id, and no event determines which one
     /// the span belongs to.
     Ambiguous "ambiguous";
-    /// The request continues one that was emitted before.
+    /// The request has the trace id of a request emitted before.
     Late "late";
 }
 
@@ -120,12 +120,12 @@ oddities! {
 pub struct Oddities([u64; Oddity::ALL.len()]);
 
 impl Oddities {
-    /// Number of occurrences of an anomaly.
+    /// Returns the number of occurrences of an anomaly.
     pub fn count(&self, oddity: Oddity) -> u64 {
         self.0[oddity as usize]
     }
 
-    /// The anomalies that occurred, with their counts.
+    /// Returns the anomalies that occurred, with their counts.
     pub fn iter(&self) -> impl Iterator<Item = (Oddity, u64)> {
         Oddity::ALL.into_iter().map(|oddity| (oddity, self.count(oddity))).filter(|odd| odd.1 > 0)
     }
@@ -140,12 +140,12 @@ impl<'a> Step<'a> {
         Step { span, parent: None, depth: 0, self_ns: None, moved_ns: None, odd }
     }
 
-    /// True if the span has this anomaly.
+    /// Returns true if the span has this anomaly.
     pub fn is(&self, oddity: Oddity) -> bool {
         self.odd & bit(oddity) != 0
     }
 
-    /// The anomalies of the span.
+    /// Returns the anomalies of the span.
     pub fn oddities(&self) -> impl Iterator<Item = Oddity> {
         let odd = self.odd;
         Oddity::ALL.into_iter().filter(move |oddity| odd & bit(*oddity) != 0)
@@ -155,12 +155,12 @@ impl<'a> Step<'a> {
         self.odd |= bit(oddity);
     }
 
-    /// End of the span, in nanoseconds since 1970.
+    /// Returns the end of the span, in nanoseconds since 1970.
     pub fn end_ns(&self) -> Option<u64> {
         Some(self.span.start_ns?.saturating_add(self.span.duration_ns?))
     }
 
-    /// Id of the parent, if it is missing.
+    /// Returns the id of the parent, if the parent span is missing.
     pub fn missing_parent(&self) -> Option<SpanId> {
         self.span.parent_id.filter(|_| self.is(Oddity::MissingParent))
     }
@@ -171,7 +171,8 @@ pub(crate) const fn bit(oddity: Oddity) -> u32 {
 }
 
 impl Request<'_> {
-    /// First and last moment of the request, including annotations, in nanoseconds since 1970.
+    /// Returns the first and last moment of the request, including annotations, in nanoseconds
+    /// since 1970.
     pub fn extent_ns(&self) -> Option<(u64, u64)> {
         let mut extent: Option<(u64, u64)> = None;
         for step in &self.steps {
@@ -192,17 +193,17 @@ impl Request<'_> {
         extent
     }
 
-    /// Time from the first moment to the last, in nanoseconds.
+    /// Returns the time from the first moment to the last, in nanoseconds.
     pub fn duration_ns(&self) -> u64 {
         self.extent_ns().map_or(0, |(start, end)| end - start)
     }
 
-    /// Number of failed spans.
+    /// Returns the number of failed spans.
     pub fn errors(&self) -> usize {
         self.steps.iter().filter(|step| step.span.is_error()).count()
     }
 
-    /// True if a span was recorded by the service `name`.
+    /// Returns true if a span was recorded by the service `name`.
     pub fn has_service(&self, name: &str) -> bool {
         self.steps.iter().any(|step| step.span.local.service == name)
     }

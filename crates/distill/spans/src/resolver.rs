@@ -1,5 +1,4 @@
-//! Strings of one request, and a total order of its reports. The order depends only on their
-//! content.
+//! Strings of one request, and a total order of its reports that depends only on their content.
 
 use crate::interner::{Interner, OWN, Symbol};
 use crate::open_request::{Body, OpenRequest, Report, Reporter, TagValue};

@@ -1,9 +1,9 @@
 //! Correction of clock skew between hosts, by Zipkin's rule.
 //!
-//! A server cannot start before its client. If its clock says so, all its reports on this call are
-//! shifted: if it took no longer than the call, to the middle of the call, else to one microsecond
-//! after the call's start. Durations do not change. Spans that the server caused on the same host
-//! are shifted along.
+//! A server cannot start before its client. If it seems to, the server's span is shifted: to the
+//! middle of the call if it took no longer than the call, else to one microsecond after the call's
+//! start. Durations do not change. Spans that the server caused on the same host are shifted by the
+//! same time.
 
 use crate::join::Draft;
 use crate::resolver::Resolver;
@@ -39,7 +39,7 @@ pub(crate) fn corrections(
     shifts
 }
 
-/// True if two spans are from different hosts.
+/// Returns true if two spans are from different hosts.
 fn is_elsewhere(a: &Draft, b: &Draft, resolver: Resolver<'_>) -> bool {
     match (a.address.ip, b.address.ip) {
         (Some(a), Some(b)) => a != b,

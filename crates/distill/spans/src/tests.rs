@@ -1,4 +1,4 @@
-//! Requests assembled from reports. Both are text: [`report`] parses lines such as
+//! Tests of assembly, with reports and requests as text: [`report`] parses lines such as
 //!
 //! ```text
 //! 10 1/2<1 osd:write sr               at 10 ns, trace 1, span 2 with parent 1, service and name
@@ -21,7 +21,7 @@ use blkkin_model::{Kind, ValueRef};
 use std::fmt::Write;
 use std::ops::ControlFlow;
 
-/// Formats requests in the order of their emission.
+/// Sink that formats requests in the order of their emission.
 #[derive(Default)]
 struct TreeText(String);
 
@@ -101,7 +101,7 @@ fn draw_step(out: &mut String, step: &Step<'_>) {
     out.push('\n');
 }
 
-/// Parses a report.
+/// Parses a line into a report.
 fn report(line: &str) -> Said<'_> {
     let mut words = line.split_whitespace();
     let time = words.next().expect("a time");
@@ -162,7 +162,7 @@ fn report(line: &str) -> Said<'_> {
     report
 }
 
-/// Lines without indentation and comments.
+/// Returns the lines of a text without indentation, comments and empty lines.
 fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.lines()
         .map(|line| line.split("//").next().unwrap_or_default().trim())

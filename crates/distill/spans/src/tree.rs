@@ -1,5 +1,5 @@
-//! Builds a [`Request`] from the stored reports: its spans in preorder, with their tags and
-//! annotations. Anomalies are kept and marked.
+//! Construction of a [`Request`] from the stored reports: its spans in preorder, with their tags
+//! and annotations. Anomalies are kept and marked.
 
 use crate::interner::Symbol;
 use crate::join::{Address, Draft, Scratch};
@@ -175,7 +175,7 @@ impl<'b> TreeBuilder<'b> {
         emit(&Request { id, steps, completion, oddities, events, events_left_out })
     }
 
-    /// Range of each draft in `Scratch::assigned`.
+    /// Returns the range of each draft in `Scratch::assigned`.
     fn pieces(&self) -> Vec<Range<usize>> {
         let assigned = &self.scratch.assigned;
         let mut from = 0;
@@ -189,7 +189,7 @@ impl<'b> TreeBuilder<'b> {
             .collect()
     }
 
-    /// Tags of all drafts, and the values that later values of the same key replaced.
+    /// Returns the tags of all drafts, and the values that later values of the same key replaced.
     fn tags(&self, pieces: &[Range<usize>]) -> (DraftLists<TagRef<'b>>, Vec<ReplacedValue>) {
         let Resolver { request, interner } = self.resolver;
         let mut tags: Vec<TagRef<'b>> = Vec::new();
@@ -242,7 +242,7 @@ impl<'b> TreeBuilder<'b> {
         (DraftLists { all: tags, ranges }, replaced)
     }
 
-    /// Annotations of all drafts, including replaced tags.
+    /// Returns the annotations of all drafts, including replaced tags.
     fn annotations<'r>(
         &self,
         pieces: &[Range<usize>],
@@ -290,7 +290,7 @@ impl<'b> TreeBuilder<'b> {
     }
 }
 
-/// One list for each draft, stored contiguously.
+/// Lists of all drafts, stored contiguously.
 struct DraftLists<T> {
     all: Vec<T>,
     ranges: Vec<Range<usize>>,
@@ -312,7 +312,7 @@ struct ReplacedValue {
     text: String,
 }
 
-/// Formats a value as text.
+/// Tag value, formatted as text.
 struct ValueText<'a>(ValueRef<'a>);
 
 impl std::fmt::Display for ValueText<'_> {
@@ -342,16 +342,17 @@ fn endpoint(service: &str, address: Address) -> EndpointRef<'_> {
     }
 }
 
-/// Sort key among siblings; drafts without a start come last.
+/// Returns the sort key among siblings; drafts without a start are last.
 fn order_of(draft: &Draft, shift: i64) -> (u64, u64, bool) {
     let start = draft.start.map_or(u64::MAX, |start| start.saturating_add_signed(shift));
     (start, draft.id, draft.shared)
 }
 
-/// Computes each step's own time: its duration without that of its children. Siblings are sorted by
-/// start.
+/// Computes each step's self time: its duration without that of its children. Siblings are sorted
+/// by start.
 fn set_self_times(steps: &mut [Step<'_>]) {
-    // For each step, the end of the time covered by its children so far, and its length.
+    // For each step, the end of its latest child so far, and the sum of the time covered by its
+    // children.
     let mut covered: Vec<(u64, u64)> = vec![(0, 0); steps.len()];
     for at in 0..steps.len() {
         let Some(parent) = steps[at].parent else { continue };

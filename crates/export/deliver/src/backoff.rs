@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Delays that double up to a maximum. Each is reduced by a random part of at most a half.
+/// Delays that double up to a maximum, each reduced by a random part of at most a half.
 #[derive(Clone, Debug)]
 pub(crate) struct Backoff {
     first: Duration,
@@ -33,12 +33,12 @@ impl Backoff {
     }
 }
 
-/// A random duration between half of `pause` and all of it.
+/// Returns a random duration between half of `pause` and all of it.
 fn jittered(pause: Duration, random: u64) -> Duration {
     pause.mul_f64(0.5 + random as f64 / u64::MAX as f64 / 2.0)
 }
 
-/// Random bits from the kernel, or derived from the time if there are none.
+/// Returns random bits from the kernel, or bits derived from the time if the kernel has none.
 fn random() -> u64 {
     match blkkin_sys::random_words::<1>() {
         Some([word]) => word,

@@ -12,7 +12,7 @@ macro_rules! causes {
             /// All reasons.
             pub const ALL: [Cause; [$($word),*].len()] = [$(Cause::$name),*];
 
-            /// Identifier of the reason.
+            /// Returns the identifier of the reason.
             pub const fn word(self) -> &'static str {
                 match self {
                     $(Cause::$name => $word,)*
@@ -46,13 +46,13 @@ causes! {
 pub struct Counters {
     /// Spans that waited in the queue folder when it was opened.
     pub found: u64,
-    /// Spans pushed since.
+    /// Spans pushed since the exporter was opened.
     pub pushed: u64,
     /// Spans accepted by the destination.
     pub delivered: u64,
     /// Dropped spans, by cause.
     pub(crate) dropped: [u64; Cause::ALL.len()],
-    /// Spans that are neither delivered nor dropped.
+    /// Spans that are neither delivered nor dropped yet.
     pub waiting: u64,
     /// Batches accepted by the destination.
     pub batches: u64,
@@ -64,19 +64,19 @@ pub struct Counters {
     pub refused_kept: u64,
     /// Refused batches that were not stored: no folder, no room in it, or a disk error.
     pub refused_not_kept: u64,
-    /// Damaged places found in the queue.
+    /// Number of damaged ranges found in the queue.
     pub damages: u64,
-    /// Unintelligible answers to accepted batches.
+    /// Malformed answers to accepted batches.
     pub answers_odd: u64,
 }
 
 impl Counters {
-    /// Number of spans dropped for this cause.
+    /// Returns the number of spans dropped for this cause.
     pub fn dropped(&self, cause: Cause) -> u64 {
         self.dropped[cause as usize]
     }
 
-    /// Number of dropped spans.
+    /// Returns the number of dropped spans.
     pub fn dropped_in_all(&self) -> u64 {
         self.dropped.iter().sum()
     }
@@ -87,7 +87,7 @@ impl Counters {
         self.dropped[cause as usize] += spans;
     }
 
-    /// Removes spans from the waiting ones and returns how many there were. A damaged queue can
+    /// Removes up to `spans` waiting spans and returns the number removed. A damaged queue can
     /// contain more spans than were found when it was opened; the excess is ignored.
     fn settle(&mut self, spans: u64) -> u64 {
         let spans = spans.min(self.waiting);
@@ -95,7 +95,7 @@ impl Counters {
         spans
     }
 
-    /// Counts a delivered batch, of which the destination rejected some spans.
+    /// Counts a delivered batch with `rejected` spans that the destination rejected.
     pub(crate) fn deliver(&mut self, spans: u64, rejected: u64, bytes: u64) {
         let rejected = rejected.min(spans);
         self.drop_waiting(Cause::Rejected, rejected);

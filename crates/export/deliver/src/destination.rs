@@ -34,8 +34,7 @@ pub(crate) enum Protocol {
 const EXPORT: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 
 impl Destination {
-    /// Parses a URL. `format` is used where the URL permits several formats. The defaults are:
-    ///
+    /// Parses a URL. `format` applies where the URL permits several formats. The defaults are:
     ///
     /// - JSON for Zipkin: protobuf is smaller, but requires Zipkin 2.8, and other systems with
     ///   Zipkin's interface may not support it, while JSON is always supported;
@@ -92,17 +91,17 @@ impl Destination {
         Ok(Destination { protocol, is_tls, host: host.to_owned(), port, path, format })
     }
 
-    /// Format in which spans are sent.
+    /// Returns the format in which spans are sent.
     pub fn format(&self) -> Format {
         self.format
     }
 
-    /// Category of the Scribe messages.
+    /// Returns the category of the Scribe messages.
     pub(crate) fn category(&self) -> &str {
         self.path.path().trim_start_matches('/')
     }
 
-    /// Host and port, as in a URL.
+    /// Returns host and port, as in a URL.
     pub(crate) fn authority(&self) -> String {
         match self.host.contains(':') {
             true => format!("[{}]:{}", self.host, self.port),
@@ -124,7 +123,7 @@ fn is_category(path: &str) -> bool {
     (1..=255).contains(&name.len()) && name.bytes().all(is_plain) && !name.starts_with('.')
 }
 
-/// Formats accepted at a path; empty if the path is unknown.
+/// Returns the formats accepted at a path; none if the path is unknown.
 fn formats_of(path: &str) -> &'static [Format] {
     match path.trim_end_matches('/') {
         path if path.ends_with("/api/v2/spans") => ZIPKIN,

@@ -30,7 +30,7 @@ pub enum Error {
     Newer,
     /// A system call failed.
     Io {
-        /// The attempted action.
+        /// The action that failed.
         during: &'static str,
         /// The file or folder; may be empty.
         path: PathBuf,

@@ -31,7 +31,7 @@ const DROP_INTERVAL: Duration = Duration::from_millis(500);
 const ROOM_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Exporter {
-    /// Opens the queue and starts sending the batches in it.
+    /// Opens the queue and starts sending its batches.
     pub fn open(options: Options) -> Result<Exporter, Error> {
         options.check()?;
         let client = Client::new(&options)?;
@@ -63,7 +63,7 @@ impl Exporter {
             state = self.seal(state)?;
         }
         self.shared.add(&mut state, span);
-        // A span that may exceed the batch size is sent in a batch of its own.
+        // A span that may exceed the batch size is sent in its own batch.
         if bytes > BATCH_BYTES_MAX / 2 {
             // The span was accepted, even if its batch is not queued yet.
             drop(self.seal(state));
@@ -109,13 +109,13 @@ impl Exporter {
         }
     }
 
-    /// The counters so far.
+    /// Returns the current counters.
     pub fn counters(&self) -> Counters {
         self.shared.state().counters
     }
 
-    /// Reason why nothing is delivered at the moment, or the last complaint of the destination;
-    /// `None` if all is well.
+    /// Returns the reason why delivery is blocked, or the destination's last error message; `None`
+    /// if delivery works.
     pub fn trouble(&self) -> Option<String> {
         self.shared.state().trouble.clone()
     }
@@ -168,7 +168,7 @@ impl Exporter {
         self.shared.changed.notify_all();
         self.shared.cancel.notify_one();
         if let Some(sender) = self.sender.take() {
-            // If the thread panicked, the batches it has not settled remain in the queue.
+            // If the thread panicked, the batches that it has not settled remain in the queue.
             let _ = sender.join();
         }
     }

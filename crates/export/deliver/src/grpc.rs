@@ -76,8 +76,7 @@ mod code {
     ];
 }
 
-/// Interprets an answer. As over HTTP, errors of authentication or address are not blamed on the
-/// batch.
+/// Interprets an answer. As over HTTP, errors of authentication or address do not refuse the batch.
 pub(crate) fn verdict(answer: &Answer) -> Verdict {
     let Some(status) = status(answer) else {
         return Verdict::retry(format!("{}, and the answer ends without a status", answer.status));
@@ -111,8 +110,8 @@ pub(crate) fn verdict(answer: &Answer) -> Verdict {
     }
 }
 
-/// Status code of the call, or the one that gRPC defines for the HTTP status if an intermediary
-/// answered; `None` if the answer was cut off.
+/// Returns the status code of the call, or the code that gRPC defines for the HTTP status if an
+/// intermediary answered; `None` if the answer was cut off.
 fn status(answer: &Answer) -> Option<u32> {
     if let Some(status) = text(answer, "grpc-status") {
         return Some(status.trim().parse().unwrap_or(code::UNKNOWN));
@@ -128,13 +127,14 @@ fn status(answer: &Answer) -> Option<u32> {
     }
 }
 
-/// A header of the status. It is in the trailers, or in the headers of an answer without a message.
+/// Returns a header of the call's status: from the trailers, or from the headers of an answer
+/// without a message.
 fn text<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
     let find = |headers: &'a HeaderMap| headers.get(name);
     find(&answer.trailers).or_else(|| find(&answer.headers))?.to_str().ok()
 }
 
-/// The decoded answer to an accepted batch; `None` if it is malformed.
+/// Decodes the answer to an accepted batch; `None` if it is malformed.
 fn partial_success(answer: &Answer) -> Option<PartialSuccess> {
     let body = answer.body.as_slice();
     if body.is_empty() {
@@ -143,7 +143,7 @@ fn partial_success(answer: &Answer) -> Option<PartialSuccess> {
     let (prefix, message) = body.split_at_checked(PREFIX_BYTES)?;
     let [compressed, size @ ..] = prefix else { return None };
     let size = u32::from_be_bytes(size.try_into().ok()?);
-    // We do not announce support for compressed answers.
+    // The request announces no support for compressed answers.
     if *compressed != 0 || usize::try_from(size) != Ok(message.len()) || answer.is_cut {
         return None;
     }

@@ -9,11 +9,11 @@ use std::fmt;
 #[derive(Clone, Default)]
 pub struct Headers(Vec<(HeaderName, HeaderValue)>);
 
-/// Maximum size of a list of headers.
+/// Maximum size of a list of headers, in bytes.
 const BYTES_MAX: usize = 64 << 10;
 
-/// Minimum length of a redacted word. Redacting shorter ones would garble messages and hide
-/// nothing.
+/// Minimum length of a redacted word, in bytes. Redacting shorter words would garble messages and
+/// hide nothing.
 const SECRET_BYTES_MIN: usize = 6;
 
 /// Headers that the exporter sets itself.
@@ -51,7 +51,7 @@ impl Headers {
         self.0.iter().map(|(name, value)| (name, value))
     }
 
-    /// Replaces secrets in a text.
+    /// Replaces secrets in a text with `***`.
     pub(crate) fn redact(&self, text: &str) -> String {
         let values = self.0.iter().filter_map(|(_, value)| value.to_str().ok());
         let mut words: Vec<&str> = values

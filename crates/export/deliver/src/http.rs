@@ -1,5 +1,5 @@
-//! Export over HTTP: a POST for each batch, to Zipkin or an OpenTelemetry receiver, and the meaning
-//! of answers.
+//! Export over HTTP: a POST for each batch, to Zipkin or an OpenTelemetry receiver, and the
+//! interpretation of answers.
 
 use crate::destination::Destination;
 use crate::record::Record;
@@ -48,8 +48,8 @@ fn is_otlp(format: Format) -> bool {
 /// Interprets an answer.
 ///
 /// For errors of authentication or address (401, 404, …), OpenTelemetry's specification tells
-/// clients to drop the batch. But the batch is fine and the configuration can be fixed, so it waits
-/// until then, as for an unreachable destination.
+/// clients to drop the batch. But the batch is valid and the configuration can be fixed, so the
+/// batch waits until then, as for an unreachable destination.
 pub(crate) fn verdict(answer: &Answer, format: Format, now: SystemTime) -> Verdict {
     match answer.status.as_u16() {
         200..=299 if is_otlp(format) => otlp_verdict(answer),
@@ -59,8 +59,8 @@ pub(crate) fn verdict(answer: &Answer, format: Format, now: SystemTime) -> Verdi
             Verdict::Retry { reason: reason(answer, format), after }
         }
         300..=399 | 401 | 403 | 404 | 405 | 407 | 421 => Verdict::retry(reason(answer, format)),
-        // Zipkin answers so if its storage has failed, but also if the batch is too much for the
-        // storage.
+        // Zipkin returns these codes if its storage failed, and also if the batch is too large for
+        // the storage.
         500..=599 if !is_otlp(format) => Verdict::LimitedRetry { reason: reason(answer, format) },
         _ => Verdict::Refused { reason: reason(answer, format) },
     }
@@ -84,14 +84,14 @@ fn otlp_verdict(answer: &Answer) -> Verdict {
     delivered_partially(partial)
 }
 
-/// Verdict for an accepted batch; `None` stands for a malformed answer.
+/// Returns the verdict for an accepted batch; `None` stands for a malformed answer.
 pub(crate) fn delivered_partially(partial: Option<PartialSuccess>) -> Verdict {
     let is_malformed = partial.is_none();
     let PartialSuccess { rejected_spans, message } = partial.unwrap_or_default();
     Verdict::Delivered { rejected: rejected_spans, message: readable(&message), is_malformed }
 }
 
-/// Status and message of an answer.
+/// Returns the status and message of an answer.
 fn reason(answer: &Answer, format: Format) -> String {
     let failure = match (is_otlp(format), is_json(&answer.headers)) {
         (false, _) => None,
@@ -108,7 +108,7 @@ fn reason(answer: &Answer, format: Format) -> String {
     }
 }
 
-/// Delay requested by the destination, as seconds or as a date.
+/// Returns the delay requested by the destination, as seconds or as a date.
 fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     match value.parse() {

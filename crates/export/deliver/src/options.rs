@@ -29,21 +29,21 @@ pub struct Options {
     pub ca: Option<PathBuf>,
     /// Folder of the queue, created if it does not exist; without one the queue is in memory.
     pub queue: Option<PathBuf>,
-    /// Maximum size of the queue, on disk or in memory.
+    /// Maximum size of the queue in bytes, on disk or in memory.
     pub queue_bytes_max: u64,
     /// Behaviour of a full queue.
     pub when_full: WhenFull,
-    /// Size at which a batch is complete.
+    /// Size in bytes at which a batch is complete.
     pub batch_bytes: usize,
     /// Age at which an incomplete batch is queued.
     pub batch_age: Duration,
-    /// Maximum age of a waiting batch; older ones are dropped. Only time with an open exporter
-    /// counts. Of an earlier exporter's time, only the part up to the last batch that still waits
-    /// counts.
+    /// Maximum age of a waiting batch; older batches are dropped. Only time with an open exporter
+    /// counts. Of an earlier exporter's time, only the part up to the last waiting batch counts.
     pub age_max: Duration,
-    /// Maximum size of stored refused batches, in the subfolder `refused` of the queue folder.
+    /// Maximum size in bytes of stored refused batches, in the subfolder `refused` of the queue
+    /// folder.
     pub refused_bytes_max: u64,
-    /// First delay before a retry; it doubles with each further one.
+    /// Delay before the first retry; it doubles with each further retry.
     pub pause_first: Duration,
     /// Maximum delay before a retry.
     pub pause_max: Duration,
@@ -58,15 +58,15 @@ pub struct Options {
     pub answer_timeout: Duration,
 }
 
-/// Maximum size of a batch in the queue. gRPC receivers accept 4 MiB by default.
+/// Maximum size of a batch in the queue, in bytes. gRPC receivers accept 4 MiB by default.
 pub(crate) const BATCH_BYTES_MAX: usize = 4 << 20;
 
-/// Minimum segment size of a queue on disk. The last segment cannot be removed, so a queue needs at
-/// least two.
+/// Minimum segment size of a queue on disk, in bytes. The last segment cannot be removed, so a
+/// queue needs at least two.
 const SEGMENT_BYTES_MIN: u64 = 5 << 20;
 
 impl Options {
-    /// Default options.
+    /// Returns the default options for a destination.
     pub fn new(destination: Destination) -> Options {
         Options {
             destination,
@@ -113,7 +113,7 @@ impl Options {
         failed.map_or(Ok(()), |(_, why)| Err(Error::Options(why)))
     }
 
-    /// Size of the queue's segment files.
+    /// Returns the size of the queue's segment files.
     pub(crate) fn segment_bytes(&self) -> u64 {
         (self.queue_bytes_max / 8).clamp(SEGMENT_BYTES_MIN, 64 << 20)
     }

@@ -51,7 +51,7 @@ pub(crate) struct DiskReader {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Backlog {
     pub(crate) spans: u64,
-    /// Number of spans ever queued, as far as known.
+    /// Number of spans ever queued, according to the records that could be read.
     pub(crate) spans_up_to: u64,
     /// Time of the last queued batch.
     pub(crate) time_ms: Option<u64>,
@@ -128,7 +128,7 @@ impl Queue {
         }
     }
 
-    /// The oldest waiting batch of a queue in memory.
+    /// Returns the oldest waiting batch of a queue in memory.
     pub(crate) fn front(&self) -> Option<&Record> {
         match self {
             Queue::Disk(_) => None,
@@ -136,7 +136,7 @@ impl Queue {
         }
     }
 
-    /// Removes that batch after it was settled.
+    /// Removes the oldest batch of a queue in memory after it was settled.
     pub(crate) fn pop(&mut self) {
         if let Queue::Memory(memory) = self
             && let Some(record) = memory.records.pop_front()
@@ -145,12 +145,12 @@ impl Queue {
         }
     }
 
-    /// True if a queue in memory has room for a batch. A disk queue knows only when it tries.
+    /// True if a queue in memory has room for a batch. A disk queue can only try an append.
     pub(crate) fn has_room_in_memory(&self, record: &Record) -> bool {
         matches!(self, Queue::Memory(memory) if memory.has_room(record))
     }
 
-    /// True if waiting batches survive the program.
+    /// True if waiting batches survive a crash of the program.
     pub(crate) fn is_durable(&self) -> bool {
         matches!(self, Queue::Disk(_))
     }
@@ -214,7 +214,7 @@ impl DiskReader {
 
     /// Marks all batches read so far as settled. Returns true if disk space was freed.
     ///
-    /// An error while storing the position is harmless now: the batches would only be sent again.
+    /// An error while storing the position is harmless: the batches would only be sent again.
     /// Segments are removed nevertheless, since a full disk may be the cause; a reader treats
     /// missing segments at the start as settled.
     pub(crate) fn settle(&mut self) -> Result<bool, blkkin_journal::Error> {

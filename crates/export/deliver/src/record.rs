@@ -77,7 +77,7 @@ impl Record {
         })
     }
 
-    /// Number of spans in all batches up to this one.
+    /// Returns the number of spans in all batches up to this one.
     pub(crate) fn spans_up_to(&self) -> u64 {
         self.spans_before.saturating_add(self.spans.into())
     }
@@ -93,7 +93,7 @@ pub(crate) struct GapCounter {
 }
 
 impl GapCounter {
-    /// Notes that data is missing here.
+    /// Records that data is missing before the next batch.
     pub(crate) fn mark_gap(&mut self) {
         self.has_gap = true;
     }
@@ -105,7 +105,7 @@ impl GapCounter {
         if std::mem::take(&mut self.has_gap) { missing } else { 0 }
     }
 
-    /// Number of spans in all batches so far.
+    /// Returns the number of spans in all batches so far.
     pub(crate) fn spans_up_to(&self) -> u64 {
         self.next.unwrap_or(0)
     }
@@ -162,13 +162,13 @@ mod tests {
     fn missing_spans_are_counted() {
         let mut gaps = GapCounter::default();
         gaps.mark_gap();
-        // The spans before the first batch are unknown.
+        // A gap before the first batch is not counted: the earlier spans are unknown.
         assert_eq!(gaps.add(&record(100, 5)), 0);
         assert_eq!(gaps.add(&record(105, 5)), 0);
         gaps.mark_gap();
         assert_eq!(gaps.add(&record(117, 1)), 7);
         assert_eq!(gaps.add(&record(118, 1)), 0);
-        // A journal that was empty when it was opened starts counting anew.
+        // A journal that was empty when it was opened restarts the count at zero.
         gaps.mark_gap();
         assert_eq!(gaps.add(&record(0, 1)), 0);
         assert_eq!(gaps.spans_up_to(), 1);

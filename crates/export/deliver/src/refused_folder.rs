@@ -1,5 +1,5 @@
-//! Bounded folder for batches that the destination refused: each as it was sent, with the reason in
-//! a text file next to it.
+//! Bounded folder for batches that the destination refused. Each batch is stored as it was sent,
+//! with the reason in a text file next to it.
 
 use crate::error::Error;
 use crate::record::Record;
@@ -16,7 +16,7 @@ pub(crate) struct RefusedFolder {
     bytes_max: u64,
 }
 
-/// Maximum number of files. A folder of very many small files is useless.
+/// Maximum number of files, since a folder of very many small files is useless.
 const FILES_MAX: u64 = 20_000;
 
 impl RefusedFolder {
@@ -86,7 +86,7 @@ mod tests {
         let mut refused = RefusedFolder::open(folder.clone(), 2500).expect("to open");
         assert!(!folder.exists());
         assert!(refused.keep("1", &record, "bad").expect("to keep"));
-        // Existing files count for the next exporter, too.
+        // Files of an earlier exporter count towards the limit.
         let mut refused = RefusedFolder::open(folder.clone(), 2500).expect("to open");
         assert!(refused.keep("2", &record, "bad").expect("to keep"));
         assert!(!refused.keep("3", &record, "bad").expect("to refuse"));

@@ -1,5 +1,5 @@
-//! Export over Scribe: each batch is a list of messages, one for each span in base64, as the first
-//! Zipkin clients sent them.
+//! Export over Scribe: each batch is a list of messages, one base64 message for each span, as the
+//! first Zipkin clients sent them.
 
 use crate::options::Options;
 use crate::record::Record;

@@ -1,4 +1,4 @@
-//! The thread that sends batches in order. It settles each batch before it takes the next:
+//! The thread that sends batches in order. It settles each batch before it reads the next:
 //! delivered, or dropped with a counted reason. Start at [`Sender::run`].
 
 use crate::backoff::Backoff;
@@ -34,10 +34,10 @@ enum Settlement {
 /// Delay before a failing disk is read again.
 const DISK_PAUSE: Duration = Duration::from_secs(1);
 
-/// Upper bound of all delays: an [`Instant`] is limited.
+/// Upper bound of all delays, since an [`Instant`] has a limited range.
 const PAUSE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Timeout of a wait without anything to do.
+/// Timeout of a wait while the queue is empty.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Sender {
@@ -105,7 +105,7 @@ impl Sender {
 
     /// Waits while there is nothing to send, and queues the current batch when it is due.
     fn wait(&self, mut state: MutexGuard<'_, State>) {
-        // There is no batch left to drop.
+        // The queue has no batch to drop.
         state.drop_oldest = false;
         match state.due_in(self.shared.options.batch_age) {
             Some(Duration::ZERO) => {
@@ -167,13 +167,13 @@ impl Sender {
         })
     }
 
-    /// Waits before the next attempt, as long as the destination requests, but no longer than the
-    /// batch may wait.
+    /// Waits before the next attempt, as long as the destination requests, but no longer than until
+    /// the batch is too old.
     fn pause(&mut self, record: &Record, reason: &str, requested: Option<Duration>) {
         let Options { pause_asked_max, age_max, .. } = self.shared.options;
         let pause = match requested {
-            // Add some jitter, so that not all clients return at the same moment, and a requested
-            // delay of 0 is no busy loop.
+            // The jitter keeps clients from returning at the same moment, and turns a requested
+            // delay of 0 into a pause.
             Some(requested) => requested.min(pause_asked_max).saturating_add(self.backoff.least()),
             None => self.backoff.pause(),
         };
@@ -248,7 +248,7 @@ impl Sender {
     }
 }
 
-/// Result of `work`, or `None` if `end` completes first.
+/// Returns the result of `work`, or `None` if `end` completes first.
 async fn or_cancelled<T>(
     mut work: std::pin::Pin<&mut impl Future<Output = T>>,
     mut end: std::pin::Pin<&mut impl Future<Output = ()>>,

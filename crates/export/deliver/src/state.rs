@@ -37,7 +37,7 @@ pub(crate) struct State {
     pub(crate) queued: u64,
     /// Number of spans in all sealed batches.
     spans_up_to: u64,
-    /// Set while a thread waits for room, so the oldest batches are to be dropped.
+    /// Set while a thread waits for room: the sender then drops the oldest batches.
     pub(crate) drop_oldest: bool,
     pub(crate) is_stopping: bool,
     /// Reason why nothing is delivered at the moment.
@@ -75,7 +75,7 @@ impl QueueClock {
         self.opened_ms.saturating_add(self.since.elapsed().as_millis() as u64)
     }
 
-    /// Time since `time_ms`; zero if that is in the future.
+    /// Returns the time since `time_ms`; zero if that is in the future.
     pub(crate) fn age(&self, time_ms: u64) -> Duration {
         Duration::from_millis(self.now_ms().saturating_sub(time_ms))
     }
@@ -100,7 +100,7 @@ impl SharedState {
         SharedState { options, clock: QueueClock::start(backlog.time_ms), state, changed, cancel }
     }
 
-    /// The state is consistent even if a thread panicked with the lock.
+    /// Locks the state, which is consistent even if a thread panicked with the lock.
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -156,7 +156,7 @@ impl SharedState {
         let new =
             || OpenBatch { batch: Batch::new(format), since: Instant::now(), ends: Vec::new() };
         if state.batch.is_none() {
-            // The sender must learn when the batch is due.
+            // Wake the sender: it has to wait for the new batch's due time.
             self.changed.notify_all();
         }
         let open_batch = state.batch.get_or_insert_with(new);
@@ -164,7 +164,7 @@ impl SharedState {
         if format == Format::ZipkinThriftSpan {
             open_batch.ends.push(open_batch.batch.size());
         }
-        // Such a span is alone in its batch.
+        // A span that is too large is alone in its batch.
         if open_batch.batch.size() > BATCH_BYTES_MAX - END_BYTES_MAX {
             let count = open_batch.batch.count() as u64;
             state.batch = None;
@@ -182,12 +182,13 @@ impl State {
         self.sealed.is_some()
     }
 
-    /// True if the complete batch can be queued now; only a queue in memory can tell.
+    /// True if no complete batch waits for room, or a queue in memory has room for it. Always false
+    /// for a disk queue that lacked room, as only an append can test it.
     pub(crate) fn has_room_in_memory(&self) -> bool {
         self.sealed.as_ref().is_none_or(|sealed| self.queue.has_room_in_memory(sealed))
     }
 
-    /// Time until the current batch is due; `None` without one.
+    /// Returns the time until the current batch is due; `None` without a batch.
     pub(crate) fn due_in(&self, age: Duration) -> Option<Duration> {
         self.batch.as_ref().map(|open_batch| age.saturating_sub(open_batch.since.elapsed()))
     }
@@ -201,14 +202,14 @@ impl State {
         })
     }
 
-    /// Number of waiting spans that are not in the queue yet.
+    /// Returns the number of waiting spans that are not in the queue yet.
     pub(crate) fn outside_queue(&self) -> u64 {
         let open_batch =
             self.batch.as_ref().map_or(0, |open_batch| open_batch.batch.count() as u64);
         open_batch + self.sealed.as_ref().map_or(0, |record| record.spans.into())
     }
 
-    /// Drops all spans that would not survive the program.
+    /// Drops all spans that are only in memory.
     pub(crate) fn drop_volatile(&mut self) {
         let lost = match self.queue.is_durable() {
             true => self.outside_queue(),
@@ -219,8 +220,8 @@ impl State {
     }
 }
 
-/// Upper bound for the size of a span in any format, to detect too large spans before they are
-/// added.
+/// Returns an upper bound for the size of a span in any format, to detect too large spans before
+/// they are added.
 pub(crate) fn bytes_max(span: &SpanRef<'_>) -> usize {
     use blkkin_model::ValueRef;
     // A control character takes six bytes in JSON.
@@ -232,7 +233,8 @@ pub(crate) fn bytes_max(span: &SpanRef<'_>) -> usize {
     };
     let annotations = span.annotations.iter().map(|one| text(one.value) + 400).sum::<usize>();
     let tags = span.tags.iter().map(|one| text(one.key) + tag(one.value) + 400).sum::<usize>();
-    // The v1 formats repeat the endpoint for each of them, and 400 does not cover long names.
+    // The v1 formats repeat the endpoint for each annotation and tag, and 400 bytes do not cover
+    // long names.
     let lists = span.annotations.len() + span.tags.len() + 8;
     let services = text(span.local.service) * lists + text(span.remote.service) * 2;
     1024 + text(span.name) + services + annotations + tags

@@ -1,4 +1,4 @@
-//! Meaning of an answer, or of a missing one, for a batch.
+//! Interpretation of an answer, or of a missing answer, for a batch.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ pub(crate) enum Verdict {
     Delivered {
         /// Number of spans rejected by the destination.
         rejected: u64,
-        /// Message of the destination about them.
+        /// Message of the destination about the rejected spans.
         message: String,
         /// True if the answer could not be decoded.
         is_malformed: bool,

@@ -1,4 +1,5 @@
-//! A lazily opened connection to a server, with one request at a time. Start at [`Connection`].
+//! A lazily opened connection to a server, which sends one request at a time. Start at
+//! [`Connection`].
 
 use crate::tls::Tls;
 use bytes::Bytes;
@@ -27,7 +28,7 @@ pub struct Peer {
     pub connect_timeout: Duration,
     /// Timeout for a complete answer.
     pub answer_timeout: Duration,
-    /// Maximum size of a stored body; longer bodies are truncated.
+    /// Maximum size of a stored body in bytes; longer bodies are truncated.
     pub answer_bytes_max: usize,
 }
 
@@ -70,7 +71,8 @@ impl Connection {
         request: impl Fn() -> Result<Request<Full<Bytes>>, String>,
     ) -> Result<Answer, String> {
         let (patience, bytes_max) = (self.peer.answer_timeout, self.peer.answer_bytes_max);
-        // An idle connection may have been closed by the server, which shows only when it is used.
+        // The server may have closed an idle connection; the client detects that only when it
+        // sends.
         if let Some(open) = self.open.take() {
             match timeout(patience, open.ask(request()?, bytes_max)).await {
                 Ok(Ok((answer, open))) => {
@@ -94,7 +96,7 @@ impl Connection {
 async fn connect(peer: &Peer) -> Result<OpenConnection, String> {
     let connected = TcpStream::connect((peer.host.as_str(), peer.port)).await;
     let stream = connected.map_err(|error| format!("cannot connect: {error}"))?;
-    // Requests are written in one piece, so Nagle's algorithm would only delay their ends.
+    // Each request is written with one call, so Nagle's algorithm would only delay its end.
     let _ = stream.set_nodelay(true);
     match &peer.tls {
         None => handshake(stream, peer.is_http2).await,
@@ -114,7 +116,7 @@ async fn handshake(
     if is_http2 {
         let (sender, driver) =
             http2::handshake(TokioExecutor::new(), stream).await.map_err(|error| cause(&error))?;
-        // Errors of the driver are also reported by the request.
+        // The request reports the driver's errors, too.
         tokio::spawn(async move { drop(driver.await) });
         return Ok(OpenConnection::Http2(sender));
     }
@@ -172,7 +174,7 @@ async fn read(response: Response<Incoming>, bytes_max: usize) -> Result<Answer, 
     Ok(answer)
 }
 
-/// An error with its chain of causes.
+/// Formats an error with its chain of causes.
 fn cause(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

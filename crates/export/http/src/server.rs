@@ -13,11 +13,11 @@ use tokio::runtime::{Builder, Runtime};
 /// A server that is queried with blocking requests.
 pub struct Server {
     connection: Connection,
-    /// Runs the connection.
+    /// Runtime that drives the connection.
     runtime: Runtime,
     authority: HeaderValue,
     authorization: Option<HeaderValue>,
-    /// Path of the URL, which precedes the path of each request.
+    /// Path of the URL, a prefix of each request's path.
     prefix: String,
 }
 
@@ -28,7 +28,7 @@ pub struct Settings<'a> {
     pub port: u16,
     /// Bearer token for authorization.
     pub token: Option<&'a str>,
-    /// File of trusted certificates; the system's are used without one.
+    /// File of trusted certificates, instead of the system's.
     pub ca: Option<&'a Path>,
     /// Timeout for a complete answer.
     pub timeout: Duration,
@@ -40,7 +40,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Server {
     /// Creates a client of the server at `http://HOST[:PORT][/PATH]` or `https://…`, without
-    /// connecting. Errors are described in text.
+    /// connecting. Errors are messages for the user.
     pub fn at(url: &str, settings: &Settings<'_>) -> Result<Server, String> {
         let uri: Uri = url.parse().map_err(|error| format!("{error}"))?;
         let is_tls = match uri.scheme_str() {

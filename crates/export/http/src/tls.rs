@@ -1,4 +1,4 @@
-//! TLS connections to servers, and the certificates that they trust. Start at [`Tls`].
+//! TLS connections to servers, and the trusted certificates. Start at [`Tls`].
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,8 +24,8 @@ impl std::fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Creates settings for a host. Its certificate must be signed by one in the file `ca`, or by
-    /// one that the system trusts if there is no file. Errors are described in text.
+    /// Creates settings for a host. The host's certificate must be signed by a certificate in the
+    /// file `ca`; without a file, by one that the system trusts. Errors are messages for the user.
     pub fn new(host: &str, ca: Option<&Path>, is_http2: bool) -> Result<Tls, String> {
         let name = ServerName::try_from(host.to_owned());
         let name = name.map_err(|_| format!("{host} cannot have a certificate"))?;

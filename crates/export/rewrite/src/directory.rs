@@ -1,6 +1,6 @@
-//! Files and directories of the written traces. Until all are complete, metadata files have a name
-//! that readers ignore, so an incomplete trace is not read as one. If writing is abandoned,
-//! everything is removed.
+//! Files and directories of the written traces. Until all traces are complete, their metadata files
+//! have a name that readers ignore, so no reader opens an incomplete trace. If writing is
+//! abandoned, all files and created directories are removed.
 
 use crate::error::Error;
 use std::fs::{self, File, OpenOptions};
@@ -70,7 +70,7 @@ impl OutputDirectory {
         Ok(file)
     }
 
-    /// Appends to a created file. Files are not kept open, as there may be thousands.
+    /// Appends to a created file. Files are reopened for each append, as there may be thousands.
     pub(crate) fn append(&mut self, path: &Path, bytes: &[u8]) -> Result<(), Error> {
         OpenOptions::new()
             .append(true)
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
     use blkkin_sys::testing::Scratch;
 
-    /// Paths of all files and directories below a path.
+    /// Returns the paths of all files and directories below a path.
     fn tree(path: &Path) -> Vec<PathBuf> {
         let mut found = Vec::new();
         for entry in fs::read_dir(path).into_iter().flatten() {
@@ -143,7 +143,7 @@ mod tests {
         drop(output);
         assert_eq!(tree(&scratch.0), Vec::<PathBuf>::new());
 
-        // A directory that existed before is kept.
+        // A directory that existed before the writer is kept.
         let empty = scratch.0.join("empty");
         fs::create_dir(&empty).expect("to make a folder");
         drop(make(&empty));

@@ -1,4 +1,4 @@
-//! The consumer that writes traces.
+//! The event consumer that writes traces. Start at [`Rewriter`].
 
 use crate::directory::OutputDirectory;
 use crate::error::Error;
@@ -16,9 +16,9 @@ use std::sync::Arc;
 /// CTF version of the written traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// The version of each source trace.
+    /// Each trace has the version of its source trace.
     Same,
-    /// This version.
+    /// All traces have this version.
     Version(Version),
 }
 
@@ -40,7 +40,8 @@ pub struct Rewriter {
     output: OutputDirectory,
     /// Written traces, by id of the source trace.
     traces: HashMap<usize, OutputTrace>,
-    /// Index in `streams`, by number of the source stream; `None` if it is not written (yet).
+    /// Index in `streams`, by number of the source stream; `None` for a stream without events so
+    /// far.
     stream_of_number: Vec<Option<usize>>,
     /// Index in `streams`, by id of the source trace and index of the stream in it.
     stream_of_index: HashMap<(usize, usize), usize>,
@@ -60,7 +61,7 @@ struct OutputTrace {
     directory: PathBuf,
     encoder: Arc<Encoder>,
     file_names: HashSet<String>,
-    /// Stream id, by index of the stream. Streams without an id get the ones by which a reader
+    /// Stream id, by index of the stream. Streams without an id get the numbers by which a reader
     /// orders them, so events of the same time keep their order.
     instances: Vec<u64>,
 }
@@ -72,8 +73,7 @@ const PACKETS_SIZE: usize = 32 << 20;
 
 impl Rewriter {
     /// Prepares to write `traces` into `root`, a directory that is empty or does not exist yet.
-    /// Also returns errors for traces that cannot be written at all. `stop` is polled at each
-    /// event.
+    /// Returns an error if a trace cannot be written in `form`. `stop` is polled at each event.
     pub fn new(
         traces: &[Arc<Trace>],
         root: &Path,
@@ -115,7 +115,7 @@ impl Rewriter {
         Ok((rewriter, errors))
     }
 
-    /// Completes all packets and traces. After an error, everything written is removed.
+    /// Completes all packets and traces. After an error, all written files are removed.
     pub fn finish(mut self) -> Result<Summary, Error> {
         if let Some(error) = self.error.take() {
             return Err(error);
@@ -199,7 +199,7 @@ impl Consumer for Rewriter {
     }
 }
 
-/// Stream ids, by index of the stream; each is unique within its class.
+/// Returns the stream ids, by index of the stream; each id is unique within its class.
 fn instances(trace: &Trace) -> Vec<u64> {
     let ids = trace.stream_ids();
     let mut taken: HashSet<(u64, u64)> = ids.iter().copied().collect();
@@ -207,7 +207,7 @@ fn instances(trace: &Trace) -> Vec<u64> {
     let mut next = 0;
     let unique = |(class, id)| match seen.insert((class, id)) {
         true => id,
-        // Several files contain one stream, in an unknown order.
+        // Several files contain the packets of one stream, in an unknown order.
         false => {
             while !taken.insert((class, next)) {
                 next += 1;
@@ -251,8 +251,8 @@ fn metadata_file(schema: &Schema, version: Version) -> Result<Vec<u8>, String> {
     })
 }
 
-/// Returns a directory for each trace: the root for a single one, else the part of its path that
-/// differs from the common prefix. No directory is inside another one, because babeltrace2 does not
+/// Returns a directory for each trace: the root for a single trace, else the part of its path that
+/// differs from the common prefix. No directory is inside another, because babeltrace2 does not
 /// search for traces inside traces.
 fn directories(paths: &[&Path], root: &Path) -> Vec<PathBuf> {
     if let [_] = paths {
@@ -288,7 +288,7 @@ fn directories(paths: &[&Path], root: &Path) -> Vec<PathBuf> {
     made
 }
 
-/// Components of a path, made absolute if it exists.
+/// Returns the components of a path, made absolute if the path exists.
 fn path_components(path: &Path) -> Vec<String> {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let name = |component: Component<'_>| match component {

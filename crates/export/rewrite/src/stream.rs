@@ -1,9 +1,9 @@
 //! Splits the events of one stream into packets.
 //!
 //! A reader detects losses between packets: lost events by a counter in each packet, lost packets
-//! by their sequence numbers. It places lost events between the ends of the packets before and
-//! after the loss, and lost packets between the end of the packet before and the begin of the
-//! packet after it. So that the written trace has the same losses, a packet ends where a loss
+//! by their sequence numbers. A reader places lost events between the ends of the packets before
+//! and after the loss, and lost packets between the end of the packet before and the begin of the
+//! packet after the loss. So that the written trace has the same losses, a packet ends where a loss
 //! begins, and the next packet ends no earlier than the loss.
 
 use crate::directory::OutputDirectory;
@@ -13,7 +13,7 @@ use blkkin_reader::{Event, Loss, LossKind};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Size at which a packet is completed, even if it has a forced end.
+/// Size in bytes at which a packet is completed, even if it has a forced end.
 const FORCED_END_SIZE_MAX: usize = 64 << 20;
 
 /// Identity of a stream in its trace.
@@ -54,7 +54,7 @@ struct OpenPacket {
     begin: u64,
     /// Time of the last event.
     last: u64,
-    /// Time at which the packet must end: the end of a loss.
+    /// Time at which the next packet must end: the end of a loss.
     forced_end: Option<u64>,
 }
 
@@ -115,7 +115,7 @@ impl StreamWriter {
         let has_forced_end = self.open.is_some_and(|open| open.forced_end.is_some());
         if self.writer.size() >= if has_forced_end { FORCED_END_SIZE_MAX } else { self.packet_size }
         {
-            // A packet of this size is completed before the loss ends.
+            // A packet of this size is completed even before the loss ends.
             if let Some(open) = &mut self.open {
                 open.forced_end = None;
             }
@@ -124,7 +124,7 @@ impl StreamWriter {
         Ok(())
     }
 
-    /// Starts another source packet, whose context may differ.
+    /// Starts a new source packet, whose context may differ.
     #[cold]
     fn start_source_packet(
         &mut self,
@@ -203,14 +203,15 @@ impl StreamWriter {
     pub(crate) fn loss(&mut self, output: &mut OutputDirectory, loss: &Loss) -> Result<(), Error> {
         let cycles = |time: Option<(i64, u64)>| time.map(|(_, cycles)| cycles);
         let (from, to) = (cycles(loss.from), cycles(loss.to));
-        // Losses of events and of packets between the same two packets are reported separately.
+        // The reader reports losses of events and of packets between the same two packets
+        // separately.
         if self.pending.is_none_or(|pending| pending.from != from) {
             self.close(output, from.unwrap_or(0))?;
             self.write_pending(output)?;
             let begin = from.or(self.end).unwrap_or(0);
             if loss.count.is_some() && self.end != Some(begin) {
-                // A reader counts the loss from the end of a packet, so there must be a packet with
-                // this end.
+                // A reader counts the loss from the end of a packet, so a packet with this end must
+                // exist.
                 self.open(begin, begin, None);
                 self.close(output, begin)?;
             }

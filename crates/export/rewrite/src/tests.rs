@@ -1,4 +1,4 @@
-//! Packets read, and the packets written from them.
+//! Tests of the rewriter: packets read, and the packets written from them.
 
 use crate::{Form, Rewriter, Summary};
 use blkkin_ctf::schema::Version;
@@ -23,8 +23,7 @@ stream {
 event { name = e; fields := struct { u32 x; }; };
 ";
 
-/// A packet: begin, end, sequence number, number of events lost so far, CPU, and the times of its
-/// events.
+/// A packet: begin, end, sequence number, total of lost events, CPU, and the times of its events.
 type Packet<'e> = (u64, u64, u64, u64, u32, &'e [u64]);
 
 fn bytes(instance: u64, (begin, end, seq, lost, cpu, events): Packet<'_>) -> Vec<u8> {
@@ -129,7 +128,7 @@ fn packets_are_joined_and_cut() {
         &[(0, 20, 0, 0, 1, &[5, 10]), (20, 30, 1, 0, 2, &[25]), (30, 50, 2, 0, 1, &[30])],
         &[(5, 10, 0, 0, 1, &[5, 10]), (25, 25, 1, 0, 2, &[25]), (30, 30, 2, 0, 1, &[30])],
     );
-    // So does the size limit; the minimum is one event per packet.
+    // The size limit begins a new packet, too; the minimum is one event per packet.
     check(
         1,
         &[(0, 20, 0, 0, 1, &[5, 10, 10, 15])],
@@ -144,8 +143,8 @@ fn packets_are_joined_and_cut() {
 
 #[test]
 fn losses_are_between_packets() {
-    // Events lost until 40: the packet before ends where the loss begins, the packet after where it
-    // ends.
+    // Events lost until 40: the packet before the loss ends where the loss begins, the packet after
+    // the loss ends where it ends.
     check(
         LARGE,
         &[(0, 20, 0, 0, 1, &[5]), (20, 40, 1, 3, 1, &[25]), (40, 50, 2, 3, 1, &[45])],
@@ -157,7 +156,7 @@ fn losses_are_between_packets() {
         &[(0, 20, 4, 0, 1, &[5]), (30, 40, 7, 0, 1, &[35]), (40, 50, 8, 0, 1, &[45])],
         &[(5, 20, 0, 0, 1, &[5]), (30, 45, 3, 0, 1, &[35, 45])],
     );
-    // Both kinds, and consecutive losses.
+    // Losses of events and of packets, and consecutive losses.
     check(
         LARGE,
         &[(0, 20, 0, 1, 1, &[5]), (30, 40, 3, 4, 1, &[35]), (40, 50, 4, 5, 1, &[45])],

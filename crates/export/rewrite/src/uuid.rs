@@ -8,7 +8,7 @@
 use blkkin_ctf::schema::Uuid;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-/// Number of leading bytes that are kept.
+/// Number of leading bytes that a new UUID copies from the source.
 const KEPT: usize = 10;
 
 /// Returns a new UUID for each of `sources`, in the same order.
@@ -31,7 +31,7 @@ pub(crate) fn renew(sources: &[Option<Uuid>]) -> Vec<Option<Uuid>> {
 mod tests {
     use super::*;
 
-    /// All UUIDs are new, distinct ones remain distinct, and their order remains.
+    /// All UUIDs are new; distinct UUIDs remain distinct and in the same order.
     #[test]
     fn uuids_are_new_and_in_order() {
         let uuid = |first, last| {

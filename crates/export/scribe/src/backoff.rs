@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Delay before the next retry.
+/// Exponential delay between retries, with jitter.
 #[derive(Clone, Debug)]
 pub struct Backoff {
     first: Duration,
@@ -16,8 +16,8 @@ impl Backoff {
         Backoff { first, longest, next: first }
     }
 
-    /// Notes a failure and returns the delay before the next retry: between half of the current
-    /// delay and all of it.
+    /// Doubles the delay after a failure and returns the delay before the next retry: a random time
+    /// between half of the current delay and all of it.
     pub fn failed(&mut self) -> Duration {
         let turn = self.next.min(self.longest);
         self.next = turn.saturating_mul(2).min(self.longest);
@@ -25,7 +25,7 @@ impl Backoff {
         turn / 2 + turn.mul_f64(random as f64 / u64::MAX as f64 / 2.0)
     }
 
-    /// Notes a success, which resets the delay.
+    /// Resets the delay after a success.
     pub fn succeeded(&mut self) {
         self.next = self.first;
     }

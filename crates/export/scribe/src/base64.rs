@@ -1,4 +1,4 @@
-//! Lenient base64 decoder for spans from real senders: with line breaks, blanks and other
+//! Lenient base64 decoder for spans from existing senders: with line breaks, blanks and other
 //! characters, with or without padding. The `base64` crate decodes clean text directly; other text
 //! is cleaned first.
 
@@ -14,7 +14,7 @@ const ENGINE: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// Error: the text ends with six spare bits, or continues after its padding.
+/// Error: the text ends with a single character of six bits, or continues after its padding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Incomplete;
 

@@ -5,7 +5,7 @@ use crate::entries::Entry;
 use crate::frame;
 use crate::message::{CALL, Header};
 
-/// A `Log` call. Entries are encoded as they are added, so sending it again costs nothing.
+/// A `Log` call. Entries are encoded when they are added, so a repeated send costs no encoding.
 #[derive(Clone, Debug)]
 pub struct Batch {
     /// The frame; its length, sequence number and entry count are set by `frame`.
@@ -18,7 +18,8 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Creates an empty batch, in the strict encoding or in the old one, which all servers read.
+    /// Creates an empty batch, in the strict encoding or in the old encoding, which all servers
+    /// read.
     pub fn new(is_strict: bool) -> Batch {
         let mut bytes = Vec::new();
         frame::open(&mut bytes);
@@ -44,14 +45,14 @@ impl Batch {
         self.payload_bytes += category.len() + message.len();
     }
 
-    /// Removes all entries and keeps the memory.
+    /// Removes all entries; the memory is reused.
     pub fn clear(&mut self) {
         self.reopen();
         self.bytes.truncate(self.count_at + 4);
         (self.count, self.payload_bytes) = (0, 0);
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.count as usize
     }
@@ -61,17 +62,17 @@ impl Batch {
         self.count == 0
     }
 
-    /// Total size of all categories and messages, in bytes.
+    /// Returns the total size of all categories and messages, in bytes.
     pub fn payload_bytes(&self) -> usize {
         self.payload_bytes
     }
 
-    /// Size of the encoded frame, in bytes.
+    /// Returns the size of the encoded frame, in bytes.
     pub fn frame_bytes(&self) -> usize {
         self.bytes.len() + usize::from(!self.is_closed) * END.len()
     }
 
-    /// Completes the frame with this sequence number.
+    /// Completes the frame with a sequence number and returns its bytes.
     pub fn frame(&mut self, sequence: i32) -> &[u8] {
         if !self.is_closed {
             self.bytes.extend_from_slice(&END);
@@ -93,7 +94,7 @@ impl Batch {
     }
 }
 
-/// End of the arguments.
+/// Stop byte that ends the call's arguments.
 const END: [u8; 1] = [0];
 
 impl Default for Batch {

@@ -4,7 +4,7 @@ use crate::fault::{Fault, Reason};
 
 pub(crate) type Result<T> = std::result::Result<T, Fault>;
 
-/// Types of fields.
+/// Thrift's field types.
 const STOP: u8 = 0;
 const BOOL: u8 = 2;
 const BYTE: u8 = 3;
@@ -22,7 +22,7 @@ pub(crate) const LIST: u8 = 15;
 /// nests deeper.
 const DEPTH_MAX: usize = 32;
 
-/// A message during reading.
+/// A message with the offset up to which it has been read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Input<'a> {
     bytes: &'a [u8],
@@ -76,7 +76,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Reads the number of items or bytes that follow.
+    /// Reads the number of items or bytes that follow; a fault if it is negative.
     #[inline]
     fn count(&mut self) -> Result<usize> {
         let start = self.at;
@@ -147,7 +147,8 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Each item has at least one byte, so a false count ends at the end of the input.
+    /// Skips `count` values of one type. Each item has at least one byte, so a forged count fails
+    /// at the end of the input.
     fn skip_items_nested(&mut self, kind: u8, count: usize, depth: usize) -> Result<()> {
         let start = self.at;
         let size = match kind {

@@ -22,7 +22,7 @@ pub struct ClientOptions {
     pub connect_timeout: Duration,
     /// Timeout for sending a batch, and for receiving a complete reply.
     pub timeout: Duration,
-    /// Maximum size of a reply.
+    /// Maximum size of a reply, in bytes.
     pub reply_bytes_max: usize,
     /// Selects the strict encoding of calls, instead of the old one.
     pub is_strict: bool,
@@ -39,8 +39,9 @@ impl Default for ClientOptions {
     }
 }
 
-/// Error of a call. After any error but [`ClientError::Exception`] the connection is unusable: the
-/// server may have accepted the batch or not, so it should be sent again on a new connection.
+/// Error of a call. After any error but [`ClientError::Exception`] the connection is unusable. The
+/// server may have accepted the batch or not, so the batch should be sent again on a new
+/// connection.
 #[derive(Debug)]
 pub enum ClientError {
     /// The connection could not be established.
@@ -117,7 +118,7 @@ impl Client {
         self.receive()
     }
 
-    /// Asks whether the server accepts entries now.
+    /// Sends an empty batch; the result shows whether the server accepts entries now.
     pub fn probe(&mut self) -> Result<ResultCode> {
         self.log(&mut Batch::new(self.options.is_strict))
     }
@@ -138,17 +139,17 @@ impl Client {
         }
     }
 
-    /// Name of the service.
+    /// Requests the name of the service.
     pub fn name(&mut self) -> Result<String> {
         self.text("getName", &[])
     }
 
-    /// Version of the service.
+    /// Requests the version of the service.
     pub fn version(&mut self) -> Result<String> {
         self.text("getVersion", &[])
     }
 
-    /// Status of the service.
+    /// Requests the status of the service.
     pub fn status(&mut self) -> Result<Status> {
         match self.call("getStatus", &[])? {
             Answer::I32(number) => {
@@ -159,12 +160,12 @@ impl Client {
         }
     }
 
-    /// Explanation of the status.
+    /// Requests the explanation of the status.
     pub fn status_details(&mut self) -> Result<String> {
         self.text("getStatusDetails", &[])
     }
 
-    /// All counters of the service.
+    /// Requests all counters of the service.
     pub fn counters(&mut self) -> Result<BTreeMap<String, i64>> {
         match self.call("getCounters", &[])? {
             Answer::Numbers(numbers) => {
@@ -175,17 +176,17 @@ impl Client {
         }
     }
 
-    /// The counter with this name; 0 if there is none.
+    /// Requests the counter with this name; 0 if there is none.
     pub fn counter(&mut self, name: &str) -> Result<i64> {
         self.i64("getCounter", &[name.as_bytes()])
     }
 
-    /// Start time of the service, in seconds since 1970.
+    /// Requests the start time of the service, in seconds since 1970.
     pub fn alive_since(&mut self) -> Result<i64> {
         self.i64("aliveSince", &[])
     }
 
-    /// Value of an option.
+    /// Requests the value of an option.
     pub fn option(&mut self, name: &str) -> Result<String> {
         self.text("getOption", &[name.as_bytes()])
     }
@@ -195,12 +196,12 @@ impl Client {
         self.call("setOption", &[name.as_bytes(), value.as_bytes()]).map(drop)
     }
 
-    /// Asks the service to reload its configuration, which it may ignore.
+    /// Requests a reload of the service's configuration. The service may ignore the request.
     pub fn reinitialize(&mut self) -> Result<()> {
         self.send_one_way("reinitialize")
     }
 
-    /// Asks the service to shut down, which it may ignore.
+    /// Requests a shutdown of the service. The service may ignore the request.
     pub fn shutdown(&mut self) -> Result<()> {
         self.send_one_way("shutdown")
     }
@@ -265,7 +266,7 @@ fn lossy(text: Vec<u8>) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Time until the deadline; an error if it has passed.
+/// Returns the time until the deadline, or an error if it has passed.
 fn remaining(deadline: Instant) -> io::Result<Option<Duration>> {
     let left = deadline.saturating_duration_since(Instant::now());
     if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }

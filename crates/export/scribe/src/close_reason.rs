@@ -10,7 +10,7 @@ use std::io;
 pub enum Closed {
     /// The maximum number of connections was reached.
     TooMany,
-    /// The maximum was reached, and this connection was idle for longest.
+    /// The maximum was reached, and this connection had been idle for the longest time.
     MadeRoom,
     /// The connection was idle for too long.
     Idle,
@@ -20,7 +20,8 @@ pub enum Closed {
     Misfit(Misfit),
     /// The frame contains no valid request.
     Fault(Fault),
-    /// There was no memory for the frame, and it is not a batch that can be refused.
+    /// There was no memory for the frame, and the frame is no batch, which could be refused with a
+    /// reply.
     NoMemory,
     /// The connection broke, or its thread could not be started.
     Io(io::Error),

@@ -5,7 +5,7 @@
 pub enum ResultCode {
     /// The server has accepted the batch.
     Ok,
-    /// The server has accepted nothing; the batch must be sent again later.
+    /// The server has accepted no entry; the batch must be sent again later.
     TryLater,
 }
 
@@ -25,7 +25,7 @@ impl ResultCode {
 /// Service status, as defined by fb303.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// The service does nothing.
+    /// The service does not run.
     Dead,
     /// The service is not ready yet.
     Starting,
@@ -57,7 +57,7 @@ impl Status {
         usize::try_from(number).ok().and_then(|number| Status::ALL.get(number).copied())
     }
 
-    /// Name of the status, as control scripts print it.
+    /// Returns the name of the status, as control scripts print it.
     pub fn name(self) -> &'static str {
         match self {
             Status::Dead => "DEAD",

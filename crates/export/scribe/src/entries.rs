@@ -1,5 +1,5 @@
-//! The entries of a `Log` call, decoded in place, so that hundreds of thousands a second allocate
-//! nothing.
+//! The entries of a `Log` call, decoded in place, without allocations: there may be hundreds of
+//! thousands a second.
 
 use crate::binary::{Input, Result, STRING, STRUCT};
 use crate::fault::Reason;
@@ -28,7 +28,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// The entries of a `Log` call. They have been validated once, so iterating cannot fail.
+/// The entries of a `Log` call, validated when they are read, so iteration cannot fail.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Entries<'a> {
     bytes: &'a [u8],
@@ -58,17 +58,18 @@ impl<'a> Entries<'a> {
         Ok(Entries { bytes, count, payload_bytes })
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// True if there are no entries. Such a call asks whether the server accepts entries now.
+    /// True if there are no entries. A client sends an empty call to test whether the server
+    /// accepts entries.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Total size of all categories and messages, in bytes.
+    /// Returns the total size of all categories and messages, in bytes.
     pub fn payload_bytes(&self) -> usize {
         self.payload_bytes
     }

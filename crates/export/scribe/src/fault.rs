@@ -14,7 +14,7 @@ pub struct Fault {
 /// The kind of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The message is shorter than a length in it.
+    /// A length exceeds the rest of the message.
     Ends,
     /// A length is negative.
     Negative,
@@ -28,12 +28,12 @@ pub enum Reason {
     Kind(u8),
     /// A limit was exceeded.
     TooMany {
-        /// The counted items.
+        /// Name of the counted items.
         what: &'static str,
         /// The limit.
         count_max: usize,
     },
-    /// The reply belongs to another call.
+    /// The reply belongs to a different call.
     Foreign,
     /// The reply has no result.
     NoResult,

@@ -1,17 +1,17 @@
 //! Frames: a length of four bytes in big-endian order, then the body.
 //!
-//! [`Frames`] finds frames in the bytes received so far. Peers that speak another protocol are
-//! recognized by their first bytes ([`Misfit`]).
+//! [`Frames`] splits the received bytes into frames. [`Misfit`] reports peers of another protocol,
+//! which are recognized by their first bytes.
 
 use std::fmt;
 
-/// Size of a frame's length field.
+/// Size of a frame's length field, in bytes.
 pub(crate) const HEADER_BYTES: usize = 4;
 
 /// Splits received bytes into frames.
 #[derive(Clone, Copy, Debug)]
 pub struct Frames {
-    /// Maximum size of a body.
+    /// Maximum size of a body, in bytes.
     pub frame_bytes_max: usize,
 }
 
@@ -55,7 +55,8 @@ const HTTP: [&[u8; 4]; 9] =
     [b"GET ", b"POST", b"PUT ", b"HEAD", b"HTTP", b"OPTI", b"DELE", b"PATC", b"PRI "];
 
 impl Frames {
-    /// Size of the first frame, including its length field; `None` if the field is incomplete.
+    /// Returns the size of the first frame, including its length field; `None` if the field is
+    /// incomplete.
     ///
     /// Errors are detected as early as possible.
     pub fn size(self, bytes: &[u8]) -> Result<Option<usize>, Misfit> {
@@ -77,7 +78,8 @@ impl Frames {
         Ok(Some(HEADER_BYTES + size))
     }
 
-    /// Body of the first frame and size of the whole frame; `None` if it is incomplete.
+    /// Returns the body of the first frame and the size of the whole frame; `None` if the frame is
+    /// incomplete.
     pub fn next(self, bytes: &[u8]) -> Result<Option<(&[u8], usize)>, Misfit> {
         let Some(size) = self.size(bytes)? else { return Ok(None) };
         let Some(body) = bytes.get(HEADER_BYTES..size) else { return Ok(None) };
@@ -89,8 +91,8 @@ impl Frames {
     }
 }
 
-/// Minimum size of a message: a name of one byte with its length, type, sequence number, and end of
-/// arguments.
+/// Minimum size of a message in bytes: a name of one byte with its length, type, sequence number,
+/// and end of arguments.
 const SMALLEST_MESSAGE: usize = 4 + 1 + 1 + 4 + 1;
 
 fn is_name_byte(byte: &u8) -> bool {

@@ -1,8 +1,9 @@
-//! Scribe's protocol, both ends: the method `Log`, by which programs send messages in categories,
-//! and early Zipkin clients their spans, and the methods of the base service `fb303`.
+//! Scribe's protocol, client and server: the method `Log`, which transfers messages in categories
+//! (early Zipkin clients send their spans as such messages), and the methods of the base service
+//! `fb303`.
 //!
-//! - [`Frames`] and [`Service`] are a server without sockets: frames in, replies out. [`Server`]
-//!   adds a port and a thread for each connection, and calls a [`Handler`].
+//! - [`Frames`] and [`Service`] are a server without sockets, which turns frames into replies.
+//!   [`Server`] adds a port and a thread for each connection, and calls a [`Handler`].
 //! - [`Batch`] and [`Client`] are the client. [`Sender`] retries until all messages are delivered,
 //!   with the delays of a [`Backoff`].
 //! - [`base64`] decodes messages of category `zipkin` as leniently as Zipkin does.
@@ -42,5 +43,5 @@ pub use sender::{GaveUp, Sender, SenderCounts, SenderOptions};
 pub use server::{Running, Server, ServerCounters, ServerOptions};
 pub use service::{Handler, Next, Service};
 
-/// The customary port of Scribe servers.
+/// The default port of Scribe servers.
 pub const PORT: u16 = 1463;

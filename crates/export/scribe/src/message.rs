@@ -1,8 +1,8 @@
 //! Message headers: the called method, and the sequence number that matches call and reply.
 //!
-//! There are two encodings, distinguished by the first bit: the strict one begins with a version,
-//! the old one with the length of the name. Old clients write the old encoding, and all clients
-//! read the strict one unless configured otherwise.
+//! There are two encodings, distinguished by the first bit. The strict encoding begins with a
+//! version, the old encoding with the length of the name. Old clients write the old encoding, and
+//! all clients read the strict one by default.
 
 use crate::binary::{Input, Result, put_text};
 use crate::fault::Reason;
@@ -15,7 +15,7 @@ pub(crate) const ONE_WAY: u8 = 4;
 
 const VERSION: u16 = 0x8001;
 
-/// Maximum length of a method name, as replies repeat it.
+/// Maximum length of a method name in bytes, as replies repeat the name.
 const NAME_BYTES_MAX: usize = 1024;
 
 /// Header of a message.
@@ -27,7 +27,7 @@ pub struct Header<'a> {
     pub kind: u8,
     /// Sequence number, which the reply repeats.
     pub sequence: i32,
-    /// True for the encoding with a version.
+    /// True for the strict encoding, which begins with a version.
     pub is_strict: bool,
 }
 

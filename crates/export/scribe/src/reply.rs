@@ -1,4 +1,5 @@
-//! Replies of servers: encoding, always strict, as all clients read that; and decoding.
+//! Replies of servers: encoding and decoding. The encoding is always strict, as all clients read
+//! that.
 
 use crate::binary::{I32, I64, Input, MAP, Result, STRING, STRUCT, put_field, put_stop, put_text};
 use crate::fault::{Fault, Reason};
@@ -14,7 +15,7 @@ pub(crate) enum Failure {
     Protocol = 7,
 }
 
-/// Writes a frame with a reply, whose result `put` writes.
+/// Writes a reply as a frame; `put` writes the result.
 fn put_reply(out: &mut Vec<u8>, call: &Header<'_>, kind: u8, put: impl FnOnce(&mut Vec<u8>)) {
     let start = frame::open(out);
     Header { kind, is_strict: true, ..*call }.write(out);
@@ -136,7 +137,7 @@ fn result(mut input: Input<'_>) -> Result<Answer> {
             (I64, 0) => Answer::I64(input.i64()?),
             (STRING, 0) => Answer::Text(input.text()?.to_vec()),
             (MAP, 0) => map(&mut input)?,
-            // An exception of the method's own; Scribe's methods have none.
+            // A declared exception of the method; Scribe's methods have none.
             (STRUCT, 1..) => return Err(Reason::NoResult.at(input.at())),
             (kind, _) => {
                 input.skip(kind)?;
@@ -163,7 +164,7 @@ fn map(input: &mut Input<'_>) -> Result<Answer> {
         Ok(map)
     }
     match kinds {
-        // An empty map may have no types.
+        // An empty map may omit its types.
         [_, I64] => read(input, count, Input::i64).map(Answer::Numbers),
         _ if count == 0 => Ok(Answer::Numbers(BTreeMap::new())),
         [STRING, STRING] => {

@@ -17,7 +17,7 @@ pub struct SenderOptions {
     pub client: ClientOptions,
     /// Frame size at which a batch is sent, in bytes.
     pub batch_bytes: usize,
-    /// Maximum size of a message with its category; larger ones are dropped.
+    /// Maximum size of a message with its category, in bytes; larger messages are dropped.
     pub message_bytes_max: usize,
     /// Maximum time of retries for a batch.
     pub patience: Duration,
@@ -45,7 +45,7 @@ impl Default for SenderOptions {
 pub struct SenderCounts {
     /// Messages accepted by the server.
     pub messages: u64,
-    /// Bytes of these messages, including categories.
+    /// Bytes of the accepted messages, including categories.
     pub bytes: u64,
     /// Accepted batches.
     pub batches: u64,
@@ -82,11 +82,11 @@ pub struct Sender<'s> {
     batch: Batch,
     backoff: Backoff,
     counts: SenderCounts,
-    /// Returns true if the sender should stop.
+    /// Stop condition: true if the sender should stop.
     stop: Box<dyn Fn() -> bool + Send + 's>,
 }
 
-/// Interval at which `stop` is polled between retries.
+/// Interval at which `stop` is polled during a delay.
 const TICK: Duration = Duration::from_millis(20);
 
 impl<'s> Sender<'s> {
@@ -176,12 +176,12 @@ impl<'s> Sender<'s> {
         }
     }
 
-    /// The counters so far.
+    /// Returns the current counters.
     pub fn counts(&self) -> SenderCounts {
         self.counts
     }
 
-    /// Number of messages that have not been sent.
+    /// Returns the number of messages that have not been sent.
     pub fn waiting(&self) -> u64 {
         self.batch.len() as u64
     }

@@ -1,10 +1,10 @@
 //! A server on a port, with a thread for each connection. Start at [`Server::start`]; `connection`
 //! is the code of these threads.
 //!
-//! Idle or slow peers cannot block it: a frame must be complete within a time limit, and when the
-//! maximum number of connections is reached, the one that was idle for longest is closed. Memory
-//! for incomplete frames is limited across all connections: a batch beyond the limit is discarded
-//! and answered with `TRY_LATER`.
+//! Idle or slow peers cannot block the server. A frame must be complete within a time limit. When
+//! the maximum number of connections is reached, the connection that was idle for the longest time
+//! is closed. Memory for incomplete frames is limited across all connections: a batch beyond the
+//! limit is discarded and answered with `TRY_LATER`.
 
 mod connection;
 mod counters;
@@ -39,12 +39,12 @@ impl Server {
         Ok(Server { listener: TcpListener::bind(address)?, options })
     }
 
-    /// Address of the server.
+    /// Returns the address of the server.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Starts accepting and answering.
+    /// Starts accepting connections and answering requests.
     pub fn start<H: Handler>(self, handler: H) -> io::Result<Running<H>> {
         let Server { listener, options } = self;
         let address = listener.local_addr()?;
@@ -75,17 +75,17 @@ pub struct Running<H: Handler> {
 }
 
 impl<H: Handler> Running<H> {
-    /// Address of the server.
+    /// Returns the address of the server.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The handler.
+    /// Returns the handler.
     pub fn handler(&self) -> &H {
         self.state.service.handler()
     }
 
-    /// The counters so far.
+    /// Returns the current counters.
     pub fn counters(&self) -> ServerCounters {
         self.state.counters()
     }
@@ -97,7 +97,7 @@ impl<H: Handler> Running<H> {
         let Some(thread) = self.thread.take() else { return true };
         self.state.service.stop();
         self.state.is_stopping.store(true, Ordering::SeqCst);
-        // This interrupts `accept`.
+        // Shutting the listener down interrupts `accept`.
         let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);
         let _ = thread.join();
         let mut peers = self.state.peers();
@@ -162,7 +162,7 @@ impl<H: Handler> ServerState<H> {
         }
     }
 
-    /// Returns true if another connection is permitted, if necessary by closing an idle one.
+    /// Returns true if a new connection is permitted, if necessary after closing an idle one.
     fn make_room(&self) -> bool {
         let peers = self.peers();
         if peers.len() < self.options.connections_max {
@@ -179,7 +179,7 @@ impl<H: Handler> ServerState<H> {
             Some((quiet_ms, peer)) if u128::from(quiet_ms) >= yields_ms => {
                 peer.is_evicted.store(true, Ordering::Relaxed);
                 let _ = peer.stream.shutdown(Shutdown::Both);
-                // Bounds the number of connections that are still closing.
+                // Limit the number of connections that are still closing.
                 peers.len() < self.options.connections_max.saturating_mul(2)
             }
             _ => false,
@@ -200,7 +200,8 @@ impl<H: Handler> ServerState<H> {
             is_evicted: AtomicBool::new(false),
         });
         self.peers().insert(number, Arc::clone(&peer));
-        // Removes the connection when the thread ends, or if it cannot be started.
+        // The entry removes the connection when the thread ends, or if the thread cannot be
+        // started.
         let entry = TableEntry { state: Arc::clone(self), number };
         let thread = thread::Builder::new().name("scribe peer".to_owned());
         let thread = thread.stack_size(self.options.stack_bytes);

@@ -1,4 +1,4 @@
-//! A server without sockets: frame bodies in, replies out. A [`Handler`] does the actual work.
+//! A server without sockets: turns frame bodies into replies. A [`Handler`] implements the methods.
 
 use crate::binary::{I64, STRING, put_text};
 use crate::close_reason::Closed;
@@ -14,33 +14,36 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Implements a server's work. Its methods are called concurrently by the threads of all
-/// connections, and block only their own connection.
+/// Implementation of a server's methods. The threads of all connections call it concurrently; a
+/// call blocks only its own connection.
 pub trait Handler: Send + Sync + 'static {
-    /// Accepts all entries or none. An empty list asks whether the handler accepts entries now.
+    /// Accepts all entries or none. An empty list is a test whether the handler accepts entries
+    /// now.
     ///
-    /// Accepted entries must not be lost: the client forgets them.
+    /// Accepted entries must not be lost: the client deletes them.
     fn log(&self, entries: &Entries<'_>) -> ResultCode;
 
-    /// Status of the service.
+    /// Returns the status of the service.
     fn status(&self) -> Status {
         Status::Alive
     }
 
-    /// Explanation of the status; empty if all is well.
+    /// Returns the explanation of the status; empty if the service has no problem.
     fn status_details(&self) -> String {
         String::new()
     }
 
-    /// Counters of the service.
+    /// Returns the counters of the service.
     fn counters(&self) -> BTreeMap<String, i64> {
         BTreeMap::new()
     }
 
-    /// A client asks to reload the configuration. The handler decides whether the client may.
+    /// Handles a client's request to reload the configuration. The handler decides whether the
+    /// client may.
     fn reinitialize(&self, _from: SocketAddr) {}
 
-    /// A client asks to shut the service down. The handler decides whether the client may.
+    /// Handles a client's request to shut the service down. The handler decides whether the client
+    /// may.
     fn shutdown(&self, _from: SocketAddr) {}
 
     /// Returns the name that answers fb303's `getName` call.
@@ -48,16 +51,17 @@ pub trait Handler: Send + Sync + 'static {
         "Scribe"
     }
 
-    /// Version of the service. The default is that of the original server, which scripts expect.
+    /// Returns the version of the service. The default is that of the original server, which
+    /// scripts expect.
     fn version(&self) -> &str {
         "2.2"
     }
 
-    /// A connection was closed because of the peer's behaviour.
+    /// Reports a connection that was closed because of the peer's behaviour.
     fn closed(&self, _peer: Option<SocketAddr>, _why: &Closed) {}
 }
 
-/// What the connection does after a request.
+/// Action of the connection after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Continue with the next request.
@@ -80,7 +84,7 @@ pub struct Service<H> {
 /// Maximum size of all options, in bytes.
 const OPTIONS_BYTES_MAX: usize = 64 << 10;
 
-/// Size of an option, in addition to its key and value.
+/// Size of an option in bytes, in addition to its key and value.
 const OPTION_BYTES: usize = 64;
 
 impl<H: Handler> Service<H> {
@@ -91,12 +95,12 @@ impl<H: Handler> Service<H> {
         Service { handler, limits, started_s: now.as_secs(), options, is_stopping }
     }
 
-    /// The handler.
+    /// Returns the handler.
     pub fn handler(&self) -> &H {
         &self.handler
     }
 
-    /// Limits on requests.
+    /// Returns the limits on requests.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -131,8 +135,8 @@ impl<H: Handler> Service<H> {
         }
     }
 
-    /// Refuses a `Log` call of which only the beginning is in memory. Returns false if the
-    /// beginning is not of such a call.
+    /// Refuses a `Log` call whose beginning alone is in memory. Returns false if the beginning is
+    /// not of such a call.
     pub fn refuse(&self, beginning: &[u8], out: &mut Vec<u8>) -> bool {
         match Header::read(beginning) {
             Ok((call, _)) if call.name == b"Log" && call.kind == crate::message::CALL => {
@@ -150,7 +154,8 @@ impl<H: Handler> Service<H> {
         from: SocketAddr,
         out: &mut Vec<u8>,
     ) {
-        // These two have no reply: old clients send them as calls, but do not wait.
+        // `Reinitialize` and `Shutdown` have no reply: old clients send them as calls, but do not
+        // wait.
         match request {
             Request::Reinitialize => return self.handler.reinitialize(from),
             Request::Shutdown => return self.handler.shutdown(from),

@@ -2,7 +2,7 @@
 
 use blkkin_ctf::schema::{Schema, StreamClass};
 
-/// Severity of a log level in the metadata, if it is one of the fifteen.
+/// Returns the severity of a log level in the metadata; `None` unless it is one of the fifteen.
 pub(crate) fn severity(level: Option<i64>) -> Option<blkkin_filter::Severity> {
     blkkin_filter::Severity::from_number(level?.try_into().ok()?)
 }
@@ -16,7 +16,7 @@ pub(crate) fn entry<T: Default>(list: &mut Vec<T>, index: usize) -> &mut T {
     &mut list[index]
 }
 
-/// Makes an empty table by stream class and event class.
+/// Creates an empty table by stream class and event class.
 pub(crate) fn by_class<T>(schema: &Schema) -> Vec<Vec<Option<T>>> {
     let stream_row = |class: &StreamClass| class.events.iter().map(|_| None).collect();
     schema.streams.iter().map(stream_row).collect()

@@ -8,7 +8,7 @@ use crate::time::{TimeFormat, TimePrinter};
 use blkkin_reader::Text;
 use std::fmt::Write;
 
-/// Titles of columns, and the percentiles in them.
+/// Column titles and percentiles.
 const PERCENTILES: [(&str, &str); 4] =
     [("P50", "50"), ("P90", "90"), ("P99", "99"), ("MAX", "100")];
 
@@ -25,7 +25,7 @@ pub struct Options {
     pub utc: bool,
 }
 
-/// Request in the results of a query.
+/// A request in the results of a query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// Trace id, as text.
@@ -53,7 +53,8 @@ pub struct Latency {
     pub spans: u64,
     /// Percentiles: percent as text, and the duration in nanoseconds.
     pub percentiles: Vec<(String, u64)>,
-    /// Histogram in order: least and greatest duration of a bar, and its number of spans.
+    /// Histogram in ascending order: minimum and maximum duration of a bar, and its number of
+    /// spans.
     pub bars: Vec<(u64, u64, u64)>,
     /// Examples: trace id, and the duration of one of its spans.
     pub examples: Vec<(String, u64)>,
@@ -92,9 +93,9 @@ const NAME_MAX: usize = 40;
 /// Minimum width of a bar in characters; `BAR_MAX` is the maximum.
 const BAR_MIN: usize = 8;
 const BAR_MAX: usize = 40;
-/// Width of a table of requests without its bars, approximately.
+/// Approximate width of a table of requests without its bars, in characters.
 const TABLE_WIDTH: usize = 104;
-/// Bars of a histogram, approximately.
+/// Approximate number of bars of a histogram.
 const ROWS: f64 = 24.0;
 
 impl Options {
@@ -102,7 +103,8 @@ impl Options {
         Theme { color: self.color, ascii: self.ascii }
     }
 
-    /// Width of a bar beside columns of `others` characters; 0 if there is too little room.
+    /// Returns the width of a bar beside columns of `others` characters; 0 if there is too little
+    /// room.
     fn bar(&self, others: usize) -> usize {
         match self.width.saturating_sub(others) {
             ..BAR_MIN => 0,
@@ -121,7 +123,7 @@ impl Options {
         if self.ascii { text } else { text.replace("us", "µs") }
     }
 
-    /// Cells with the percentiles of a row; empty for a percentile that is missing.
+    /// Returns the cells with the percentiles of a row; a missing percentile has an empty cell.
     fn percentiles(&self, known: &[(String, u64)]) -> [(Tone, String); PERCENTILES.len()] {
         PERCENTILES.map(|(_, percent)| {
             let known = known.iter().find(|(other, _)| other == percent);
@@ -135,7 +137,7 @@ fn alarm(count: u64) -> (Tone, String) {
     (Tone::Alarm, text)
 }
 
-/// Draws one request a line; the bars are scaled to the longest request.
+/// Draws a table with one request per line; the bars are scaled to the longest request.
 pub fn requests(found: &[Found], options: &Options) -> String {
     let theme = options.theme();
     let longest = found.iter().map(|found| found.duration_ns).max().unwrap_or(0);
@@ -211,8 +213,8 @@ pub fn latency(found: &Latency, options: &Options) -> String {
     out
 }
 
-/// Joins bars into at most about [`ROWS`] rows of equal width on a logarithmic scale; rows between
-/// them may be empty.
+/// Joins bars into at most about [`ROWS`] rows of equal width on a logarithmic scale. A row without
+/// bars stays empty.
 fn coarse(bars: &[(u64, u64, u64)]) -> Vec<(u64, u64, u64)> {
     let (Some(first), Some(last)) = (bars.first(), bars.last()) else { return Vec::new() };
     let scale = |ns: u64| (ns.max(1) as f64).log2();
@@ -232,7 +234,7 @@ fn coarse(bars: &[(u64, u64, u64)]) -> Vec<(u64, u64, u64)> {
     rows
 }
 
-/// Draws a table of durations, one service and name a line.
+/// Draws a table of durations, with one service and name per line.
 pub fn latencies(found: &[Latencies], options: &Options) -> String {
     let theme = options.theme();
     let mut columns = vec![Column::Left("SERVICE"), Column::Left("NAME"), Column::Right("SPANS")];
@@ -252,7 +254,7 @@ pub fn latencies(found: &[Latencies], options: &Options) -> String {
     out
 }
 
-/// Draws a table of calls, one pair of services a line.
+/// Draws a table of calls, with one pair of services per line.
 pub fn calls(found: &[Calls], options: &Options) -> String {
     let theme = options.theme();
     let mut columns = vec![

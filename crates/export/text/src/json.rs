@@ -1,9 +1,10 @@
-//! Events as JSON, one object a line, each with its `type`.
+//! Events as JSON, one object per line, each with its `type`.
 //!
 //! The first line, `begin`, names the traces; `event` and `loss` follow in order of time, and the
-//! last line, `end`, has the totals. The text of each key is made once; values are written straight
-//! into the buffer, since a tree of values for each event would cost several times as much as all
-//! the rest. Integers are written in full, also beyond 2^53; numbers that JSON lacks are strings.
+//! last line, `end`, has the totals. The text of each key is formatted once; values are written
+//! straight into the buffer, since a tree of values for each event would cost several times as much
+//! as the remaining work. Integers are written in full, also beyond 2^53; numbers that JSON lacks
+//! are strings.
 
 use crate::class;
 use crate::number;
@@ -16,27 +17,27 @@ use std::io::Write;
 use std::ops::Range;
 use wide::u8x16;
 
-/// Version of the lines' schema; it changes if consumers may have to change.
+/// Version of the lines' schema, changed when consumers may have to change.
 pub const SCHEMA: &str = "blkkin.view.v1";
 
 /// Printer of events as JSON lines.
 #[derive(Debug, Default)]
 pub struct JsonPrinter {
-    /// Common text of lines, by trace id.
+    /// Text that lines share, by trace id.
     traces: Vec<Option<TraceText>>,
-    /// By stream number: trace id, packet number and text of the last packet context.
+    /// Text of the last packet context with its trace id and packet number, by stream number.
     packets: Vec<((usize, u64), Text)>,
 }
 
-/// Common text of a trace's lines.
+/// Text that the lines of a trace share.
 #[derive(Debug)]
 struct TraceText {
     keys: Keys,
-    /// Common text by stream class and event class.
+    /// Shared text by stream class and event class.
     classes: Vec<Vec<Option<ClassText>>>,
 }
 
-/// Common text of an event class' lines.
+/// Text that the lines of an event class share.
 #[derive(Debug)]
 struct ClassText {
     /// Text after the stream's number, up to the name.
@@ -254,7 +255,7 @@ struct Fields<'f> {
     out: &'f mut Text,
     keys: &'f Keys,
     start: usize,
-    /// For each enclosing array, set once it has an element.
+    /// For each enclosing array, true once it has an element.
     arrays: Vec<bool>,
 }
 
@@ -463,7 +464,8 @@ fn string(out: &mut Text, value: &[u8]) {
 struct JsonEscapes;
 
 impl EscapeRules for JsonEscapes {
-    /// Bytes beyond ASCII may be invalid UTF-8.
+    /// Marks quotes, backslashes, control characters, and bytes beyond ASCII, which may be invalid
+    /// UTF-8.
     #[inline(always)]
     fn special(bytes: u8x16) -> u8x16 {
         let is = |byte| bytes.simd_eq(u8x16::splat(byte));

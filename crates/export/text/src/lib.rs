@@ -1,9 +1,9 @@
 //! Text for people and JSON for programs: events, statistics of traces, requests.
 //!
-//! [`pretty`] prints events as `babeltrace2` does, byte for byte; [`json`] prints an object a line;
-//! [`info`] draws statistics of traces. All three are consumers of [`blkkin_reader`]. [`requests`]
-//! draws and prints the requests that `blkkin_spans` reconstructs from events, and [`found`] draws
-//! the results of queries to a store.
+//! [`pretty`] prints events as `babeltrace2` does, byte for byte; [`json`] prints one object per
+//! line; [`info`] draws statistics of traces. All three are consumers of [`blkkin_reader`].
+//! [`requests`] draws and prints the requests that `blkkin_spans` assembles from events, and
+//! [`found`] draws the results of queries to a store.
 
 mod class;
 pub mod found;

@@ -1,4 +1,4 @@
-//! Numbers as C's `printf` prints them, appended to a buffer.
+//! Formats numbers as C's `printf` does and appends them to a buffer.
 
 use blkkin_reader::Text;
 
@@ -14,8 +14,8 @@ pub(crate) fn signed(out: &mut Text, value: i64) {
     out.push_with(|place: &mut [u8; NUMBER_SIZE]| put_signed(place, 0, value));
 }
 
-/// Bytes that [`put_signed`] and [`put_unsigned`] need for any number; shorter numbers leave
-/// garbage after their end.
+/// Size in bytes of the buffer that [`put_signed`] and [`put_unsigned`] need for any number; the
+/// bytes after a shorter number are garbage.
 pub(crate) const NUMBER_SIZE: usize = 1 + 3 * 8;
 
 /// Writes a decimal number at `at`; returns the position after it.

@@ -1,9 +1,9 @@
 //! Events as `babeltrace2` prints them, byte for byte.
 //!
-//! Text that lines have in common is made once: `Styles` has the text before each field's value,
-//! and `LineText` the text between time and fields, for each event class and packet. Event classes
-//! of decimal integers and strings without colour, which nearly all are, have a `Program` that
-//! prints them.
+//! Text that lines share is formatted once: `Styles` has the text before each field's value, and
+//! `LineText` the text between time and fields, for each event class and packet. Nearly all event
+//! classes have only decimal integers and strings; without colour, a compiled `Program` prints
+//! their fields.
 
 use crate::class;
 use crate::number;
@@ -18,14 +18,14 @@ use std::ops::Range;
 use std::sync::Arc;
 use wide::u8x16;
 
-/// Parts of a line; the default is babeltrace2's.
+/// Selection of a line's parts; the default is babeltrace2's.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Print the names of payload fields.
     pub names_payload: bool,
     /// Print the names of context fields.
     pub names_context: bool,
-    /// Print the names of the parts before the fields.
+    /// Print the names of the parts before the fields, such as the time.
     pub names_header: bool,
     /// Print the names of the scopes.
     pub names_scope: bool,
@@ -105,21 +105,21 @@ pub struct Printer {
     time: TimePrinter,
     /// Set if lines have the default start: time and delta without names and colour.
     has_default_start: bool,
-    /// Common text of lines, by trace id.
+    /// Text that lines share, by trace id.
     traces: Vec<Option<TraceText>>,
-    /// Common text of lines, by stream number.
+    /// Text that lines share, by stream number.
     streams: Vec<StreamText>,
 }
 
-/// Common text of a trace's lines.
+/// Text that the lines of a trace share.
 #[derive(Debug)]
 struct TraceText {
     styles: Styles,
-    /// Common text by stream class and event class.
+    /// Shared text by stream class and event class.
     classes: Vec<Vec<Option<ClassText>>>,
 }
 
-/// Common text of an event class' lines.
+/// Text that the lines of an event class share.
 #[derive(Debug)]
 struct ClassText {
     /// Text between time and fields.
@@ -129,28 +129,28 @@ struct ClassText {
     comma_before_fields: bool,
 }
 
-/// Common text of a stream's lines within one packet.
+/// Text that a stream's lines share within one packet.
 #[derive(Debug, Default)]
 struct StreamText {
-    /// Trace id. Streams of a followed trace may change their numbers, so the packet alone is
-    /// ambiguous.
+    /// Trace id. Streams of a followed trace may change their numbers, so the packet number alone
+    /// is ambiguous.
     trace: usize,
     packet: u64,
     packet_context: Text,
     /// Texts by event class; events of several classes alternate in most streams.
     lines: Vec<LineText>,
-    /// Bytes added to `lines` since they were cleared last.
+    /// Bytes added to `lines` since the last clear.
     lines_size: usize,
 }
 
-/// Maximum bytes of a stream's line texts. Packet contexts may have megabytes, and a stream
-/// thousands of event classes.
+/// Maximum size of a stream's line texts, in bytes. Packet contexts may have megabytes, and a
+/// stream thousands of event classes.
 const LINES_SIZE_MAX: usize = 256 << 10;
 
 /// Text between time and fields, for one stream, packet and event class.
 #[derive(Debug, Default)]
 struct LineText {
-    /// Trace and packet that the text is valid for, if it has been made.
+    /// Trace and packet for which the text is valid; `None` if there is no text yet.
     valid_for: Option<(usize, u64)>,
     text: Piece,
     program: Option<Arc<Program>>,
@@ -186,7 +186,7 @@ impl Printer {
         Printer { options, colors, time, has_default_start, traces, streams }
     }
 
-    /// Makes the common text of lines of the event's class and stream in its packet.
+    /// Formats the text that lines of the event's class and stream share within its packet.
     #[inline(never)]
     fn prepare_line(&mut self, number: usize, event: &mut Event<'_>) {
         let trace = event.trace();
@@ -274,7 +274,7 @@ impl Printer {
         } else {
             out.push(b'(');
         }
-        // The range is relative to the line's start, which is where the time starts.
+        // The range is relative to the line's start, which equals the time's start.
         let delta_start = (out.len() - start) as u16;
         out.push_all(b"+0.000000000");
         let delta = delta_start..(out.len() - start) as u16;
@@ -354,10 +354,10 @@ fn push_name(out: &mut Text, colors: &Colors, name: &str) {
     }
 }
 
-/// Length of a delta below a second: sign, digit, point, nanoseconds.
+/// Length of a delta below a second, in bytes: sign, digit, point, nanoseconds.
 const DELTA_SIZE: usize = 12;
 
-/// Text of a delta that is unknown, at least a second, or in cycles.
+/// Formats a delta that is unknown, at least a second, or in cycles.
 fn long_delta(since: Option<u64>, in_cycles: bool) -> String {
     match since {
         None if in_cycles => "+????????????".to_owned(),
@@ -519,7 +519,7 @@ struct Fields<'f> {
     styles: &'f Styles,
     options: &'f Options,
     colors: &'f Colors,
-    /// Set if another scope has been printed before this visit.
+    /// Set if a scope was printed before this visit.
     has_scope_before: bool,
     /// Set until a scope of this visit has been printed.
     first_scope: bool,

@@ -1,8 +1,8 @@
 //! Compiled printing of the fields of an event class.
 //!
-//! Most events have only decimal integers and strings. For these the text between the values is
-//! made once for each class, from the first scope's brace to the last one's. Printing an event is
-//! then a single pass over its bytes: prefix, value, prefix, value.
+//! Most events have only decimal integers and strings. For such a class the text between the values
+//! is formatted once, from the first scope's opening brace to the last scope's closing brace. An
+//! event is then printed in a single pass over its bytes: prefix, value, prefix, value.
 
 use crate::number;
 use crate::quote::{self, EscapeRules, LANE};
@@ -19,13 +19,13 @@ struct Step {
     /// Text before the value.
     prefix: [u8; PREFIX_SIZE],
     prefix_length: u8,
-    /// Integer or string to print; `None` for text alone.
+    /// Integer or string to print; `None` for a step without a value.
     value: Option<PlainKind>,
 }
 
 const PREFIX_SIZE: usize = 32;
 
-/// Bytes that a step may write: a prefix and an integer.
+/// Maximum bytes that a step writes at once: a prefix and an integer.
 const OUTPUT_SIZE: usize = PREFIX_SIZE + number::NUMBER_SIZE;
 
 /// Visitor that can also print the text around a value without the value.
@@ -34,7 +34,7 @@ pub(crate) trait AffixPrinter: Visitor {
     fn prefix(&mut self, node: &Node);
     /// Appends the text after the value.
     fn suffix(&mut self, node: &Node);
-    /// Text printed so far.
+    /// Returns the text printed so far.
     fn output(&self) -> &[u8];
 }
 
@@ -68,14 +68,14 @@ impl Program {
         Some(Program(steps.0.into()))
     }
 
-    /// Prints the fields of the event whose body is at the start of `bytes`. Returns the body's
+    /// Prints the fields of the event whose body begins at the start of `bytes`. Returns the body's
     /// size, or `None` if there are too few bytes.
     #[inline(always)]
     pub(crate) fn print<Q: EscapeRules>(&self, out: &mut Text, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;
         for step in &self.0 {
             let (magnitude, is_negative) = match step.value {
-                // Scopes and structures have become prefixes.
+                // Scopes and structures were compiled into prefixes.
                 None
                 | Some(
                     PlainKind::BeginScope(_)
@@ -129,7 +129,7 @@ impl Program {
 }
 
 impl Step {
-    /// Appends the prefix, and the value that `put` writes at the position it receives; `put`
+    /// Appends the prefix, and the value that `put` writes at the position it receives. `put`
     /// returns the position after the value.
     #[inline(always)]
     fn print(&self, out: &mut Text, put: impl FnOnce(&mut [u8; OUTPUT_SIZE], usize) -> usize) {
@@ -166,7 +166,8 @@ impl Step {
         self.print_any_string::<Q>(out, bytes, at)
     }
 
-    /// Does the same as [`Step::print_string`] for a string that is longer than its `first` lane.
+    /// Appends the prefix and a string that is longer than its `first` lane; returns the position
+    /// of the next field.
     #[inline(never)]
     fn print_long_string<Q: EscapeRules>(
         &self,

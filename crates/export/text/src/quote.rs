@@ -1,4 +1,4 @@
-//! Strings in quotes. Most need no escapes, which is checked for sixteen bytes at a time.
+//! Strings in quotes. Most strings need no escapes, which is checked for sixteen bytes at a time.
 
 use blkkin_reader::Text;
 use wide::u8x16;
@@ -8,13 +8,13 @@ pub(crate) const LANE: usize = 16;
 
 /// Escape rules of an output format.
 pub(crate) trait EscapeRules {
-    /// Marks bytes that need an escape or a closer check; NUL is always one.
+    /// Marks bytes that need an escape or a closer check; NUL is always marked.
     fn special(bytes: u8x16) -> u8x16;
     /// Appends a string that has marked bytes.
     fn append_escaped(out: &mut Text, value: &[u8]);
 }
 
-/// Number of bytes before the first marked one.
+/// Returns the number of bytes before the first marked byte.
 #[inline(always)]
 pub(crate) fn plain_length<Q: EscapeRules>(lane: [u8; LANE]) -> usize {
     (Q::special(u8x16::new(lane)).to_bitmask() | 1 << LANE).trailing_zeros() as usize

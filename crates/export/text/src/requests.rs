@@ -1,5 +1,5 @@
 //! Requests for people and for programs: [`TreePrinter`] draws a request's spans as a tree with a
-//! bar for each span's time, and [`json`] prints one object a line.
+//! bar for each span's time, and [`json`] prints one object per line.
 
 pub mod json;
 mod oddities;

@@ -1,4 +1,4 @@
-//! Times as text: time of day, date, seconds, cycles; printing and parsing.
+//! Prints and parses times: time of day, date, seconds, cycles.
 
 use crate::number;
 use blkkin_reader::Text;
@@ -22,14 +22,14 @@ pub enum TimeFormat {
     Cycles,
 }
 
-/// Printer of times. Most events are in the same second as the previous one, so the second's text
+/// Printer of times. Most events are in the same second as the previous event, so the second's text
 /// is cached.
 #[derive(Clone, Debug)]
 pub struct TimePrinter {
     format: TimeFormat,
     zone: TimeZone,
     second: i64,
-    /// Text before the nanoseconds, in a buffer for the longest one.
+    /// Text before the nanoseconds, in a buffer of the maximum size.
     text: [u8; TEXT_SIZE],
     length: usize,
 }
@@ -42,7 +42,7 @@ pub(crate) const TIME_SIZE: usize = TEXT_SIZE + 9;
 const NS: i64 = 1_000_000_000;
 
 impl TimePrinter {
-    /// Makes a printer for UTC or the local time zone.
+    /// Creates a printer for UTC or the local time zone.
     pub fn new(format: TimeFormat, utc: bool) -> TimePrinter {
         let (second, text, length) = (i64::MIN, [0; TEXT_SIZE], 0);
         TimePrinter { format, zone: zone(utc), second, text, length }
@@ -95,7 +95,7 @@ impl TimePrinter {
         self.length = text.len().min(TEXT_SIZE);
         self.text[..self.length].copy_from_slice(&text.as_bytes()[..self.length]);
         if ns < 0 {
-            // Only this time has a sign, so its text is not cached.
+            // A time before 1970 is not cached, as only its text has a sign.
             self.second = i64::MIN;
         }
     }
@@ -118,7 +118,7 @@ fn put_cycles(place: &mut [u8], at: usize, cycles: u64) -> usize {
     at + text.len()
 }
 
-/// Time in a user's option.
+/// Time given by a user's option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimePoint {
     /// Nanoseconds from the clock's origin.
@@ -155,7 +155,7 @@ impl TimePoint {
         seconds(text).map(TimePoint::Absolute).ok_or_else(error)
     }
 
-    /// Converts to nanoseconds from the clock's origin, for a reading from `start` to `end`.
+    /// Converts a time to nanoseconds from the clock's origin, for a reading from `start` to `end`.
     pub fn resolve(self, start: i64, end: i64, utc: bool) -> i64 {
         match self {
             TimePoint::Absolute(ns) => ns,
@@ -177,7 +177,7 @@ fn zone(utc: bool) -> TimeZone {
 }
 
 /// Reads the local zone from its file. [`TimeZone::system`] first reads the names of all zones,
-/// which takes milliseconds, as long as `blkkin view` needs to start.
+/// which takes milliseconds, as long as the start of `blkkin view`.
 fn local_zone() -> Option<TimeZone> {
     match std::env::var("TZ") {
         _ if std::env::var_os("TZDIR").is_some() => None,
@@ -206,7 +206,7 @@ fn is_name(name: &str) -> bool {
     name.split('/').all(is_part)
 }
 
-/// Begin of a day, in nanoseconds since 1970.
+/// Returns the begin of a day, in nanoseconds since 1970.
 fn midnight(date: civil::Date, zone: &TimeZone) -> Option<i64> {
     let midnight = zone.to_timestamp(date.to_datetime(civil::Time::midnight())).ok()?;
     midnight.as_nanosecond().try_into().ok()

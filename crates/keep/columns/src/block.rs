@@ -1,9 +1,8 @@
 //! [`Block`]: an append-only batch of spans in columns. Start at [`Block::push`].
 //!
 //! A row takes 66 bytes, four more for each tag, eight more for each numeric tag value, and twelve
-//! for each annotation. Upper halves of trace ids take eight bytes a row, from the first row on
-//! that has a nonzero one. Texts, byte strings, endpoints and tag layouts are stored once per
-//! block.
+//! for each annotation. Upper halves of trace ids take eight bytes in each row, once a row has a
+//! nonzero upper half. Texts, byte strings, endpoints and tag layouts are stored once per block.
 
 use crate::dictionary::{Blobs, Texts};
 use crate::endpoint::{EndpointId, Endpoints, Entry};
@@ -15,7 +14,7 @@ use blkkin_model::{
 use std::fmt;
 use std::ops::{ControlFlow, Range};
 
-/// The number of a span in its block.
+/// Number of a span in its block.
 pub type Row = u32;
 
 /// Maximum weight of one span, so that pages of files stay small: bytes of its texts, plus
@@ -25,19 +24,19 @@ const WEIGHT_MAX: usize = 8 << 20;
 /// Weight of a tag or an annotation in addition to its texts.
 const ITEM_WEIGHT: usize = 16;
 
-/// Maximum size of each column of a block, since offsets have 32 bits.
+/// Maximum size of each column of a block in bytes or values, since offsets have 32 bits.
 const ROOM: usize = 1 << 31;
 
-/// Batch of spans in columns.
+/// Append-only batch of spans in columns.
 pub struct Block {
     texts: Texts,
     endpoints: Endpoints,
     layouts: Layouts,
     trace_low: Vec<u64>,
-    /// Upper halves of trace ids. Empty as long as all of them are 0.
+    /// Upper halves of trace ids. Empty while all upper halves are 0.
     trace_high: Vec<u64>,
     id: Vec<u64>,
-    /// Parent's span id; 0 if the span has no parent.
+    /// Span id of the parent; 0 if the span has no parent.
     parent: Vec<u64>,
     start: Vec<u64>,
     duration: Vec<u64>,
@@ -48,20 +47,21 @@ pub struct Block {
     layout: Vec<LayoutId>,
     /// End of each row's range in `values`.
     values_end: Vec<u32>,
-    /// Tag values: the number of a text or byte string, a flag, or an index into `numbers`.
+    /// Tag values, encoded as the number of a text or byte string, as a flag, or as an index into
+    /// `numbers`.
     values: Vec<u32>,
-    /// Integer and floating-point tag values, as bits.
+    /// Integer and floating-point tag values, as 64 bits each.
     numbers: Vec<u64>,
     blobs: Blobs,
     /// End of each row's range of annotations.
     annotations_end: Vec<u32>,
     annotation_time: Vec<u64>,
     annotation_value: Vec<u32>,
-    /// Weight of the heaviest span.
+    /// Upper bound of the weights of all spans.
     heaviest: usize,
 }
 
-/// Reason why a block rejected a span.
+/// Reason why a block refused a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// The block is full; an empty block would accept the span.
@@ -70,7 +70,7 @@ pub enum Refused {
     TooLarge,
 }
 
-/// Buffers for the lists of a [`SpanRef`]. Reuse one for many rows.
+/// Buffers for the lists of a [`SpanRef`], to be reused for many rows.
 #[derive(Default)]
 pub struct Scratch<'b> {
     annotations: Vec<AnnotationRef<'b>>,
@@ -219,7 +219,7 @@ impl Block {
             .map(|id| self.blobs.intern(other.blobs.get(id as u32)))
             .collect();
         self.append_values(other, &texts, &blobs);
-        // The writer divides spans into pages by this bound.
+        // The writer needs this bound to divide spans into pages.
         self.heaviest = self.heaviest.max(other.heaviest);
         if !(self.trace_high.is_empty() && other.trace_high.is_empty()) {
             self.trace_high.resize(self.trace_low.len(), 0);
@@ -262,7 +262,7 @@ impl Block {
         self.numbers.extend(&other.numbers);
     }
 
-    /// Number of spans.
+    /// Returns the number of spans.
     pub fn len(&self) -> usize {
         self.trace_low.len()
     }
@@ -272,7 +272,7 @@ impl Block {
         self.trace_low.is_empty()
     }
 
-    /// Approximate memory in bytes.
+    /// Returns the approximate memory in bytes.
     pub fn memory_bytes(&self) -> usize {
         let of_8 = [
             &self.trace_low,
@@ -303,7 +303,7 @@ impl Block {
             + self.layouts.memory()
     }
 
-    /// Removes all spans, and keeps the allocated memory.
+    /// Removes all spans and keeps the allocated memory.
     pub fn clear(&mut self) {
         self.texts.clear();
         self.endpoints.clear();
@@ -337,7 +337,7 @@ impl Block {
         self.heaviest = 0;
     }
 
-    /// Borrows a span.
+    /// Returns the span of a row, borrowed from the block and from `scratch`.
     pub fn span<'s, 'b: 's>(&'b self, row: Row, scratch: &'s mut Scratch<'b>) -> SpanRef<'s> {
         scratch.annotations.clear();
         scratch.annotations.extend(self.annotations(row));
@@ -350,7 +350,8 @@ impl Block {
         }
     }
 
-    /// Borrows a span without its annotations and tags, so that many spans can be borrowed at once.
+    /// Returns the span of a row without its annotations and tags. Many such spans can be borrowed
+    /// at once.
     pub fn span_without_lists(&self, row: Row) -> SpanRef<'_> {
         SpanRef {
             parent_id: self.parent_id(row),
@@ -367,62 +368,62 @@ impl Block {
         }
     }
 
-    /// The trace id of a span.
+    /// Returns the trace id of a span.
     #[inline]
     pub fn trace_id(&self, row: Row) -> TraceId {
         let number = u128::from(self.trace_high(row)) << 64 | u128::from(self.trace_low(row));
         TraceId::from_number(number).expect("came from one that was not 0")
     }
 
-    /// The lower half of the trace id.
+    /// Returns the lower half of a span's trace id.
     #[inline]
     pub fn trace_low(&self, row: Row) -> u64 {
         self.trace_low[row as usize]
     }
 
-    /// The upper half of the trace id.
+    /// Returns the upper half of a span's trace id.
     #[inline]
     pub fn trace_high(&self, row: Row) -> u64 {
         self.trace_high.get(row as usize).copied().unwrap_or(0)
     }
 
-    /// The lower halves of the trace ids of all rows.
+    /// Returns the lower halves of the trace ids of all rows.
     #[inline]
     pub fn trace_lows(&self) -> &[u64] {
         &self.trace_low
     }
 
-    /// The id of a span.
+    /// Returns the id of a span.
     #[inline]
     pub fn id(&self, row: Row) -> SpanId {
         SpanId::from_number(self.id[row as usize]).expect("came from one that was not 0")
     }
 
-    /// The id of the parent span.
+    /// Returns the id of a span's parent.
     #[inline]
     pub fn parent_id(&self, row: Row) -> Option<SpanId> {
         SpanId::from_number(self.parent[row as usize])
     }
 
-    /// The start time, in nanoseconds since 1970.
+    /// Returns the start time of a span, in nanoseconds since 1970.
     #[inline]
     pub fn start_ns(&self, row: Row) -> Option<u64> {
         (self.flags[row as usize] & STARTS != 0).then(|| self.start[row as usize])
     }
 
-    /// The duration in nanoseconds.
+    /// Returns the duration of a span in nanoseconds.
     #[inline]
     pub fn duration_ns(&self, row: Row) -> Option<u64> {
         (self.flags[row as usize] & LASTS != 0).then(|| self.duration[row as usize])
     }
 
-    /// The role of the span relative to its parent.
+    /// Returns the role of a span relative to its parent.
     #[inline]
     pub fn kind(&self, row: Row) -> Kind {
         KINDS[usize::from(self.flags[row as usize] & 7)]
     }
 
-    /// The status that the span ended with.
+    /// Returns the status with which a span ended.
     #[inline]
     pub fn status(&self, row: Row) -> Status {
         STATUSES[usize::from(self.flags[row as usize] >> STATUS_SHIFT & 3)]
@@ -446,92 +447,93 @@ impl Block {
         self.flags[row as usize] & ERROR != 0
     }
 
-    /// The number of the name's text.
+    /// Returns the text number of a span's name.
     #[inline]
     pub fn name_id(&self, row: Row) -> u32 {
         self.name[row as usize]
     }
 
-    /// The number of the endpoint that recorded the span.
+    /// Returns the number of the endpoint that recorded a span.
     #[inline]
     pub fn local_id(&self, row: Row) -> EndpointId {
         self.local[row as usize]
     }
 
-    /// The number of the endpoint at the other end.
+    /// Returns the number of the remote endpoint of a span.
     #[inline]
     pub fn remote_id(&self, row: Row) -> EndpointId {
         self.remote[row as usize]
     }
 
-    /// The number of the recording service's name.
+    /// Returns the text number of the name of the service that recorded a span.
     #[inline]
     pub fn service_id(&self, row: Row) -> u32 {
         self.endpoints.entry(self.local_id(row)).service
     }
 
-    /// The number of the name of the service at the other end.
+    /// Returns the text number of a span's remote service.
     #[inline]
     pub fn remote_service_id(&self, row: Row) -> u32 {
         self.endpoints.entry(self.remote_id(row)).service
     }
 
-    /// The number of the tags' layout.
+    /// Returns the number of the layout of a span's tags.
     #[inline]
     pub fn layout_id(&self, row: Row) -> LayoutId {
         self.layout[row as usize]
     }
 
-    /// The tag layout of a number.
+    /// Returns the tag layout with a number.
     #[inline]
     pub fn layout(&self, id: LayoutId) -> Layout<'_> {
         self.layouts.get(id)
     }
 
-    /// Number of tag layouts. They are numbered from 0.
+    /// Returns the number of tag layouts, which are numbered from 0.
     pub fn layouts(&self) -> usize {
         self.layouts.len()
     }
 
-    /// The text of a number.
+    /// Returns the text with a number.
     #[inline]
     pub fn text(&self, id: u32) -> &str {
         self.texts.get(id)
     }
 
-    /// Number of texts. They are numbered from 0, the empty text.
+    /// Returns the number of texts, which are numbered from 0, the empty text.
     pub fn texts(&self) -> usize {
         self.texts.len()
     }
 
-    /// The number of a text; `None` if the block does not contain it.
+    /// Returns the number of a text; `None` if the block does not contain the text.
     pub fn text_id(&self, text: &str) -> Option<u32> {
         self.texts.find(text)
     }
 
-    /// The endpoint of a number.
+    /// Returns the endpoint with a number.
     #[inline]
     pub fn endpoint(&self, id: EndpointId) -> EndpointRef<'_> {
         self.endpoints.get(id, &self.texts)
     }
 
-    /// Number of endpoints. They are numbered from 0, the endpoint without any information.
+    /// Returns the number of endpoints, which are numbered from 0, the endpoint without any
+    /// information.
     pub fn endpoints(&self) -> usize {
         self.endpoints.entries().len()
     }
 
-    /// Length of the column of numeric tag values.
+    /// Returns the length of the column of numeric tag values.
     pub(crate) fn numbers(&self) -> usize {
         self.numbers.len()
     }
 
-    /// Upper bound of the weights of all spans.
+    /// Returns an upper bound of the weights of all spans.
     pub(crate) fn heaviest(&self) -> usize {
         self.heaviest
     }
 
-    /// The weight of a span: approximately the bytes of its texts, plus a constant for each tag and
-    /// annotation.
+    /// Returns the weight of a span: approximately the bytes of its texts, plus a constant for each
+    /// tag and annotation.
     pub(crate) fn weight(&self, row: Row) -> usize {
         weight(&self.span(row, &mut Scratch::default()))
     }
@@ -540,7 +542,7 @@ impl Block {
         self.endpoints.entry(id)
     }
 
-    /// The annotations of a span.
+    /// Returns the annotations of a span.
     pub fn annotations(
         &self,
         row: Row,
@@ -552,14 +554,14 @@ impl Block {
             .map(|(time_ns, value)| AnnotationRef { time_ns: *time_ns, value: self.text(*value) })
     }
 
-    /// The times of a span's annotations, and the numbers of their texts.
+    /// Returns the times of a span's annotations, and the numbers of their texts.
     #[inline]
     pub fn annotation_ids(&self, row: Row) -> (&[u64], &[u32]) {
         let range = range(&self.annotations_end, row);
         (&self.annotation_time[range.clone()], &self.annotation_value[range])
     }
 
-    /// The tags of a span.
+    /// Returns the tags of a span.
     pub fn tags(&self, row: Row) -> impl ExactSizeIterator<Item = TagRef<'_>> + Clone {
         let layout = self.layout(self.layout_id(row));
         layout.iter().zip(self.values(row)).map(|(shape, value)| TagRef {
@@ -569,8 +571,9 @@ impl Block {
         })
     }
 
-    /// The encoded values of a span's tags, one for each [`Shape`](crate::Shape) of its layout. A
-    /// text is encoded as its number; other types must be decoded by [`Block::value`].
+    /// Returns the encoded values of a span's tags, one for each [`Shape`](crate::Shape) of its
+    /// layout. A text is encoded as its number. Values of other types are decoded by
+    /// [`Block::value`].
     #[inline]
     pub fn values(&self, row: Row) -> &[u32] {
         &self.values[range(&self.values_end, row)]
@@ -590,7 +593,7 @@ impl Block {
     }
 }
 
-/// Appends spans until the block is full or a span exceeds the limit of any block.
+/// Appends spans, and breaks off at a span that the block refuses.
 impl SpanSink for Block {
     fn span(&mut self, span: &SpanRef<'_>) -> ControlFlow<()> {
         match self.push(span) {
@@ -629,8 +632,8 @@ fn range(ends: &[u32], row: Row) -> Range<usize> {
     start..ends[row] as usize
 }
 
-/// Returns the index of a number. A number equal to the previous one in the same place of the
-/// layout is not stored again.
+/// Returns the index of a number in `numbers`. A number equal to the previous one at the same
+/// position of the layout is not stored again.
 fn push_number(numbers: &mut Vec<u64>, last: &mut u32, number: u64) -> u32 {
     if numbers.get(*last as usize) != Some(&number) {
         *last = numbers.len() as u32;
@@ -650,7 +653,7 @@ fn flags(span: &SpanRef<'_>) -> u16 {
         | flag(span.is_error(), ERROR)
 }
 
-/// The weight of a span: an upper bound of the growth of any column.
+/// Returns the weight of a span: an upper bound of the growth of any column.
 fn weight(span: &SpanRef<'_>) -> usize {
     1 + span.text_bytes() + (span.tags.len() + span.annotations.len()) * ITEM_WEIGHT
 }

@@ -1,4 +1,4 @@
-//! [`Cells`]: a decoded page of a column.
+//! [`Cells`]: a decoded page of one column.
 
 use crate::decode::{self, ByteReader, Ids, Result, TextList};
 use crate::index::Page;
@@ -6,14 +6,14 @@ use crate::schema::{Column, Repetition, Values};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Decoded page of a column.
+/// Decoded page of one column.
 #[derive(Debug)]
 pub(crate) struct Cells {
-    /// For each row the index of its first value, and the end of the last row's values. Empty if
+    /// Index of the first value of each row, followed by the end of the last row's values. Empty if
     /// each row has exactly one value.
     starts: Vec<u32>,
     content: Content,
-    /// The page has one row, which stands for all rows of the group.
+    /// Set if the page has one row, which stands for all rows of the row group.
     is_same: bool,
 }
 
@@ -24,7 +24,7 @@ enum Content {
     Numbers(Vec<i64>),
     Flags(Vec<u32>),
     Ids(Ids),
-    /// Only `starts` was decoded.
+    /// Content that was not decoded: only `starts` is known.
     Unread,
 }
 
@@ -79,7 +79,7 @@ impl Cells {
         Ok(Cells { starts, content, is_same: false })
     }
 
-    /// Decodes the only row of a page that stands for all rows of its group.
+    /// Decodes a page whose first row stands for all rows of its row group.
     pub(crate) fn same(
         column: Column,
         page: &Page,
@@ -91,8 +91,8 @@ impl Cells {
         Ok(Cells { is_same: true, ..cells })
     }
 
-    /// Decodes which rows have a value from the first list of levels of a page. The column must
-    /// have at most one value for each row.
+    /// Decodes from the definition levels of a page which rows have a value. The column must have
+    /// at most one value in each row.
     pub(crate) fn presence(
         column: Column,
         page: &Page,
@@ -108,12 +108,12 @@ impl Cells {
         Ok(Cells { starts, content: Content::Unread, is_same })
     }
 
-    /// Returns whether the values were not decoded.
+    /// Returns whether only the presence of values was decoded.
     pub(crate) fn has_presence_alone(&self) -> bool {
         matches!(self.content, Content::Unread)
     }
 
-    /// Approximate memory in bytes, without the shared dictionary.
+    /// Returns the approximate memory in bytes, without the shared dictionary.
     pub(crate) fn memory(&self) -> usize {
         let content = match &self.content {
             Content::Texts(texts) => texts.memory(),
@@ -126,7 +126,7 @@ impl Cells {
         self.starts.capacity() * 4 + content
     }
 
-    /// The range of values that belong to a row.
+    /// Returns the range of values that belong to a row.
     #[inline]
     pub(crate) fn range(&self, row: usize) -> Range<usize> {
         let row = if self.is_same { 0 } else { row };
@@ -136,7 +136,7 @@ impl Cells {
         }
     }
 
-    /// The trace ids by runs of rows; `None` for other columns.
+    /// Returns the trace ids by runs of rows; `None` for other columns.
     pub(crate) fn ids(&self) -> Option<&Ids> {
         match &self.content {
             Content::Ids(ids) => Some(ids),
@@ -185,7 +185,7 @@ impl Cells {
         }
     }
 
-    /// The dictionary numbers of the values, and the dictionary; `None` if the page is not
+    /// Returns the dictionary numbers of the values, and the dictionary. `None` if the page is not
     /// dictionary-encoded.
     pub(crate) fn coded(&self) -> Option<(&[u32], &TextList)> {
         match &self.content {
@@ -194,13 +194,13 @@ impl Cells {
         }
     }
 
-    /// The text of a row; empty if the row has no value.
+    /// Returns the text of a row; empty if the row has no value.
     #[inline]
     pub(crate) fn row_text(&self, row: usize) -> &str {
         self.range(row).next().map_or("", |value| self.text(value))
     }
 
-    /// The number of a row; `None` if the row has no value.
+    /// Returns the number of a row; `None` if the row has no value.
     #[inline]
     pub(crate) fn row_number(&self, row: usize) -> Option<i64> {
         self.range(row).next().map(|value| self.number(value))

@@ -1,4 +1,4 @@
-//! Writer of a column chunk: its pages, statistics and index entries. Start at
+//! [`ChunkWriter`]: writes the pages, statistics and index entries of a column chunk. Start at
 //! [`ChunkWriter::new`].
 
 use crate::encode::{self, PageHeader};
@@ -15,10 +15,10 @@ use std::ops::Range;
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::{self, InBuffer, OutBuffer};
 
-/// Maximum length of a text that becomes a bound in statistics, in bytes.
+/// Maximum length in bytes of a text that statistics give as a bound.
 const BOUND_MAX: usize = 64;
 
-/// zstd contexts and the buffers of the current page.
+/// Compressor of pages: zstd contexts, and the buffers of the current page.
 pub(crate) struct PageCompressor {
     compressor: Compressor<'static>,
     level: ZstdLevel,
@@ -45,7 +45,7 @@ impl PageCompressor {
         })
     }
 
-    /// Sets whether the following pages belong to a column whose values recur.
+    /// Sets whether the values of the following pages' column recur.
     pub(crate) fn set_recurring(&mut self, recurs: bool) {
         self.recurs = recurs;
     }
@@ -54,7 +54,7 @@ impl PageCompressor {
         if self.recurs { self.recurring_level } else { self.level }
     }
 
-    /// Compresses the body, with a zstd block for each section of it.
+    /// Compresses the body of the current page, with a zstd block for each section.
     fn compress(&mut self) -> Result<(), Error> {
         let PageCompressor {
             compressor,
@@ -104,10 +104,10 @@ pub(crate) struct PageBody {
     block_ends: Vec<usize>,
 }
 
-/// Minimum length of a section that gets a zstd block of its own, in bytes.
+/// Minimum length in bytes of a section that gets its own zstd block.
 const BLOCK_BYTES_MIN: usize = 64;
 
-/// Upper bound of the overhead of the zstd blocks that one section may need, in bytes.
+/// Upper bound in bytes of the overhead of one section's zstd blocks.
 const BLOCK_HEADER_BYTES: usize = 64;
 
 impl PageBody {
@@ -116,9 +116,9 @@ impl PageBody {
         self.block_ends.clear();
     }
 
-    /// Ends a section of the body. The next bytes are of another kind and get their own zstd block
-    /// with its own entropy code: a few other bytes before hexadecimal digits would make the codes
-    /// of some digits longer than four bits.
+    /// Ends a section of the body, so that the next bytes get their own zstd block with its own
+    /// entropy code. A few bytes of another kind before hexadecimal digits would make the codes of
+    /// some digits longer than four bits.
     pub(crate) fn end_block(&mut self) {
         let at = self.bytes.len();
         if at - self.block_ends.last().copied().unwrap_or(0) >= BLOCK_BYTES_MIN {
@@ -127,30 +127,30 @@ impl PageBody {
     }
 }
 
-/// Parquet's repetition and definition levels. The lists have an entry for each value, including
-/// missing values.
+/// Repetition and definition levels of Parquet. Each list has an entry for every value, present or
+/// missing.
 #[derive(Default)]
 pub(crate) struct Levels {
     /// Repetition levels: 0 at the first value of a row. Empty if each row has at most one value.
     pub(crate) repeats: Vec<u32>,
     /// Definition levels: 0 for a missing value. Empty if each row has a value.
     pub(crate) present: Vec<u32>,
-    /// For each page: the index of its first level and of its first present value. The last entry
-    /// holds both ends.
+    /// Indexes of the first level and the first present value of each page. The last entry has the
+    /// ends of both lists.
     pub(crate) at_page: Vec<(usize, usize)>,
-    /// All rows are equal and have one level each, so that one row can stand for all of them.
+    /// Set if all rows are equal and have one level each, so that one row can stand for all rows.
     pub(crate) same: bool,
 }
 
 impl Levels {
-    /// Levels of a column with one value in each row.
+    /// Creates the levels of a column with one value in each row.
     pub(crate) fn one(pages: &[Range<usize>]) -> Levels {
         let end = pages.last().map_or(0, |page| page.end);
         let at_page = pages.iter().map(|page| page.start).chain([end]).map(|at| (at, at)).collect();
         Levels { at_page, ..Levels::default() }
     }
 
-    /// Levels of a column with at most one value in each row.
+    /// Creates the levels of a column with at most one value in each row.
     pub(crate) fn at_most_one(present: Vec<u32>, pages: &[Range<usize>]) -> Levels {
         let mut values = 0;
         let mut at_page = Vec::with_capacity(pages.len() + 1);
@@ -162,7 +162,7 @@ impl Levels {
         Levels { same: values == 0, present, at_page, ..Levels::default() }
     }
 
-    /// Levels of a column with `counts` values in each row.
+    /// Creates the levels of a column whose rows have `counts` values.
     pub(crate) fn many(counts: &[u32], pages: &[Range<usize>]) -> Levels {
         let mut levels = Levels::default();
         let mut values = 0;
@@ -183,7 +183,7 @@ impl Levels {
         levels
     }
 
-    /// Returns whether all rows are equal, span several pages, and fit into a single one.
+    /// Returns whether all rows are equal, occupy several pages, and fit into a single page.
     fn fit_one_page(&self) -> bool {
         let values = self.at_page.last().map_or(0, |(levels, _)| *levels);
         self.same && self.at_page.len() > 2 && values <= index::VALUES_MAX
@@ -193,14 +193,14 @@ impl Levels {
 /// Smallest and largest value of a page or a chunk.
 #[derive(Clone, Debug)]
 pub(crate) enum Bounds {
-    /// Bounds are not known.
+    /// Bounds are unknown.
     Unknown,
-    /// There are no values.
+    /// The page or chunk has no values.
     None,
     Texts(Vec<u8>, Vec<u8>),
-    /// 64-bit integers.
+    /// Bounds of 64-bit integers.
     Numbers(i64, i64),
-    /// 32-bit integers.
+    /// Bounds of 32-bit integers.
     Numbers32(i32, i32),
     Flags(bool, bool),
 }
@@ -221,7 +221,7 @@ impl Bounds {
         }
     }
 
-    /// Bounds of the values of both.
+    /// Returns the bounds of the values of both pages or chunks.
     fn merge(self, other: Bounds) -> Bounds {
         match (self, other) {
             (Bounds::None, bounds) | (bounds, Bounds::None) => bounds,
@@ -245,10 +245,10 @@ impl Bounds {
     }
 }
 
-/// Column chunk being written.
+/// Writer of a column chunk.
 pub(crate) struct ChunkWriter {
     descriptor: ColumnDescPtr,
-    /// The encoded pages with their headers.
+    /// Pages encoded so far, with their headers.
     pub(crate) bytes: Vec<u8>,
     pub(crate) index: index::Chunk,
     bounds: Bounds,
@@ -296,8 +296,8 @@ impl ChunkWriter {
         Ok(())
     }
 
-    /// Writes a data page. `values` encodes the range of present values that it is given. If all
-    /// rows are equal, the first page holds the whole chunk and later calls do nothing.
+    /// Writes a data page. `values` encodes a range of present values. If all rows are equal, the
+    /// first page stands for the whole chunk, and later calls have no effect.
     pub(crate) fn page(
         &mut self,
         number: usize,
@@ -433,7 +433,7 @@ fn statistics(bounds: &Bounds, nulls: u64) -> Option<Statistics> {
     })
 }
 
-/// The encoding of a number in files, among those that [`ChunkWriter`] writes.
+/// Returns the encoding with a number in files, among the encodings that [`ChunkWriter`] writes.
 pub(crate) fn encoding(number: u8) -> Encoding {
     match number {
         5 => Encoding::DELTA_BINARY_PACKED,
@@ -448,8 +448,8 @@ pub(crate) fn encoding(number: u8) -> Encoding {
 mod tests {
     use super::*;
 
-    /// Parts of a page, none, short ones and none at the end included, are one frame of zstd that
-    /// says how long it is.
+    /// The sections of a page, also empty and short ones, are compressed to one zstd frame that
+    /// states its content size.
     #[test]
     fn parts_are_one_frame() {
         let mut compressor = PageCompressor::new(1, 1).expect("zstd");

@@ -1,4 +1,5 @@
-//! Encodes the rows of a row group, column by column. Start at [`ColumnWriters::column`].
+//! [`ColumnWriters`]: encodes the rows of a row group, column by column. Start at
+//! [`ColumnWriters::column`].
 
 use crate::block::Row;
 use crate::chunk_writer::{Bounds, ChunkWriter, Levels, PageCompressor};
@@ -11,14 +12,15 @@ use parquet::basic::Encoding;
 use parquet::bloom_filter::Sbbf;
 use std::ops::Range;
 
-/// False-positive rate of the Bloom filter. Half of it takes twice the room in most files.
+/// False-positive rate of the Bloom filter. Half of this rate would double the filter in most
+/// files.
 const BLOOM_FALSE_POSITIVES: f64 = 0.05;
 
 /// Trace ids of a row group as text. Rows with the same id are adjacent, so each id is stored once
-/// per run.
+/// for each run of rows.
 pub(crate) struct TraceIds {
     texts: Vec<String>,
-    /// For each row, the index of its text.
+    /// Index of each row's text.
     of_row: Vec<u32>,
 }
 
@@ -46,18 +48,18 @@ impl TraceIds {
     }
 }
 
-/// The levels of a list column and the values of the column after it, which has the same levels.
+/// Levels of a list column, and the values of the next column, which has the same levels.
 #[derive(Default)]
 pub(crate) struct ListPair {
     levels: Levels,
-    /// Texts of the second column.
+    /// Text numbers of the second column's values.
     values: Vec<TextId>,
 }
 
-/// Encodes the columns of a row group.
+/// Encoder of the columns of a row group.
 pub(crate) struct ColumnWriters<'g, 'b> {
     pub(crate) rows: &'g [(&'g NumberedBlock<'b>, Row)],
-    /// The local endpoint of each row, which several columns need.
+    /// Local endpoint of each row, which several columns need.
     pub(crate) locals: Vec<&'g NumberedEndpoint>,
     pub(crate) remotes: Vec<&'g NumberedEndpoint>,
     pub(crate) pages: &'g [Range<usize>],
@@ -169,8 +171,8 @@ impl<'b> ColumnWriters<'_, 'b> {
         self.rows.iter().map(|(of, row)| get(of, *row)).collect()
     }
 
-    /// Writes span ids: 16 hexadecimal digits each. All lengths are equal, so they take next to no
-    /// room.
+    /// Writes span ids of 16 hexadecimal digits. All lengths are equal, so they take hardly any
+    /// bytes.
     fn ids(&mut self, chunk: &mut ChunkWriter, levels: &Levels, ids: &[u64]) -> Result<(), Error> {
         let encoding = Encoding::DELTA_LENGTH_BYTE_ARRAY;
         let mut lengths = Vec::new();
@@ -187,7 +189,8 @@ impl<'b> ColumnWriters<'_, 'b> {
         Ok(())
     }
 
-    /// Writes trace ids. An id that equals the previous row's is written as a shared prefix alone.
+    /// Writes trace ids. An id that equals the id of the previous row is written as a shared prefix
+    /// alone.
     pub(crate) fn trace_ids(
         &mut self,
         chunk: &mut ChunkWriter,
@@ -231,7 +234,7 @@ impl<'b> ColumnWriters<'_, 'b> {
         Ok(())
     }
 
-    /// Writes a column of one optional text for each row. Text 0, the empty one, means no value.
+    /// Writes a column with one optional text in each row. Text 0, the empty text, means no value.
     fn texts(&mut self, chunk: &mut ChunkWriter, texts: Vec<TextId>) -> Result<(), Error> {
         let present = texts.iter().map(|text| (*text != 0).into()).collect();
         let levels = Levels::at_most_one(present, self.pages);

@@ -1,5 +1,5 @@
-//! Parquet encodings of BlkKin's files, read direction. No input causes a panic, and memory is
-//! allocated only for values that the input contains. `encode` is the other direction.
+//! Decoders of the Parquet encodings in BlkKin's files. No input causes a panic, and memory is
+//! allocated only for values that the input contains. `encode` has the encoders.
 
 use crate::encode::{BLOCK, MINIBLOCK};
 use std::ops::Range;
@@ -50,7 +50,7 @@ impl<'a> ByteReader<'a> {
     }
 }
 
-/// Unpacks numbers from bits, lowest bit first. Behind the end it returns zeros.
+/// Reader of bit-packed numbers, lowest bit first. After the end of the bytes it returns zeros.
 struct BitReader<'a> {
     bytes: &'a [u8],
     held: u128,
@@ -124,7 +124,7 @@ pub(crate) fn runs(
     Ok(())
 }
 
-/// Unpacks `count` numbers of up to 32 bits. A group of eight numbers takes `width` bytes.
+/// Unpacks `count` numbers of up to 32 bits. Eight numbers take `width` bytes.
 fn unpack(bytes: &[u8], width: u32, count: usize, out: &mut Vec<u32>) {
     let eights = count / 8;
     let (whole, rest) = bytes.split_at(eights * width as usize);
@@ -149,7 +149,7 @@ fn unpack(bytes: &[u8], width: u32, count: usize, out: &mut Vec<u32>) {
 
 const SHIFTS: [u32; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
 
-/// Decodes `count` integers of `size` bytes, at most eight.
+/// Decodes `count` integers of `size` bytes each, at most eight.
 pub(crate) fn numbers(
     bytes: &mut ByteReader<'_>,
     size: usize,
@@ -220,7 +220,7 @@ pub(crate) fn differences(
     Ok(())
 }
 
-/// Contiguous texts, with the end of each.
+/// List of texts in contiguous memory, with the end of each text.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TextList {
     pub(crate) texts: String,
@@ -242,7 +242,7 @@ impl TextList {
         self.texts.capacity() + self.ends.capacity() * 4
     }
 
-    /// Copies a range of the texts.
+    /// Returns a copy of a range of the texts.
     pub(crate) fn of(&self, which: Range<usize>) -> TextList {
         let mut some = TextList::default();
         for index in which {
@@ -264,7 +264,8 @@ impl TextList {
     }
 }
 
-/// Decodes `count` texts: their lengths as packed differences, followed by their bytes.
+/// Decodes `count` texts in the `DELTA_LENGTH_BYTE_ARRAY` encoding: their lengths as packed
+/// differences, followed by their bytes.
 pub(crate) fn lengths(
     bytes: &mut ByteReader<'_>,
     count: usize,
@@ -285,24 +286,24 @@ pub(crate) fn lengths(
     out.set(bytes.take(end)?)
 }
 
-/// Trace ids as runs of equal ids.
+/// Trace ids of rows, as runs of equal ids.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ids {
-    /// The first row of each run.
+    /// First row of each run.
     pub(crate) starts: Vec<u32>,
-    /// The id of each run; never 0.
+    /// Id of each run; never 0.
     pub(crate) ids: Vec<u128>,
 }
 
 impl Ids {
-    /// The id of a row.
+    /// Returns the id of a row.
     #[inline]
     pub(crate) fn get(&self, row: usize) -> u128 {
         let place = self.starts.partition_point(|start| *start as usize <= row);
         self.ids.get(place.wrapping_sub(1)).copied().unwrap_or(0)
     }
 
-    /// Copies a range of rows.
+    /// Returns a copy of a range of rows.
     pub(crate) fn of(&self, rows: Range<usize>) -> Ids {
         let first = self.starts.partition_point(|start| *start as usize <= rows.start);
         let behind = self.starts.partition_point(|start| (*start as usize) < rows.end);
@@ -316,8 +317,8 @@ impl Ids {
 /// Maximum number of digits of a trace id.
 const DIGITS_MAX: usize = 32;
 
-/// Decodes `count` hexadecimal trace ids in the `DELTA_BYTE_ARRAY` encoding: each id consists of a
-/// prefix of the previous one and a suffix.
+/// Decodes `count` hexadecimal trace ids in the `DELTA_BYTE_ARRAY` encoding. Each id consists of a
+/// prefix of the previous id and a suffix.
 pub(crate) fn ids(bytes: &mut ByteReader<'_>, count: usize) -> Result<Ids> {
     let (mut shared, mut lengths) = (Vec::new(), Vec::new());
     differences(bytes, count, &mut shared)?;
@@ -344,7 +345,8 @@ pub(crate) fn ids(bytes: &mut ByteReader<'_>, count: usize) -> Result<Ids> {
     Ok(ids)
 }
 
-/// Parses a trace id of 16 or 32 hexadecimal digits, which must not be 0.
+/// Parses a trace id of up to 32 hexadecimal digits, 16 of which are for each half. The id must not
+/// be 0.
 fn id_of(digits: &[u8]) -> Result<u128> {
     let (high, low) = digits.split_at(digits.len().saturating_sub(16));
     let high = if high.is_empty() { 0 } else { hex(high)? };
@@ -352,7 +354,8 @@ fn id_of(digits: &[u8]) -> Result<u128> {
     if id == 0 { Err("an id is 0") } else { Ok(id) }
 }
 
-/// Decodes `count` texts, each with its length before it, as in dictionary pages.
+/// Decodes `count` texts in the `PLAIN` encoding of dictionary pages. Each text is preceded by its
+/// length.
 pub(crate) fn plain_texts(
     bytes: &mut ByteReader<'_>,
     count: usize,
@@ -368,7 +371,7 @@ pub(crate) fn plain_texts(
     out.set(&all)
 }
 
-/// The value of each byte as a hexadecimal digit, or [`NO_DIGIT`].
+/// Value of each byte as a hexadecimal digit, or [`NO_DIGIT`].
 const DIGITS: [u8; 256] = {
     let mut digits = [NO_DIGIT; 256];
     let mut digit = 0;

@@ -1,17 +1,16 @@
-//! Interning of texts and byte strings: each value is stored once and has a number. Start at
-//! [`Dictionary`].
+//! [`Dictionary`]: interns texts and byte strings. Each distinct value is stored once and has a number.
 //!
-//! Hashes are seeded for each process, so that senders cannot choose texts that collide.
+//! Hashes are seeded for each process, so that senders of spans cannot choose texts that collide.
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use std::hash::BuildHasher;
 use std::ops::Range;
 
-/// The number of a text in its block. 0 is the empty text.
+/// Number of a text in its block. 0 is the empty text.
 pub(crate) type TextId = u32;
 
-/// Entry of a hash table: the number of a value, and part of its hash. The hash avoids most
+/// Entry of a hash table: the number of a value, and part of its hash. The stored hash saves most
 /// comparisons and all rehashing.
 #[derive(Clone, Copy)]
 pub(crate) struct Slot {
@@ -37,13 +36,13 @@ impl Slot {
     }
 }
 
-/// Interned texts.
+/// Dictionary of texts.
 pub(crate) type Texts = Dictionary<String>;
 
-/// Interned byte strings.
+/// Dictionary of byte strings.
 pub(crate) type Blobs = Dictionary<Vec<u8>>;
 
-/// Interned values of one type.
+/// Distinct values of one type, each with a number.
 pub(crate) struct Dictionary<A> {
     arena: A,
     ends: Vec<u32>,
@@ -51,7 +50,7 @@ pub(crate) struct Dictionary<A> {
     state: RandomState,
 }
 
-/// Contiguous memory of the values of a dictionary.
+/// Contiguous memory for the values of a dictionary.
 pub(crate) trait Arena: Default {
     type Value: AsRef<[u8]> + Eq + ?Sized;
 
@@ -118,8 +117,8 @@ impl<A: Arena> Dictionary<A> {
         Dictionary { arena: A::default(), ends: vec![0], table: HashTable::new(), state }
     }
 
-    /// Returns the number of a value, which is added if it is new. The caller ensures that there is
-    /// room.
+    /// Returns the number of a value, which is added if it is new. The caller ensures that the
+    /// values fit into 32-bit offsets.
     #[inline]
     pub(crate) fn intern(&mut self, text: &A::Value) -> TextId {
         if text.as_ref().is_empty() {
@@ -161,7 +160,7 @@ impl<A: Arena> Dictionary<A> {
         get(&self.arena, &self.ends, id)
     }
 
-    /// Number of values, including the empty one.
+    /// Returns the number of values, including the empty value.
     pub(crate) fn len(&self) -> usize {
         self.ends.len()
     }
@@ -188,8 +187,8 @@ fn get<'a, A: Arena>(arena: &'a A, ends: &[u32], id: TextId) -> &'a A::Value {
     arena.get(start..ends[id] as usize)
 }
 
-/// Approximate memory of a table: a slot and a control byte for each bucket, with one bucket in
-/// eight empty.
+/// Returns the approximate memory of a table in bytes: a slot and a control byte for each bucket,
+/// with one bucket in eight empty.
 pub(crate) fn table_memory(table: &HashTable<Slot>) -> usize {
     table.capacity() * 9 * 8 / 7
 }

@@ -1,5 +1,5 @@
-//! Parquet encodings of BlkKin's files, write direction: hybrid run-length and bit packing, delta
-//! encodings, and page headers. `decode` is the other direction.
+//! Encoders of the Parquet encodings in BlkKin's files: hybrid run-length and bit packing, delta
+//! encodings, and page headers. `decode` has the decoders.
 
 /// Writes a LEB128 variable-length integer.
 pub(crate) fn varint(mut number: u64, out: &mut Vec<u8>) {
@@ -14,12 +14,12 @@ fn zigzag(number: i64) -> u64 {
     (number << 1 ^ number >> 63) as u64
 }
 
-/// Number of bits of `most`.
+/// Returns the number of bits of `most`.
 pub(crate) fn width(most: u64) -> u32 {
     64 - most.leading_zeros()
 }
 
-/// Packs numbers into bits, lowest bit first.
+/// Writer of bit-packed numbers, lowest bit first.
 struct BitWriter<'a> {
     out: &'a mut Vec<u8>,
     held: u128,
@@ -49,8 +49,8 @@ impl<'a> BitWriter<'a> {
     }
 }
 
-/// Writes numbers of `width` bits in the hybrid encoding: runs of eight and more equal numbers as a
-/// count and a value, other numbers bit-packed.
+/// Writes numbers of `width` bits in the hybrid encoding. Runs of eight or more equal numbers are
+/// written as a count and a value, other numbers are bit-packed.
 pub(crate) fn runs(numbers: &[u32], width: u32, out: &mut Vec<u8>) {
     let (mut packed_from, mut at) = (0, 0);
     while at < numbers.len() {
@@ -102,7 +102,7 @@ pub(crate) fn numbers<const SIZE: usize>(numbers: &[i64], out: &mut Vec<u8>) {
     }
 }
 
-/// Writes one bit for each flag.
+/// Writes each flag as one bit.
 pub(crate) fn flags(flags: &[bool], out: &mut Vec<u8>) {
     let mut bits = BitWriter::new(out);
     for flag in flags {
@@ -111,12 +111,13 @@ pub(crate) fn flags(flags: &[bool], out: &mut Vec<u8>) {
     bits.finish();
 }
 
-/// Numbers in a block of the delta encoding, and in a miniblock, which has its own bit width.
+/// Number of integers in a block of the delta encoding, and in a miniblock. Each miniblock has its
+/// own bit width.
 pub(crate) const BLOCK: usize = 128;
 pub(crate) const MINIBLOCK: usize = 32;
 
-/// Writes numbers in Parquet's `DELTA_BINARY_PACKED` encoding: differences minus the smallest one
-/// of their block, in as few bits as the miniblock needs.
+/// Writes numbers in Parquet's `DELTA_BINARY_PACKED` encoding. Each difference is stored relative
+/// to the smallest difference of its block, in as few bits as its miniblock needs.
 pub(crate) fn differences(numbers: &[i64], out: &mut Vec<u8>) {
     varint(BLOCK as u64, out);
     varint((BLOCK / MINIBLOCK) as u64, out);
@@ -155,7 +156,7 @@ pub(crate) fn differences(numbers: &[i64], out: &mut Vec<u8>) {
     }
 }
 
-/// Fields of a page header.
+/// Fields of a page header in Parquet.
 pub(crate) struct PageHeader {
     pub(crate) is_dictionary: bool,
     pub(crate) raw: usize,
@@ -167,7 +168,7 @@ pub(crate) struct PageHeader {
     pub(crate) encoding: i32,
 }
 
-/// Number of the levels' encoding (RLE) in page headers.
+/// Number of the levels' encoding in page headers: RLE.
 const RUNS: i32 = 3;
 
 /// Writes a page header in Thrift's compact protocol.
@@ -193,7 +194,7 @@ pub(crate) fn page_header(page: &PageHeader, out: &mut Vec<u8>) {
     out.extend_from_slice(&[0, 0]);
 }
 
-/// The 16 hexadecimal digits of a number.
+/// Returns the 16 hexadecimal digits of a number.
 pub(crate) fn hex(number: u64) -> [u8; 16] {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut text = [0; 16];

@@ -1,4 +1,4 @@
-//! Endpoints, each kept once. Start at [`Endpoints`].
+//! [`Endpoints`]: interns endpoints. Each distinct endpoint is stored once and has a number.
 
 use crate::dictionary::{Slot, TextId, Texts, table_memory};
 use blkkin_model::EndpointRef;
@@ -7,7 +7,7 @@ use hashbrown::HashTable;
 use std::hash::BuildHasher;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// The number of an endpoint in its block. 0 is the endpoint without any information.
+/// Number of an endpoint in its block. 0 is the endpoint without any information.
 pub type EndpointId = u32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,7 +22,7 @@ pub(crate) struct Endpoints {
     entries: Vec<Entry>,
     table: HashTable<Slot>,
     state: RandomState,
-    /// The endpoints that were interned most recently, newest first.
+    /// Numbers of the most recently interned endpoints, newest first.
     recent: [EndpointId; 2],
 }
 

@@ -1,25 +1,25 @@
-//! [`Error`]: failures of reading and writing a file of spans.
+//! [`Error`]: failures to read or write a span file.
 
 use std::{fmt, io};
 
-/// Error of writing or reading a file of spans.
+/// Failure to read or write a span file.
 #[derive(Debug)]
 pub enum Error {
-    /// The system refused to read or write.
+    /// Error of the operating system.
     Io(io::Error),
-    /// The file is damaged, or not one of ours.
+    /// The file is damaged, or was not written by BlkKin.
     Damaged {
         /// Byte offset in the file.
         offset: u64,
         /// Description of the damage.
         reason: &'static str,
     },
-    /// The file was written by a newer version, in a form that this version cannot read. The value
-    /// holds the feature bits of the file.
+    /// The file was written by a newer version, in a format that this version cannot read. The
+    /// value has the feature bits of the file.
     TooNew(u32),
-    /// The file has reached the maximum number of row groups and pages.
+    /// The file has the maximum number of row groups or pages.
     Full,
-    /// The Parquet library returned an error.
+    /// Error of the Parquet library.
     Parquet(parquet::errors::ParquetError),
 }
 

@@ -1,11 +1,11 @@
-//! A file of spans, opened for reading: its row groups, pages and dictionaries. Start at
+//! [`File`]: a span file open for reading, with its row groups, pages and dictionaries. Start at
 //! [`File::open`].
 //!
 //! Pages are located by BlkKin's own index alone, never by Parquet's headers, and their checksums
 //! are verified before their content is decoded. Damage is therefore an error that names its
-//! offset, and a file made to do harm costs no more memory than one page may.
+//! offset, and a malicious file costs no more memory than the largest valid page.
 //!
-//! `rows` reads whole spans, `page_columns` single columns.
+//! `rows` reads whole spans, `page_columns` reads single columns.
 
 use crate::cells::Cells;
 use crate::decode::{self, TextList};
@@ -19,7 +19,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A file of spans. Any number of threads may read it.
+/// Span file open for reading. Any number of threads may read it at the same time.
 pub struct File<R = std::fs::File> {
     source: R,
     seal: Seal,
@@ -32,18 +32,18 @@ pub struct File<R = std::fs::File> {
     idle_readers: Mutex<Vec<PageReader>>,
 }
 
-/// Maximum number of idle page readers, and the maximum size of one.
+/// Maximum number of idle page readers, and the maximum size in bytes of an idle reader.
 const IDLE_READERS_MAX: usize = 8;
 const IDLE_READER_BYTES_MAX: usize = 1 << 20;
 
-/// Cache of dictionaries, by their page's offset in the file.
+/// Cache of dictionaries, by the offset of their pages in the file.
 #[derive(Default)]
 struct DictionaryCache {
     by_offset: HashMap<u64, Arc<TextList>>,
     bytes: usize,
 }
 
-/// Bytes of cached dictionaries above which the cache is emptied.
+/// Size of the cached dictionaries in bytes above which the cache is emptied.
 const DICTIONARY_CACHE_BYTES_MAX: usize = 16 << 20;
 
 /// Maximum distance of the seal from the end of the file, in bytes.
@@ -52,14 +52,14 @@ const SEAL_WITHIN: u64 = 1 << 16;
 const MAGIC: &[u8; 4] = b"PAR1";
 
 impl File {
-    /// Opens a file by its path.
+    /// Opens the file with a path.
     pub fn open_path(path: impl AsRef<Path>) -> Result<File, Error> {
         File::open(std::fs::File::open(path)?)
     }
 }
 
 impl<R: ReadAt> File<R> {
-    /// Opens a file: reads its footer and its index, and verifies their checksums.
+    /// Opens a file: reads its footer and index, and verifies their checksums.
     pub fn open(from: R) -> Result<File<R>, Error> {
         let len = from.len()?;
         let damaged = |offset, reason| Error::Damaged { offset, reason };
@@ -110,22 +110,22 @@ impl<R: ReadAt> File<R> {
         })
     }
 
-    /// All row groups.
+    /// Returns all row groups.
     pub(crate) fn row_groups(&self) -> &[Group] {
         &self.groups
     }
 
-    /// A row group, by its number.
+    /// Returns the row group with a number.
     pub(crate) fn group(&self, group: usize) -> &Group {
         &self.groups[group]
     }
 
-    /// The number of the first group that ends behind `row`.
+    /// Returns the number of the first row group that ends after `row`.
     pub(crate) fn first_group(&self, row: u64) -> usize {
         self.groups.partition_point(|group| group.first_row + u64::from(group.rows) <= row)
     }
 
-    /// Number of spans.
+    /// Returns the number of spans.
     pub fn len(&self) -> u64 {
         self.rows
     }
@@ -135,37 +135,39 @@ impl<R: ReadAt> File<R> {
         self.rows == 0
     }
 
-    /// Number of row groups.
+    /// Returns the number of row groups.
     pub fn groups(&self) -> usize {
         self.groups.len()
     }
 
-    /// The range of rows of a group.
+    /// Returns the range of rows of a row group.
     pub fn group_rows(&self, group: usize) -> Range<u64> {
         let group = &self.groups[group];
         group.first_row..group.first_row + u64::from(group.rows)
     }
 
-    /// The earliest and the latest start of spans in a group; `None` if no span has a start.
+    /// Returns the earliest and the latest start of the spans in a row group; `None` if no span has
+    /// a start.
     pub fn group_starts_ns(&self, group: usize) -> Option<(u64, u64)> {
         let (first, last) = self.groups[group].starts;
         (first <= last).then_some((first, last))
     }
 
-    /// The smallest and the largest lower half of trace ids in a group.
+    /// Returns the smallest and the largest lower half of the trace ids in a row group.
     pub fn group_lows(&self, group: usize) -> (u64, u64) {
         let group = &self.groups[group];
         (group.page_lows[0], group.last_low)
     }
 
-    /// For each page of a group: its first row, and the lower half of that row's trace id.
+    /// Returns the first row of each page of a row group, and the lower half of that row's trace
+    /// id.
     pub fn group_pages(&self, group: usize) -> impl ExactSizeIterator<Item = (u64, u64)> + '_ {
         let group = &self.groups[group];
         let rows = group.page_rows.iter().map(|row| group.first_row + u64::from(*row));
         rows.zip(group.page_lows.iter().copied())
     }
 
-    /// Bytes that each column takes in the file.
+    /// Returns the bytes that each column takes in the file.
     pub fn column_bytes(&self) -> impl Iterator<Item = (Column, u64)> + '_ {
         COLUMNS.into_iter().map(|column| {
             let chunks = self.groups.iter().map(|group| &group.columns[column as usize]);
@@ -174,19 +176,19 @@ impl<R: ReadAt> File<R> {
         })
     }
 
-    /// Approximate memory of the index and of cached dictionaries, in bytes.
+    /// Returns the approximate memory of the index and the cached dictionaries, in bytes.
     pub fn memory_bytes(&self) -> usize {
         let dictionaries = self.dictionaries.lock().unwrap_or_else(PoisonError::into_inner);
         self.index_bytes + dictionaries.bytes
     }
 
-    /// Empties the cache of dictionaries. They are read again when a page needs them.
+    /// Empties the cache of dictionaries. They are read again on demand.
     pub fn shrink(&self) {
         *self.dictionaries.lock().unwrap_or_else(PoisonError::into_inner) =
             DictionaryCache::default();
     }
 
-    /// The rows of a page, relative to its group.
+    /// Returns the rows of a page, relative to the start of its row group.
     pub(crate) fn rows_of_page(&self, group: usize, page: usize) -> Range<usize> {
         let group = &self.groups[group];
         let end = group.page_rows.get(page + 1).copied().unwrap_or(group.rows);
@@ -204,7 +206,7 @@ impl<R: ReadAt> File<R> {
         Error::Damaged { offset, reason }
     }
 
-    /// Reads which rows of a page have a value of a column, without the values.
+    /// Reads which rows of a page have a value of a column, without reading the values.
     pub(crate) fn presence(
         &self,
         group: usize,
@@ -221,7 +223,7 @@ impl<R: ReadAt> File<R> {
         })
     }
 
-    /// Reads and decodes a column's page.
+    /// Reads and decodes a page of a column.
     pub(crate) fn cells(&self, group: usize, page: usize, column: Column) -> Result<Cells, Error> {
         let chunk = &self.groups[group].columns[column as usize];
         let dictionary = match &chunk.dictionary {
@@ -255,7 +257,8 @@ impl<R: ReadAt> File<R> {
         Ok(texts)
     }
 
-    /// Reads a page, verifies its checksum, decompresses it, and decodes its body with `take`.
+    /// Reads a page, verifies its checksum, decompresses the page, and decodes its body with
+    /// `take`.
     fn body<T>(
         &self,
         page: &Page,
@@ -285,7 +288,7 @@ impl<R: ReadAt> File<R> {
         Ok(value)
     }
 
-    /// Verifies the whole file: every page, the order of the pages, and the checksums.
+    /// Verifies the whole file: every page, the order of the pages, and all checksums.
     pub fn verify(&self) -> Result<(), Error> {
         let damaged = |offset, reason| Error::Damaged { offset, reason };
         let mut magic = [0; 4];
@@ -314,14 +317,15 @@ impl<R: ReadAt> File<R> {
         }
     }
 
-    /// The dictionary of a column in a group; `None` if the column is not dictionary-encoded there.
+    /// Returns the dictionary of a column in a row group; `None` if that column chunk is not
+    /// dictionary-encoded.
     pub fn texts(&self, group: usize, column: Column) -> Result<Option<Texts>, Error> {
         let chunk = &self.groups[group].columns[column as usize];
         chunk.dictionary.as_ref().map(|page| self.dictionary(page).map(Texts)).transpose()
     }
 }
 
-/// Dictionary of a column chunk.
+/// Dictionary of a column chunk, as read from a file.
 pub struct Texts(Arc<TextList>);
 
 impl Texts {

@@ -1,4 +1,4 @@
-//! Encodes row groups: pages, columns and the index entry of a group. Start at
+//! [`GroupEncoder`]: encodes the pages, columns and index entries of row groups. Start at
 //! [`GroupEncoder::groups`].
 
 use crate::block::Row;
@@ -16,10 +16,10 @@ use parquet::column::writer::ColumnCloseResult;
 use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor};
 use std::ops::Range;
 
-/// Maximum weight of a page in bytes, unless a single span is heavier.
+/// Maximum weight of a page in bytes, unless it has a single span that is heavier.
 const PAGE_WEIGHT_MAX: usize = 1 << 20;
 
-/// An encoded row group: the bytes of its columns, and its entry in the index.
+/// Encoded row group: the bytes of its columns, and its entry in the index.
 pub(crate) struct EncodedGroup {
     pub(crate) columns: Vec<(Bytes, ColumnCloseResult)>,
     pub(crate) group: Group,
@@ -40,7 +40,7 @@ impl GroupEncoder {
         Ok(GroupEncoder { options, schema, compressor, numbering: Numbering::default() })
     }
 
-    /// Encodes groups of spans one after the other, and passes each to `each`.
+    /// Encodes row groups one after the other, and passes each row group to `each`.
     pub(crate) fn groups(
         &mut self,
         spans: &Sorted<'_>,
@@ -105,7 +105,7 @@ impl GroupEncoder {
     }
 }
 
-/// Divides the rows of a group into pages.
+/// Divides the rows of a row group into pages.
 fn pages(rows: &[(&NumberedBlock<'_>, Row)], most: usize) -> Vec<Range<usize>> {
     let heaviest = rows.iter().map(|(of, _)| of.block.heaviest()).max().unwrap_or(0);
     if heaviest.saturating_mul(most) <= PAGE_WEIGHT_MAX {

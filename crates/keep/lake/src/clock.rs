@@ -1,17 +1,17 @@
-//! [`Clock`]: the time, which tests can replace.
+//! [`Clock`]: source of the time, which tests replace.
 
 use std::time::{Duration, Instant};
 
 /// Source of time.
 pub trait Clock: Send + Sync {
-    /// Time of day, in nanoseconds since 1970. May jump.
+    /// Returns the time of day in nanoseconds since 1970. It may jump.
     fn now_ns(&self) -> u64;
 
-    /// Monotonic time since an arbitrary moment.
+    /// Returns the monotonic time since an arbitrary moment.
     fn uptime(&self) -> Duration;
 }
 
-/// The clock of the machine.
+/// Clock of the operating system.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock {
     started: Instant,

@@ -1,8 +1,8 @@
-//! [`Error`]: failures of opening or running a store.
+//! [`Error`]: failures to open or run a store.
 
 use std::{fmt, io};
 
-/// Error of opening or running a store.
+/// Failure to open or run a store.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
@@ -12,52 +12,52 @@ pub enum Error {
     Manifest,
     /// The directory holds no store.
     NoStore,
-    /// A server or another command holds the store.
+    /// A server or another command has the store open.
     InUse,
-    /// Both copies of the manifest are missing from a directory that holds spans.
+    /// Both copies of the manifest are missing from a directory with span files or a journal.
     NoManifest {
-        /// Files of spans.
+        /// Number of span files.
         files: usize,
     },
-    /// The directory holds files of spans that the manifest does not name. The manifest is older
-    /// than they are, or the files were copied in.
+    /// The directory has span files that the manifest does not name. Either the manifest is older
+    /// than the files, or the files were copied into the directory.
     Unnamed {
         /// Name of the first such file.
         first: String,
         /// Number of such files.
         files: usize,
     },
-    /// The manifest names files, and none of them exists.
+    /// The manifest names files, none of which exists.
     Absent {
         /// Number of files that the manifest names.
         files: usize,
     },
-    /// The store was written by a later release, in a form that this release must not change.
+    /// The store was written by a later release in a format that this release must not change.
     Newer,
-    /// Description of a failure to read or write a file of spans.
+    /// Description of a failure to read or write a span file.
     Spans(String),
-    /// The operating system returned an error.
+    /// Error of the operating system.
     Io {
-        /// Name of the file in the store's directory.
+        /// Name of the file, relative to the store's directory.
         file: String,
         /// The system's error.
         source: io::Error,
     },
 }
 
-/// End of the messages about a directory that is refused as it is.
+/// End of the messages that refuse a directory and advise repair.
 const REPAIR: &str = "; nothing was changed. `blkkin store check --data DIR` shows what is there, and `blkkin store \
      adopt --data DIR` makes a store of it";
 
 impl Error {
-    /// Maps an error of the disk, for `map_err`.
+    /// Returns a function for `map_err` that turns an I/O error into an [`Error::Io`].
     pub(crate) fn io(file: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
         let file = file.into();
         move |source| Error::Io { file, source }
     }
 
-    /// Returns whether the error may be temporary: the system refused to read the file, which says
-    /// nothing about its content.
+    /// Returns whether the error may be temporary: the operating system refused to read the file,
+    /// whose content may be valid.
     pub(crate) fn may_pass(&self) -> bool {
         match self {
             Error::Io { source, .. } => {

@@ -1,7 +1,7 @@
-//! Files of spans at rest: names, indexes, cache and manifest.
+//! Span files on disk: names, indexes, cache and manifest.
 //!
-//! [`manifest`] lists the valid files, [`indexed_file`] is one of them, [`index`] is the index of
-//! one.
+//! [`manifest`] lists the valid files, [`indexed_file`] is an open file with its index, and
+//! [`index`] reads and writes the index.
 
 pub(crate) mod ascending;
 pub(crate) mod bloom;

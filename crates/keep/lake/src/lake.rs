@@ -1,9 +1,9 @@
-//! [`Lake`]: opens a store, starts its threads, and ends them.
+//! [`Lake`]: opens a store, runs its threads, and closes the store.
 //!
-//! A batch takes the same path whether it arrives from the network or is recovered from the
-//! journal: it is decoded into a block, and the block is appended to the head in the order of the
-//! journal (`write/accept`). The head becomes a file (`write/flush`), and files are merged
-//! (`write/merge`), each by one commit of the manifest.
+//! A batch takes the same path whether it was received from the network or recovered from the
+//! journal. It is decoded into blocks, which are appended to the head in the order of the journal
+//! (`write/accept`). The head is flushed to a file (`write/flush`), and files are merged
+//! (`write/merge`). Each flush and each merge is one commit of the manifest.
 
 use crate::calls::ledger::Ledger;
 use crate::calls::refresh;
@@ -26,7 +26,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// Store of spans in a directory.
+/// Embedded store of spans in a directory.
 pub struct Lake {
     pub(crate) shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -35,28 +35,28 @@ pub struct Lake {
 /// Result of opening a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Opened {
-    /// Number of files of spans.
+    /// Number of span files.
     pub files: usize,
     /// Number of spans in those files.
     pub spans: u64,
     /// Number of spans recovered from the journal.
     pub recovered: u64,
-    /// Damage that was found and left out, one line each.
+    /// Damage found, one line each. The damaged data is left out of the store.
     pub damage: Vec<String>,
 }
 
 impl Lake {
-    /// Opens the store in a directory, which is created if it does not exist.
+    /// Opens the store in a directory. Creates the directory if it does not exist.
     pub fn open(directory: &Path, options: Options) -> Result<(Lake, Opened), Error> {
         let disk =
             Directory::make(directory).map_err(Error::io(directory.display().to_string()))?;
         Lake::open_on(Arc::new(disk), options)
     }
 
-    /// Opens the store in the root directory of a disk, see [`Lake::open`].
+    /// Opens the store in the root directory of a disk; see [`Lake::open`].
     pub fn open_on(root: Arc<dyn Disk>, options: Options) -> Result<(Lake, Opened), Error> {
         let journal = root.directory("journal").map_err(Error::io("journal"))?;
-        // The lock of the journal protects the whole directory.
+        // The journal's lock protects the whole directory.
         let (journal, recovery) = Journal::open_on(journal, options.journal.clone())?;
         let spans = root.directory("spans").map_err(Error::io("spans"))?;
         let mut opened = Opened::default();
@@ -83,8 +83,7 @@ impl Lake {
             opened.damage.push("the journal, which is missing or empty".to_owned());
         }
         manifest.next_file = manifest.next_file.max(names.next_number);
-        // The journal reuses the sequence numbers of records that it rejected. Records with such
-        // numbers are in no file.
+        // The journal reuses the sequence numbers of rejected records, which are in no file.
         manifest.journal_sequence = manifest.journal_sequence.min(recovery.next_sequence);
         if options.notes_retention {
             manifest.retention = Some(options.retention);
@@ -98,7 +97,8 @@ impl Lake {
             let _ = naming::publish(&*spans, file.entry.number);
         }
         if are_all_open {
-            // While a file of the store cannot be read, the files that it was merged from are kept.
+            // While any file of the store is unreadable, keep the files from which it may have been
+            // merged.
             let mut left = Vec::new();
             for file in &manifest.removing {
                 let name = naming::spans_name(file.number);
@@ -160,7 +160,8 @@ impl Lake {
         Ok(())
     }
 
-    /// Waits until everything accepted so far is in files. Durability does not require it.
+    /// Flushes the head, and waits until all spans accepted so far are in files. Durability does
+    /// not require a flush.
     pub fn write_files(&self) -> Result<(), String> {
         let memory = &self.shared.memory;
         let mut state = memory.state();
@@ -173,7 +174,7 @@ impl Lake {
         state.write_error.clone().map_or(Ok(()), Err)
     }
 
-    /// Refreshes the calls of spans in memory immediately.
+    /// Refreshes the calls of spans in memory without waiting for the next interval.
     pub fn link(&self) {
         self.shared.refresh_head_links();
     }
@@ -184,14 +185,14 @@ impl Drop for Lake {
         self.shared.memory.state().is_closing = true;
         self.shared.memory.work.notify_all();
         for thread in self.threads.drain(..) {
-            // A thread that panicked has printed its message.
+            // A thread that panicked has already printed its message.
             let _ = thread.join();
         }
     }
 }
 
-/// Opens the files that a manifest names. A damaged file is left out and put aside. A file that the
-/// system does not let us read, or put aside, is left out until the store is opened again.
+/// Opens the files that a manifest names. A damaged file is renamed and left out. A file that the
+/// operating system refuses to read or rename is left out until the next start.
 pub(crate) fn open_files(
     spans: &Arc<dyn Disk>,
     cache: &Arc<Cache>,

@@ -1,24 +1,24 @@
-//! The embedded store of spans: a journal, columns in memory, and Parquet files that other programs
-//! can read.
+//! Embedded store of spans: a journal, columns in memory, and Parquet files that other programs can
+//! read.
 //!
 //! ```text
 //! batch ──> Block ──> journal ──> head ──> files ──> fewer, larger files ──> removed
 //!      decoded    durable   queryable  flushed        merged           expired
 //! ```
 //!
-//! A batch is acknowledged once the journal holds its bytes durably and the head holds its spans.
-//! The head is flushed to a file from time to time, with an index beside it. A manifest names the
-//! valid files, and the position up to which they contain the journal. After any end of the process
-//! the store consists of the manifest's files and the rest of the journal.
+//! A batch is acknowledged once the journal has its bytes durably and the head has its spans. The
+//! head is flushed to a file from time to time, with an index beside the file. A manifest names the
+//! valid files, and the position up to which they contain the journal. However the process ends,
+//! the store consists of the manifest's files and the journal's records after that position.
 //!
-//! Read `lake` for the parts of a store, `files/index` for the indexes, `query/search` for their
-//! use.
+//! Read `lake` for the parts of a store, `files/index` for the indexes, and `query/search` for
+//! their use.
 //!
 //! # Not promised
 //!
-//! A request whose spans arrived long after one another may lie in several files. It is found and
-//! read as one. In searches that order requests by what a single file knows (newest or slowest
-//! first), such a request can appear a page late.
+//! A request whose spans arrived long after one another may be in several files. Searches find such
+//! a request once, and reads return all of its spans. In searches ordered by start or duration, the
+//! request can appear a page late, since each file is searched by its own index.
 
 mod calls;
 mod clock;

@@ -1,39 +1,39 @@
-//! Locks that are taken in one order. Start at [`RankedMutex`].
+//! Locks with ranks that are acquired in ascending order. Start at [`RankedMutex`].
 //!
-//! Each lock of [`crate::shared::Shared`] has a rank. A thread that holds a lock may take only
-//! locks of higher rank, so that no two threads wait for each other. Debug builds check this on
-//! each acquisition and panic when it is violated; in release builds the check and its bookkeeping
-//! are compiled out.
+//! Each lock of [`crate::shared::Shared`] has a rank. A thread that holds a lock may acquire only
+//! locks of higher rank, so that no two threads wait for each other. Debug builds check the rank on
+//! each acquisition and panic on a violation; release builds have neither the check nor its
+//! bookkeeping.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
-/// The ranks of the store's locks, lowest first.
+/// Ranks of the store's locks, lowest first.
 pub(crate) mod rank {
-    /// The manifest, throughout each change of it.
+    /// Rank of the manifest's lock, held throughout each change of the manifest.
     pub(crate) const MANIFEST: u8 = 0;
-    /// Numbers of files that a failed write of the manifest may have named.
+    /// Rank of the numbers of files that a failed write of the manifest may have named.
     pub(crate) const DOUBTFUL: u8 = 1;
-    /// Files that were put aside as damaged.
+    /// Rank of the list of damaged files.
     pub(crate) const DAMAGED_FILES: u8 = 2;
-    /// The head and its counters.
+    /// Rank of the head and its counters.
     pub(crate) const STATE: u8 = 3;
-    /// The list of files.
+    /// Rank of the list of span files.
     pub(crate) const FILES: u8 = 4;
-    /// Calls of spans in memory.
+    /// Rank of the calls of spans in memory.
     pub(crate) const HEAD_LINKS: u8 = 5;
-    /// Sums of the calls of all files.
+    /// Rank of the ledger.
     pub(crate) const LEDGER: u8 = 6;
 }
 
-/// Locks a mutex without a rank. A poisoned mutex is locked too: the threads of a store go on after
-/// one panicked.
+/// Locks a mutex without a rank, even if it is poisoned: the threads of a store continue after one
+/// of them panicked.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Mutex of a rank.
+/// Mutex with a rank.
 #[derive(Default)]
 pub(crate) struct RankedMutex<T, const RANK: u8> {
     mutex: Mutex<T>,
@@ -47,28 +47,28 @@ impl<T, const RANK: u8> RankedMutex<T, RANK> {
     /// Locks the mutex.
     ///
     /// # Panics
-    /// In debug builds, if the thread holds a lock of this or a higher rank.
+    /// In debug builds, if the thread holds a lock of this rank or a higher rank.
     pub(crate) fn lock(&self) -> Guard<'_, T, RANK> {
         let held = HeldRank::take();
         Guard { guard: lock(&self.mutex), held }
     }
 }
 
-/// Access to the value of a locked [`RankedMutex`].
+/// Guard of a locked [`RankedMutex`].
 pub(crate) struct Guard<'m, T, const RANK: u8> {
     guard: MutexGuard<'m, T>,
     held: HeldRank<RANK>,
 }
 
 impl<T, const RANK: u8> Guard<'_, T, RANK> {
-    /// Waits for a notification. The lock is released meanwhile, its rank is not.
+    /// Waits for a notification. The lock is released during the wait, but its rank stays held.
     #[must_use]
     pub(crate) fn wait(self, condition: &Condvar) -> Self {
         let Guard { guard, held } = self;
         Guard { guard: condition.wait(guard).unwrap_or_else(PoisonError::into_inner), held }
     }
 
-    /// Like [`Guard::wait`], up to a time limit.
+    /// Waits for a notification like [`Guard::wait`], up to a time limit.
     #[must_use]
     pub(crate) fn wait_timeout(self, condition: &Condvar, limit: Duration) -> Self {
         let Guard { guard, held } = self;
@@ -92,8 +92,8 @@ impl<T, const RANK: u8> DerefMut for Guard<'_, T, RANK> {
     }
 }
 
-/// A value that is read as a copy and replaced as a whole, behind a lock of a rank. The lock is
-/// held for no longer than the copy or the replacement takes.
+/// Value that is read as a copy and replaced as a whole, behind a lock with a rank. The lock is
+/// held only for the copy or the replacement.
 pub(crate) struct RankedCell<T, const RANK: u8> {
     value: RwLock<T>,
 }
@@ -103,10 +103,10 @@ impl<T, const RANK: u8> RankedCell<T, RANK> {
         RankedCell { value: RwLock::new(value) }
     }
 
-    /// Copies the value.
+    /// Returns a copy of the value.
     ///
     /// # Panics
-    /// In debug builds, if the thread holds a lock of this or a higher rank.
+    /// In debug builds, if the thread holds a lock of this rank or a higher rank.
     pub(crate) fn get(&self) -> T
     where
         T: Clone,
@@ -115,23 +115,23 @@ impl<T, const RANK: u8> RankedCell<T, RANK> {
         self.value.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Replaces the value, and returns the earlier one.
+    /// Replaces the value and returns the earlier value.
     ///
     /// # Panics
-    /// In debug builds, if the thread holds a lock of this or a higher rank.
+    /// In debug builds, if the thread holds a lock of this rank or a higher rank.
     pub(crate) fn replace(&self, value: T) -> T {
         let _held = HeldRank::<RANK>::take();
         std::mem::replace(&mut *self.value.write().unwrap_or_else(PoisonError::into_inner), value)
     }
 }
 
-/// Notes that the thread holds a lock of this rank. Guards may be dropped in any order, so held
-/// ranks are bits rather than a stack.
+/// Marker that the thread holds a lock of this rank. Guards may be dropped in any order, so the
+/// held ranks are a bitmap and no stack.
 struct HeldRank<const RANK: u8>;
 
 #[cfg(debug_assertions)]
 thread_local! {
-    /// A bit for each rank of which this thread holds a lock.
+    /// Bitmap of the ranks whose locks this thread holds.
     static HELD_RANKS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
 }
 
@@ -177,7 +177,7 @@ mod tests {
         let held = low.lock();
         assert_eq!(middle.get(), 3);
         let higher = high.lock();
-        // Guards may be dropped in another order than they were made.
+        // Guards may be dropped in another order than they were acquired.
         drop(held);
         assert_eq!(*higher, 2);
         drop(higher);

@@ -1,5 +1,5 @@
-//! [`Memory`]: the head of spans that are in no file yet, the counters, and spare buffers for
-//! decoding.
+//! [`Memory`]: the head of spans that are in no file yet, the counters, and decoding buffers for
+//! reuse.
 
 use crate::Options;
 use crate::files::cache::Cache;
@@ -13,19 +13,19 @@ use blkkin_wire::{Decoder, End, Outcome};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-/// Time that a new batch waits for room before it is rejected.
+/// Maximum time that a new batch waits for the head to shrink before the batch is rejected.
 pub(crate) const WAIT_FOR_ROOM: Duration = Duration::from_secs(1);
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Maximum number of spare decoders, and of spare blocks.
+/// Maximum number of unused decoders, and of unused blocks, kept for reuse.
 const SPARE_MAX: usize = 16;
 
-/// State in memory. The journal's thread holds a reference to it, so it must not hold one to the
-/// journal.
+/// State of the store in memory. The journal's thread has a reference to it, so it must not have a
+/// reference to the journal.
 pub(crate) struct Memory {
     pub(crate) options: Options,
     state: RankedMutex<State, { rank::STATE }>,
-    /// Notified when the head may have become smaller, or a flush has failed.
+    /// Notified when the head may have shrunk, or a flush has failed.
     pub(crate) room: Condvar,
     /// Notified when the head may need a flush, or the store closes.
     pub(crate) work: Condvar,
@@ -37,22 +37,23 @@ pub(crate) struct Memory {
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) head: Head,
-    /// Uptime when the oldest span that is in no file arrived.
+    /// Uptime at which the oldest span that is in no file arrived.
     pub(crate) unwritten_since: Option<Duration>,
     pub(crate) counters: Counters,
-    /// Sums over all accepted spans, whether in the head or in files.
+    /// Counts of all accepted spans, in the head and in files.
     pub(crate) totals: Totals,
-    /// Message of the last failed flush; `None` if the last flush succeeded.
+    /// Message of the last flush if it failed, or else `None`.
     pub(crate) write_error: Option<String>,
-    /// All records of the journal before this one must be flushed, as somebody waits for that.
+    /// Sequence number in the journal up to which a caller waits for a flush.
     pub(crate) flush_target: u64,
-    /// All records of the journal before this one are in files.
+    /// Sequence number in the journal: all earlier records are in files.
     pub(crate) written: u64,
     pub(crate) is_closing: bool,
 }
 
 impl Memory {
-    /// An empty head, which starts at the first record of the journal that is in no file.
+    /// Creates the memory of a store. The head of `state` starts at the journal's first record that
+    /// is in no file.
     pub(crate) fn new(options: Options, state: State, cache: Arc<Cache>) -> Memory {
         Memory {
             options,
@@ -101,7 +102,7 @@ impl Memory {
         }
     }
 
-    /// Waits up to [`WAIT_FOR_ROOM`] until the head is within its memory limit.
+    /// Waits up to [`WAIT_FOR_ROOM`] for the head to shrink to its memory limit.
     pub(crate) fn wait_for_room(&self) -> Result<(), Refusal> {
         let deadline = Instant::now() + WAIT_FOR_ROOM;
         let mut state = self.state();
@@ -118,7 +119,8 @@ impl Memory {
         Ok(())
     }
 
-    /// Decodes a batch. Its policy decides whether an error rejects spans or the whole batch.
+    /// Decodes a batch into blocks. The batch's policy decides whether an error rejects some spans
+    /// or the whole batch.
     pub(crate) fn decode(&self, batch: &Batch<'_>) -> (Outcome, Vec<Block>) {
         let spare = lock(&self.spare_decoders).pop();
         let mut decoder = spare.unwrap_or_else(|| Decoder::new(self.options.limits));
@@ -134,7 +136,7 @@ impl Memory {
         lock(&self.spare_blocks).pop().unwrap_or_default()
     }
 
-    /// Keeps a block for reuse, if it is of a usual size.
+    /// Keeps a block for reuse unless it is large.
     pub(crate) fn recycle_block(&self, mut block: Block) {
         let mut spare = lock(&self.spare_blocks);
         if spare.len() < SPARE_MAX && block.memory_bytes() < 4 << 20 {
@@ -165,12 +167,12 @@ impl Memory {
         }
     }
 
-    /// Shrinks the cache by the memory of the head beyond half of the head's own limit.
+    /// Lowers the cache's limit by the head's memory beyond half of the head's own limit.
     fn shrink_cache(&self, head_bytes: usize) {
         self.cache.make_way_for(head_bytes.saturating_sub(self.options.memory_bytes_max / 2));
     }
 
-    /// Notifies waiters that the head may have become smaller.
+    /// Notifies waiting threads that the head may have shrunk.
     pub(crate) fn notify_room(&self) {
         let bytes = self.state().head.memory_bytes();
         self.shrink_cache(bytes);
@@ -187,7 +189,7 @@ impl Memory {
     }
 }
 
-/// Number of rejected spans of a batch.
+/// Returns the number of refused spans of a batch, plus 1 if the batch is broken off by an error.
 fn refused(outcome: &Outcome) -> u64 {
     outcome.refused + u64::from(matches!(outcome.end, End::Broken(_)))
 }

@@ -1,4 +1,4 @@
-//! [`Options`] of a store: limits, intervals and the clock.
+//! [`Options`] of a store: limits, retention and the clock.
 
 use crate::{Clock, Retention, SystemClock};
 use blkkin_wire::Limits;
@@ -8,9 +8,9 @@ use std::time::Duration;
 /// Options of a store.
 #[derive(Clone)]
 pub struct Options {
-    /// Age and size up to which spans are kept.
+    /// Limits of age and size for spans; the oldest files are removed.
     pub retention: Retention,
-    /// Notes the retention in the manifest, for [`Retention::noted`].
+    /// Stores the retention in the manifest, for [`Retention::noted`].
     pub notes_retention: bool,
     /// Number of spans in memory that triggers a flush.
     pub file_spans: usize,
@@ -18,25 +18,27 @@ pub struct Options {
     pub file_memory_bytes: usize,
     /// Age of the oldest span in memory that triggers a flush.
     pub file_after: Duration,
-    /// Number of files of one tier that are merged into one.
+    /// Number of files of one tier that triggers a merge into one file.
     pub merge_files: usize,
     /// Maximum number of spans of a merged file.
     pub merged_spans_max: u64,
-    /// Maximum size of files that were put aside as damaged; the oldest are removed first. These
-    /// files also count for `retention`.
+    /// Maximum size of damaged files kept for inspection, in bytes; the oldest are removed first.
+    /// Damaged files also count for `retention`.
     pub aside_bytes_max: u64,
-    /// Maximum memory of spans that are in no file. Batches above it are rejected, unless a flush
-    /// makes room soon.
+    /// Maximum memory of spans that are in no file, in bytes. Further batches are rejected unless a
+    /// flush frees memory soon.
     pub memory_bytes_max: usize,
-    /// Maximum memory of the cache of indexes and dictionaries.
+    /// Maximum memory of the cache of indexes and dictionaries, in bytes.
     pub cache_bytes_max: usize,
-    /// Maximum memory of the sums of calls. Calls beyond it are read from the files.
+    /// Maximum memory of the ledger of calls, in bytes. Calls that do not fit are read from the
+    /// files.
     pub links_bytes_max: usize,
-    /// Number of fruitless reads of requests after which a search scans the file's columns.
+    /// Number of candidate requests read without a match after which a search scans the file's
+    /// columns.
     pub in_vain_max: u32,
-    /// Number of spans outside of a box that is a sufficient sample of all others.
+    /// Number of spans outside of a box that is a sufficient sample of all spans outside.
     pub others_enough: u64,
-    /// The journal.
+    /// Options of the journal.
     pub journal: blkkin_journal::Options,
     /// Limits of batches.
     pub limits: Limits,
@@ -57,7 +59,7 @@ impl Default for Options {
             file_after: Duration::from_secs(300),
             merge_files: 8,
             merged_spans_max: 16 << 20,
-            // No less than a large file.
+            // At least the size of a large file.
             aside_bytes_max: 1 << 30,
             memory_bytes_max: 176 << 20,
             cache_bytes_max: 64 << 20,
@@ -67,7 +69,7 @@ impl Default for Options {
             journal: blkkin_journal::Options {
                 segment_bytes: 128 << 20,
                 total_bytes_max: 8 << 30,
-                // The largest batch, with the overhead of its records.
+                // Size of the largest batch, with the overhead of its records.
                 waiting_bytes_max: 80 << 20,
                 payload_bytes_max: 8 << 20,
                 ..blkkin_journal::Options::default()

@@ -1,35 +1,35 @@
-//! [`Retention`]: which files expire by age or size. Start at [`Retention::expired`].
+//! [`Retention`]: selects the files that expire by age or size. Start at [`Retention::expired`].
 
 use crate::files::file_entry::FileEntry;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Age and size up to which spans are kept.
+/// Limits of age and size for the spans of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retention {
-    /// Maximum age, whatever room there is.
+    /// Maximum age, even if the size is within its limit.
     pub age: Option<Duration>,
-    /// Maximum size of all files, without the journal; the oldest files expire first. Files that
-    /// cannot be read do not expire, so they count for at most half of this.
+    /// Maximum size of all files without the journal, in bytes; the oldest files expire first.
+    /// Unreadable files do not expire, so they count for at most half of this limit.
     pub bytes: Option<u64>,
 }
 
-/// At most one part in this many of all bytes expires by age in a minute: a clock that jumps by a
-/// year must not empty the store.
+/// Fraction of the store's bytes that may expire by age in a minute: 1/20. The rate limit protects
+/// the store from a clock that jumps ahead.
 const PART_A_MINUTE: u64 = 20;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Rate limit of expiry by age.
+/// State of the rate limit for expiry by age.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Allowance {
-    /// Uptime at which the current minute began.
+    /// Uptime at which the current minute of the rate limit began.
     minute: Option<Duration>,
     bytes: u64,
 }
 
 impl Retention {
-    /// Keeps all spans.
+    /// Retention without limits, which keeps all spans.
     pub const ALL: Retention = Retention { age: None, bytes: None };
 
     /// Returns whether this retention removes spans that `other` keeps.
@@ -41,8 +41,9 @@ impl Retention {
             || is_less(self.bytes.map(u128::from), other.bytes.map(u128::from))
     }
 
-    /// Number of files, from the oldest on, that expire now. `others_bytes` is the size of files
-    /// that count but cannot expire. `now_ns` is the time of day, `uptime` is monotonic.
+    /// Returns the number of files, from the oldest on, that expire now. `others_bytes` is the size
+    /// of files that count for the limit but cannot expire. `now_ns` is the time of day, and
+    /// `uptime` is monotonic.
     pub(crate) fn expired(
         &self,
         files: &[FileEntry],
@@ -76,8 +77,8 @@ impl Retention {
         count
     }
 
-    /// Bytes that may expire by age in a minute. With a short maximum age it is twice the necessary
-    /// rate.
+    /// Returns the bytes that may expire by age in a minute. With a short maximum age, the limit is
+    /// twice the rate at which files age.
     fn bytes_a_minute(&self, bytes: u64) -> u64 {
         let age = self.age.unwrap_or(Duration::MAX).max(Duration::from_secs(1));
         let must = (bytes as f64 * (MINUTE.as_secs_f64() / age.as_secs_f64()).min(1.0)) as u64;
@@ -85,8 +86,9 @@ impl Retention {
     }
 }
 
-/// The time at which each file was received, corrected for a clock that was ahead: a time in the
-/// future becomes that of the next file, so that the file does not keep all later ones for years.
+/// Returns the time at which each file was received, corrected for a clock that was ahead. A time
+/// in the future is replaced by the time of the next file. Otherwise the file would protect all
+/// later files from expiry until then.
 fn received(files: &[FileEntry], now_ns: u64) -> Vec<u64> {
     let mut before_ns = now_ns;
     let mut received: Vec<u64> = files
@@ -104,7 +106,8 @@ fn received(files: &[FileEntry], now_ns: u64) -> Vec<u64> {
 }
 
 impl Allowance {
-    /// Returns whether a file may expire. Each minute at least one may, however large it is.
+    /// Returns whether a file may expire within the rate limit. The first file of each minute may,
+    /// even if it is larger than the limit.
     fn try_spend(&mut self, bytes: u64, bytes_a_minute: u64, uptime: Duration) -> bool {
         let begins = self.minute.is_none_or(|minute| uptime.saturating_sub(minute) >= MINUTE);
         if begins {

@@ -1,4 +1,4 @@
-//! Test support: reads indexes and manifests from arbitrary bytes.
+//! Fuzzing support: reads indexes and manifests from arbitrary bytes.
 
 use crate::files::index::{Index, links, may_hold};
 use crate::files::manifest;
@@ -7,11 +7,11 @@ use blkkin_store::Window;
 use std::io;
 use std::sync::Arc;
 
-/// Maximum number of requests and groups that are read.
+/// Maximum number of requests, and of groups, that are read.
 const ASKED_MAX: usize = 64;
 
-/// Reads everything that an index offers. Magic and checksums are corrected first. Returns whether
-/// the index could be opened.
+/// Reads all sections of an index after correcting its magic and checksums. Returns whether the
+/// index could be opened.
 pub fn index(bytes: &[u8]) -> bool {
     let file: Arc<dyn File> = Arc::new(Bytes(crate::files::index::with_checksums(bytes)));
     let Ok(index) = Index::open(Arc::clone(&file)) else { return false };
@@ -42,13 +42,13 @@ pub fn index(bytes: &[u8]) -> bool {
     true
 }
 
-/// Parses a manifest and checks that it is written as it was read. The checksum is corrected first.
-/// Returns whether the manifest could be parsed.
+/// Parses a manifest after correcting its checksum, and asserts that it survives writing and
+/// reading. Returns whether the manifest is valid.
 pub fn manifest(json: &[u8]) -> bool {
     manifest::is_read_as_written(json)
 }
 
-/// File in memory.
+/// Read-only file in memory.
 struct Bytes(Vec<u8>);
 
 impl File for Bytes {
@@ -85,7 +85,7 @@ impl File for Bytes {
 mod tests {
     use std::path::Path;
 
-    /// The same but for some bytes.
+    /// Returns a copy of the bytes with one to three random changes, sometimes truncated.
     fn changed(bytes: &[u8], number: &mut u64) -> Vec<u8> {
         let mut below = |bound: usize| {
             *number = number.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -101,7 +101,7 @@ mod tests {
         bytes
     }
 
-    /// What the fuzzer begins with is good, and what is like it does no harm.
+    /// The fuzzer's seeds are valid, and random changes of them cause no panic.
     #[test]
     fn seeds_are_read() {
         let mut number = 1;

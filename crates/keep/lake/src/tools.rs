@@ -1,5 +1,5 @@
-//! Operations on a store's directory outside of a running [`Lake`](crate::Lake): list, inspect,
-//! adopt, copy.
+//! Operations on the directory of a store that no [`Lake`](crate::Lake) has open: list, inspect,
+//! adopt and copy.
 
 pub(crate) mod adopt;
 pub(crate) mod inspect;

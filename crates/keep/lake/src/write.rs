@@ -1,5 +1,5 @@
-//! From batches to files. A batch is decoded ([`batch`]), appended to the journal and published to
-//! the head ([`accept`]). The head is flushed to files ([`flush`]), which are merged and expire
+//! The write path of a store. A batch is decoded ([`batch`]), appended to the journal and published
+//! to the head ([`accept`]). The head is flushed to files ([`flush`]), which are merged and expire
 //! ([`merge`]).
 
 pub(crate) mod accept;

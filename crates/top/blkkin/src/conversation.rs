@@ -1,4 +1,4 @@
-//! Shared parts of the commands that talk to the node's agent: connecting, choosing the session,
+//! Shared code of the commands that talk to the node's agent: connecting, choosing the session,
 //! reporting the result.
 
 pub(crate) mod json;
@@ -39,15 +39,15 @@ impl AgentArgs {
     /// Connects to the user's own agent, or else to the system's.
     pub(crate) fn connect(&self) -> Result<Conversation, Error> {
         let item = self.timeout;
-        // An agent may need as long to accept a connection as to answer, while a thousand programs
-        // register.
+        // While a thousand programs register, an agent may take as long to accept a connection as
+        // to answer.
         let patience = Patience { opening: item, item };
         let release = env!("CARGO_PKG_VERSION");
         let client = Client::connect(&blkkin_client::addresses(), "blkkin", release, patience);
         Ok(Conversation { client: client.map_err(with_timeout_hint)? })
     }
 
-    /// Sends a request about one session: the named one, or the only one.
+    /// Sends a request about one session: the named session, or the only one.
     pub(crate) fn on_session(
         &self,
         named: Option<&str>,
@@ -69,8 +69,8 @@ impl AgentArgs {
         })
     }
 
-    /// Reports a completed action. As text: a sentence to standard error and the written paths to
-    /// standard output. As JSON: one object, with the additional keys `more`.
+    /// Reports a completed action. As text: a sentence to standard error, and the paths of written
+    /// traces to standard output. As JSON: one object, with the additional members `more`.
     pub(crate) fn tell(
         &self,
         done: &ActionResult,
@@ -108,11 +108,11 @@ pub(crate) struct ActionResult {
     pub(crate) agent: String,
     pub(crate) session: String,
     pub(crate) written: Vec<PathBuf>,
-    /// Losses of the session; only from commands that end a recording.
+    /// Losses of the session; only commands that end a recording report them.
     pub(crate) losses: Vec<Loss>,
 }
 
-/// Paths of the traces that a reply names as written.
+/// Returns the paths of written traces from a reply.
 pub(crate) fn written(replies: Vec<Reply>) -> Vec<PathBuf> {
     let path = |reply| match reply {
         Reply::Written(path) => Some(path),
@@ -126,7 +126,7 @@ pub(crate) fn print(text: &str) -> Result<(), Error> {
     Ok(unless_closed(output::write(text))?)
 }
 
-/// Connection to an agent whose errors carry hints about session and channel names.
+/// Connection to an agent. Its errors have hints about names of sessions and channels.
 #[derive(Debug)]
 pub(crate) struct Conversation {
     client: Client,
@@ -150,7 +150,7 @@ impl Conversation {
         self.client.release()
     }
 
-    /// Sends a request and collects the whole reply.
+    /// Sends a request and returns all items of the reply.
     pub(crate) fn ask(&mut self, request: &Request) -> Result<Vec<Reply>, Error> {
         let mut replies = Vec::new();
         let asked = self
@@ -172,7 +172,7 @@ impl Conversation {
     }
 
     /// Stops a session before it is destroyed. An output error is ignored, as the destroy request
-    /// counts what could not be written.
+    /// counts the events that could not be written.
     pub(crate) fn stop_at_last(&mut self, session: String) -> Result<(), Error> {
         let request = Request::StopSession(session);
         match self.client.ask_all(&request) {
@@ -184,14 +184,14 @@ impl Conversation {
         }
     }
 
-    /// Sessions with their contents: the named one, or all.
+    /// Returns the named session, or all sessions, with channels, rules and losses.
     pub(crate) fn sessions(&mut self, named: Option<&str>) -> Result<Vec<SessionDetails>, Error> {
         let request = Request::ListSessions(named.map(str::to_owned));
         check(&request)?;
         Ok(group_by_session(self.ask(&request)?))
     }
 
-    /// Name of the only session; an error if there is none or more than one.
+    /// Returns the name of the only session; an error if there is none or more than one.
     pub(crate) fn only_session(&mut self) -> Result<String, Error> {
         let mut names = self.session_names();
         match names.len() {
@@ -202,7 +202,7 @@ impl Conversation {
         }
     }
 
-    /// Names of all sessions; empty if the agent does not answer.
+    /// Returns the names of all sessions; none if the agent does not answer.
     fn session_names(&mut self) -> Vec<String> {
         let replies = self.client.ask_all(&Request::ListSessions(None));
         let group_by_session = group_by_session(replies.unwrap_or_default());
@@ -212,7 +212,7 @@ impl Conversation {
             .collect()
     }
 
-    /// Hint with the existing names after a wrong or missing session or channel name.
+    /// Returns a hint with the existing names, after an error about a session's or channel's name.
     fn names_hint(&mut self, code: &str, request: &Request) -> Option<String> {
         let (session, channel) = names_of(request);
         match code {
@@ -238,7 +238,7 @@ impl Conversation {
     }
 }
 
-/// Adds a hint about `--timeout` to an error of a late answer.
+/// Adds a hint about `--timeout` to the error of a late answer.
 fn with_timeout_hint(error: blkkin_client::Error) -> Error {
     let is_late = matches!(error, blkkin_client::Error::Late { .. });
     let error = Error::from(error);
@@ -268,7 +268,7 @@ fn name_list(names: &[String]) -> String {
     name_list.join(", ")
 }
 
-/// Groups the items of a reply by the session that precedes them.
+/// Groups the items of a reply by the session item that precedes them.
 fn group_by_session(replies: Vec<Reply>) -> Vec<SessionDetails> {
     let mut all: Vec<SessionDetails> = Vec::new();
     for reply in replies {
@@ -290,7 +290,7 @@ fn group_by_session(replies: Vec<Reply>) -> Vec<SessionDetails> {
     all
 }
 
-/// Session and channel that a request names.
+/// Returns the session and the channel that a request names.
 fn names_of(request: &Request) -> (Option<&str>, Option<&str>) {
     match request {
         Request::StartSession(session)
@@ -311,12 +311,12 @@ fn names_of(request: &Request) -> (Option<&str>, Option<&str>) {
     }
 }
 
-/// Validates a request before it is sent, with the agent's own rules of form.
+/// Validates a request before sending, by the agent's own rules.
 pub(crate) fn check(request: &Request) -> Result<(), Error> {
     blkkin_client::check(request).map_err(Error::from)
 }
 
-/// User's term for the field of a request that failed validation.
+/// Returns the user's term for the field of a request that failed validation.
 fn part(fault: &Fault) -> &'static str {
     match (fault.message, fault.field) {
         ("CreateSession", "name") | (_, "session") => "the session's name",

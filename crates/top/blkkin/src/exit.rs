@@ -5,12 +5,12 @@ use blkkin_reader::Problem;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// Exit statuses.
+/// Exit status of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Success.
     Ok,
-    /// Something could not be read or written; everything else was processed.
+    /// A part could not be read or written; everything else was processed.
     Failed,
     /// Wrong command line; nothing was done.
     Usage,
@@ -35,7 +35,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// An error that ends a command.
+/// Error that ends a command.
 #[derive(Debug)]
 pub(crate) struct Error {
     exit: Exit,
@@ -44,12 +44,12 @@ pub(crate) struct Error {
 }
 
 impl Error {
-    /// Error of the command line.
+    /// Creates an error of the command line, with exit status 2.
     pub(crate) fn usage(message: impl Into<String>) -> Error {
         Error { exit: Exit::Usage, message: message.into(), hint: None }
     }
 
-    /// Error during the work.
+    /// Creates an error during execution, with exit status 1.
     pub(crate) fn failed(message: impl Into<String>) -> Error {
         Error { exit: Exit::Failed, message: message.into(), hint: None }
     }
@@ -95,7 +95,7 @@ const HINT: clap::builder::styling::Style =
 /// Maximum number of problems that are printed one by one.
 const PROBLEMS_SHOWN_MAX: usize = 20;
 
-/// Prints errors and warnings of reading to standard error; returns the exit status.
+/// Prints the errors and warnings of reading to standard error; returns the exit status.
 pub(crate) fn report_problems(problems: &[Problem]) -> Exit {
     let mut err = styled_stderr();
     let mut last_hint = None;

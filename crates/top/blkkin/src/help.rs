@@ -1,4 +1,5 @@
-//! Closing notes of help pages: exit statuses, output streams and the agent that commands talk to.
+//! Closing notes of help pages: exit statuses, output streams, and the agent that commands connect
+//! to.
 
 macro_rules! exit_help {
     () => {

@@ -1,4 +1,4 @@
-//! Options that commands reading traces share: paths, time range, filter, threads.
+//! Options shared by the commands that read traces: paths, time range, filter, threads.
 
 use crate::exit::{self, Error};
 use crate::output::ColorChoice;
@@ -38,7 +38,7 @@ impl InputArgs {
         Ok(opened)
     }
 
-    /// Paths and standard input to read.
+    /// Returns the paths to read, and standard input for `-`.
     pub(crate) fn sources(&self) -> Result<Vec<Source>, Error> {
         let is_stdin = |path: &PathBuf| path.as_os_str() == "-";
         if self.metadata.is_some() && !self.paths.iter().any(is_stdin) {
@@ -57,14 +57,15 @@ impl InputArgs {
     }
 }
 
-/// Empty file that an agent keeps in a trace until the trace is ended, and locks while it writes.
+/// Name of an empty file that an agent creates in a trace, locks while it writes, and removes at
+/// the trace's end.
 const MARK: &str = ".recording";
 
-/// Whether a recording stopped without ending its trace: its mark is there, and no agent holds the
-/// lock.
+/// Whether a recording stopped without ending its trace: its marker file exists, and no agent holds
+/// the lock.
 fn is_cut_off(trace: &Path) -> bool {
     let path = trace.join(MARK);
-    // Traces come from anywhere: their files may be FIFOs, which block when opened.
+    // Traces are untrusted: a file may be a FIFO, which blocks when opened.
     path.symlink_metadata().is_ok_and(|mark| mark.is_file())
         && File::open(path).is_ok_and(|mark| mark.try_lock_shared().is_ok())
 }
@@ -129,7 +130,7 @@ impl SelectArgs {
         Ok(Selection { range, filter })
     }
 
-    /// Compiles the filter for a growing trace: fields that no event class has yet only cause a
+    /// Compiles the filter for a growing trace. A field that no event class has yet causes only a
     /// warning.
     pub(crate) fn growing_filter(
         &self,
@@ -175,18 +176,18 @@ impl SelectArgs {
     }
 }
 
-/// Begin and end in nanoseconds, each optional.
+/// Start and end in nanoseconds, each optional.
 pub(crate) type Range = (Option<i64>, Option<i64>);
 
 /// Time range of the command line in trace time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
     pub(crate) range: Range,
-    /// False while the traces have no event that relative times could refer to.
+    /// Set once relative times can be resolved: a time is absent, or the traces have events.
     pub(crate) are_final: bool,
 }
 
-/// Selected events: times and filter resolved for the opened traces.
+/// Time range and filter, resolved for the opened traces.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selection {
     pub(crate) range: Range,

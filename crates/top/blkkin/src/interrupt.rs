@@ -1,5 +1,5 @@
-//! Ctrl-C: the first one ends the work and keeps the results so far, the second one ends the
-//! program. SIGTERM and the end of the terminal (SIGHUP) do the same.
+//! Ctrl-C: the first ends the work and keeps the results so far, the second ends the program.
+//! SIGTERM and the end of the terminal (SIGHUP) have the same effect.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Flag that is set by the first ending signal.
+/// Flag set by the first terminating signal.
 #[derive(Clone, Debug)]
 pub(crate) struct Interrupt {
     asked: Arc<AtomicBool>,
@@ -32,14 +32,14 @@ impl Interrupt {
         self.asked.load(Ordering::Relaxed)
     }
 
-    /// Whether the first signal was noticed at least `time` ago.
+    /// Whether at least `time` has passed since this function first saw the flag set.
     pub(crate) fn is_asked_since(&self, time: Duration) -> bool {
         self.is_asked() && self.noticed.get_or_init(Instant::now).elapsed() >= time
     }
 }
 
-/// Signals that end a program in good order. SIGHUP is left out if it is ignored, as under `nohup`,
-/// so that the program outlives its terminal.
+/// Returns the signals that end a program in good order. An ignored SIGHUP, as under `nohup`, is
+/// not among them, so that the program outlives its terminal.
 pub(crate) fn ending_signals() -> impl Iterator<Item = c_int> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignores_hangup = ignores(&status, SIGHUP);
@@ -53,8 +53,8 @@ fn ignores(status: &str, signal: c_int) -> bool {
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
-/// Turns the signal for a file beyond the size limit of the user into a write error, so that the
-/// command can clean up instead of being killed.
+/// Handles SIGXFSZ, so that a write beyond the user's file size limit fails and the command can
+/// clean up, instead of being killed.
 pub(crate) fn survive_full_files() -> io::Result<()> {
     flag::register(SIGXFSZ, Arc::default())?;
     Ok(())

@@ -1,4 +1,4 @@
-//! Limits of the process.
+//! Resource limits of the process.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

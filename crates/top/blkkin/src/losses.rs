@@ -1,11 +1,11 @@
-//! Losses that an agent has counted, in words and as JSON.
+//! Losses counted by an agent, in words and as JSON.
 
 use crate::exit::{Exit, warn};
 use crate::output::plural;
 use blkkin_control::{Cause, Loss, Reply};
 use serde_json::{Value, json};
 
-/// The losses among the items of a reply.
+/// Returns the losses among the items of a reply.
 pub(crate) fn among(replies: &[Reply]) -> Vec<Loss> {
     let loss = |reply: &Reply| match reply {
         Reply::Loss(loss) => Some(loss.clone()),
@@ -14,22 +14,22 @@ pub(crate) fn among(replies: &[Reply]) -> Vec<Loss> {
     replies.iter().filter_map(loss).collect()
 }
 
-/// Exit status of a successful command: [`Exit::Lost`] if there are losses.
+/// Returns the exit status of a successful command: [`Exit::Lost`] if there are losses.
 pub(crate) fn exit(losses: &[Loss]) -> Exit {
     if losses.is_empty() { Exit::Ok } else { Exit::Lost }
 }
 
-/// Warns of each loss.
+/// Prints a warning for each loss.
 pub(crate) fn report(losses: &[Loss]) {
     losses.iter().for_each(|loss| warn(&format!("lost: {}", line(loss))));
 }
 
-/// Amount and cause of a loss.
+/// Describes the amount and the cause of a loss.
 pub(crate) fn line(loss: &Loss) -> String {
     format!("{}: {}", amount(loss), why(loss))
 }
 
-/// Amount of a loss.
+/// Describes the amount of a loss.
 pub(crate) fn amount(loss: &Loss) -> String {
     let Loss { events, packets, uncounted, .. } = *loss;
     let unknown = match loss.cause {
@@ -74,7 +74,7 @@ fn why(loss: &Loss) -> String {
     }
 }
 
-/// JSON of a loss, without its session.
+/// Converts a loss to JSON, without its session.
 pub(crate) fn to_json(loss: &Loss) -> Value {
     json!({
         "cause": loss.cause.word(),
@@ -85,7 +85,7 @@ pub(crate) fn to_json(loss: &Loss) -> Value {
     })
 }
 
-/// JSON array of losses.
+/// Converts losses to a JSON array.
 pub(crate) fn all_to_json(losses: &[Loss]) -> Value {
     losses.iter().map(to_json).collect()
 }

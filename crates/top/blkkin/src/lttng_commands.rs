@@ -3,7 +3,7 @@
 use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// Subcommands of `lttng` and the equivalent of `blkkin`.
+/// Subcommands of `lttng`, each with its equivalent of `blkkin`.
 const EQUIVALENTS: [(&str, &str); 13] = [
     ("create", "session create"),
     ("list", "session list`, or `blkkin event list"),
@@ -20,8 +20,7 @@ const EQUIVALENTS: [(&str, &str); 13] = [
     ("untrack", "event disable --pid"),
 ];
 
-/// Replaces clap's suggestion, which is the most similar name, by the equivalent of an `lttng`
-/// subcommand.
+/// Replaces clap's suggestion, the most similar name, by the equivalent of an `lttng` subcommand.
 pub(crate) fn suggest_equivalent(error: &mut Error) {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
         return;

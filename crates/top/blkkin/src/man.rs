@@ -15,7 +15,7 @@ use std::path::Path;
 /// Environment variable that makes the test write the pages.
 const VARIABLE: &str = "BLKKIN_WRITE_MAN";
 
-/// All pages, by file name.
+/// Returns all pages, by file name.
 fn pages() -> BTreeMap<String, String> {
     let mut all = Cli::command().disable_help_subcommand(true);
     all.build();
@@ -36,7 +36,7 @@ fn add(command: &Command, above: Option<&str>, pages: &mut BTreeMap<String, Stri
     }
 }
 
-/// Page of a command; `above` is the name of its parent command.
+/// Returns the page of a command; `above` is the name of its parent command.
 fn page(command: &Command, above: Option<&str>) -> io::Result<String> {
     let mut page = Vec::new();
     let release = concat!("BlkKin ", env!("CARGO_PKG_VERSION"));
@@ -75,13 +75,13 @@ fn page(command: &Command, above: Option<&str>) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&page).into_owned())
 }
 
-/// Formats the examples of `--help`: each command, with its remark on a line of its own.
+/// Formats the examples of `--help`: each command, followed by its remark.
 fn examples(command: &Command) -> String {
     let before = command.get_before_help().map(ToString::to_string).unwrap_or_default();
     let mut roff = Roff::new();
     roff.control("SH", ["EXAMPLES"]);
     for line in before.lines().map(str::trim).filter(|line| !["", "Examples:"].contains(line)) {
-        // A remark before an example of several lines.
+        // A line with `# ` is the remark on a following example of several lines.
         if let Some(remark) = line.strip_prefix("# ") {
             roff.control("PP", []).text([roman(remark)]);
             continue;

@@ -39,7 +39,8 @@ impl ColorChoice {
     }
 }
 
-/// Columns of a line of standard output: `COLUMNS`, or else the width of the terminal, or else 100.
+/// Returns the columns of a line of standard output: `COLUMNS`, or else the width of the terminal,
+/// or else 100; at least 20, at most 1000.
 pub(crate) fn width() -> usize {
     let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let terminal = || {
@@ -59,7 +60,7 @@ pub(crate) fn locale_is_utf8() -> bool {
 }
 
 /// Output stream that may be a terminal. On a terminal, C1 control characters (U+0080 to U+009F)
-/// are written as escapes, as terminals obey them and texts of traces, requests and programs may
+/// are written as escapes. Terminals obey them, and texts of traces, requests and programs may
 /// contain them; other consumers get the bytes unchanged. All output of the program passes through
 /// this type, in pieces of whole characters.
 #[derive(Debug)]
@@ -124,25 +125,25 @@ pub(crate) fn message(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Standard output without the standard library's line buffer, for writers of large pieces.
+/// Returns standard output without the standard library's line buffer, for writers of large pieces.
 pub(crate) fn raw_stdout() -> io::Result<Shown<File>> {
     let out = File::from(io::stdout().as_fd().try_clone_to_owned()?);
     Ok(Shown { is_terminal: out.is_terminal(), out })
 }
 
-/// Standard output.
+/// Returns standard output, locked.
 pub(crate) fn stdout() -> Shown<io::StdoutLock<'static>> {
     let out = io::stdout().lock();
     Shown { is_terminal: out.is_terminal(), out }
 }
 
-/// Standard error without styles.
+/// Returns standard error, locked, without styles.
 pub(crate) fn stderr() -> Shown<io::StderrLock<'static>> {
     let out = io::stderr().lock();
     Shown { is_terminal: out.is_terminal(), out }
 }
 
-/// Standard error for styled text; styles are removed where they would not show.
+/// Returns standard error for styled text. Styles are removed unless the output can show them.
 pub(crate) fn styled_stderr() -> Shown<anstream::AutoStream<io::StderrLock<'static>>> {
     Shown { is_terminal: io::stderr().is_terminal(), out: anstream::stderr().lock() }
 }
@@ -162,13 +163,13 @@ pub(crate) fn unless_closed(result: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// A count with its noun, in the plural unless it is 1.
+/// Formats a count with its noun, in the plural unless the count is 1.
 pub(crate) fn plural(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Command line that starts this program again: `blkkin` if the path leads to this executable, else
-/// its own path, such as after `cargo run`.
+/// Returns the command that starts this program again: `blkkin` if a shell would find this
+/// executable in `PATH`, else the executable's path, such as after `cargo run`.
 pub(crate) fn own_command() -> String {
     let named = || "blkkin".to_owned();
     let Ok(program) = env::current_exe() else { return named() };
@@ -178,13 +179,13 @@ pub(crate) fn own_command() -> String {
 }
 
 fn own_command_of(program: &Path, path: impl Iterator<Item = PathBuf>, current: &Path) -> String {
-    // A shell starts the first match in the path.
+    // A shell starts the first match in `PATH`.
     let mut installed = path.map(|folder| folder.join("blkkin")).filter(|file| file.is_file());
     if installed.next().is_some_and(|file| file.canonicalize().is_ok_and(|file| file == program)) {
         return "blkkin".to_owned();
     }
     match program.strip_prefix(current) {
-        // Without a slash, a shell searches the path.
+        // A shell searches `PATH` for a word without a slash.
         Ok(within) if within.components().count() == 1 => shell_word(&Path::new(".").join(within)),
         Ok(within) => shell_word(within),
         Err(_) => shell_word(program),
@@ -201,7 +202,7 @@ pub(crate) fn shell_word(path: &Path) -> String {
     }
 }
 
-/// Losses that the tracer reported, in words; `None` if there are none.
+/// Describes the losses that the tracer reported; `None` if there are none.
 pub(crate) fn lost(stats: &Stats) -> Option<String> {
     let unknown = |what: &str, count: u64| {
         format!("an unknown number of {what} at {}", plural(count, "place"))
@@ -240,7 +241,7 @@ mod tests {
         };
         check(&[&bin], Path::new("/"), "blkkin");
         check(&[Path::new("/none"), &bin, &other], Path::new("/"), "blkkin");
-        // Another one comes first.
+        // Another executable is the first match.
         check(&[&other, &bin], &folder, "target/release/blkkin");
         check(&[], &folder, "target/release/blkkin");
         check(&[], &built, "./blkkin");

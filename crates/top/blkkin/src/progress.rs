@@ -9,20 +9,20 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-/// Shows progress until dropped.
+/// Progress line that is shown until dropped.
 #[derive(Debug)]
 pub(crate) struct ProgressLine {
     stop: Option<mpsc::Sender<()>>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
-/// Delay before the line appears; shorter work shows none.
+/// Delay before the line is shown; shorter work shows no line.
 const PATIENCE: Duration = Duration::from_millis(1000);
 const INTERVAL: Duration = Duration::from_millis(200);
 
 impl ProgressLine {
-    /// Shows `progress` towards `total` bytes if standard error is a terminal, unless `quiet` (the
-    /// output goes to the same terminal).
+    /// Shows `progress` towards `total` bytes if standard error is a terminal, unless `quiet`, for
+    /// output to the same terminal.
     pub(crate) fn start(progress: Arc<Progress>, total: u64, quiet: bool) -> ProgressLine {
         let looked_at = Arc::clone(&progress);
         let bytes = move || looked_at.bytes.load(Ordering::Relaxed);
@@ -30,7 +30,7 @@ impl ProgressLine {
         ProgressLine::show(bytes, message, total, quiet)
     }
 
-    /// Shows how many of `total` bytes are done.
+    /// Shows how many of `total` bytes are processed.
     pub(crate) fn of_bytes(done: Arc<AtomicU64>, total: u64) -> ProgressLine {
         ProgressLine::show(move || done.load(Ordering::Relaxed), String::new, total, false)
     }

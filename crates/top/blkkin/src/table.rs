@@ -11,7 +11,7 @@ pub(crate) enum Align {
     Right,
 }
 
-/// A table with a heading.
+/// Table with a heading.
 #[derive(Debug)]
 pub(crate) struct Table {
     columns: Vec<(&'static str, Align)>,
@@ -25,7 +25,7 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    /// Cell with a style, which applies only to coloured output.
+    /// Creates a cell with a style, which applies only to coloured output.
     pub(crate) fn styled(text: impl Into<String>, style: Style) -> Cell {
         Cell { text: text.into(), style: Some(style) }
     }
@@ -42,7 +42,7 @@ impl Table {
         Table { columns: columns.to_vec(), rows: Vec::new() }
     }
 
-    /// Adds a row of as many cells as there are columns. An empty cell shows as `-`.
+    /// Adds a row with one cell for each column. An empty cell is shown as `-`.
     pub(crate) fn row(&mut self, mut cells: Vec<Cell>) {
         for cell in cells.iter_mut().filter(|cell| cell.text.is_empty()) {
             cell.text.push('-');

@@ -4,7 +4,7 @@ use blkkin_control::{Context, EVENT_SIZES, Level, WAIT_FOREVER, WAIT_MAX_US};
 use blkkin_filter::{Severity, suggest};
 use std::time::Duration;
 
-/// Parses a level: a word or a number.
+/// Parses a severity level: a word or a number.
 pub(crate) fn level(text: &str) -> Result<Level, String> {
     text.parse().map_err(|_| unknown("level", text, Severity::words()))
 }
@@ -39,10 +39,10 @@ pub(crate) fn age(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs(seconds))
 }
 
-/// Units of [`blocking`] in microseconds, the largest first.
+/// Units of [`blocking`] in microseconds, in descending order.
 const WAIT_UNITS: [(&str, u64); 4] = [("m", 60_000_000), ("s", 1_000_000), ("ms", 1000), ("us", 1)];
 
-/// Parses how long an event may wait for room in a ring; returns microseconds.
+/// Parses the maximum time for which an event waits for space in a ring; returns microseconds.
 pub(crate) fn blocking(text: &str) -> Result<u32, String> {
     if text == "inf" {
         return Ok(WAIT_FOREVER);
@@ -58,7 +58,7 @@ pub(crate) fn blocking(text: &str) -> Result<u32, String> {
     wait_us.filter(|us| *us <= WAIT_MAX_US).ok_or_else(most)
 }
 
-/// Formats a time for [`blocking`].
+/// Formats a time in the syntax of [`blocking`].
 pub(crate) fn blocking_text(wait_us: u32) -> String {
     if wait_us == WAIT_FOREVER {
         return "inf".into();
@@ -120,7 +120,7 @@ fn power_of_two(number: u64, shown: impl Fn(u64) -> String) -> Result<u64, Strin
     Err(format!("not a power of two, as {near}"))
 }
 
-/// Formats a size for [`size`].
+/// Formats a size in the syntax of [`size`].
 pub(crate) fn size_text(size: u64) -> String {
     match size.trailing_zeros() {
         30.. if size > 0 => format!("{}G", size >> 30),
@@ -130,14 +130,14 @@ pub(crate) fn size_text(size: u64) -> String {
     }
 }
 
-/// Formats a size for [`bytes`].
+/// Formats a size in the syntax of [`bytes`].
 pub(crate) fn bytes_text(bytes: u64) -> String {
     let units = [(40, "T"), (30, "G"), (20, "M"), (10, "K")];
     let unit = units.into_iter().find(|(shift, _)| bytes > 0 && bytes.is_multiple_of(1 << shift));
     unit.map_or_else(|| bytes.to_string(), |(shift, unit)| format!("{}{unit}", bytes >> shift))
 }
 
-/// Formats an age for [`age`].
+/// Formats an age in the syntax of [`age`].
 pub(crate) fn age_text(age: Duration) -> String {
     let seconds = age.as_secs();
     let units = [(86400, "d"), (3600, "h"), (60, "m")];
@@ -145,8 +145,8 @@ pub(crate) fn age_text(age: Duration) -> String {
     unit.map_or_else(|| format!("{seconds}s"), |(of, unit)| format!("{}{unit}", seconds / of))
 }
 
-/// Parses a context: its name, LTTng's name for it, or a context that a program supplies as
-/// `provider:name`.
+/// Parses a context: its name, LTTng's name for it, or `provider:name` for a context that a program
+/// supplies.
 pub(crate) fn context(text: &str) -> Result<Context, String> {
     let word = match text {
         "vpid" => "pid",
@@ -163,7 +163,7 @@ pub(crate) fn context(text: &str) -> Result<Context, String> {
     }
 }
 
-/// Names of all contexts.
+/// Returns the names of all contexts.
 pub(crate) fn contexts() -> impl Iterator<Item = &'static str> {
     Context::ALL.iter().map(Context::word)
 }

@@ -1,5 +1,5 @@
-//! The block storage example, recorded: each sampled request is one tree across all five services,
-//! in the shape of its kind; requests that are not sampled leave nothing.
+//! Recording of the block storage example: each sampled request is one tree across all five
+//! services, in the shape of its kind; requests that are not sampled leave no span.
 
 mod support;
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 use support::blkkin;
 use support::node::Node;
 
-/// Role of the chain; the variable has its arguments.
+/// Runs a role of the chain; the environment variable `TEST_ROLE` contains its arguments.
 #[test]
 #[ignore = "a program of other tests"]
 fn role() {
@@ -19,7 +19,8 @@ fn role() {
     let _ = blkkin_blockstack::run(arguments.split_whitespace().map(Into::into));
 }
 
-/// Runs the chain's roles as tests of this file; the harness does not pass arguments on.
+/// Returns the command that runs a role as a test of this file. A script passes the arguments in a
+/// variable, as the test harness does not pass them on.
 fn program(node: &Node) -> Vec<OsString> {
     let script = "TEST_ROLE=\"$*\" exec \"$0\" --ignored --exact --nocapture --test-threads=1 role";
     let socket = node.socket();
@@ -30,7 +31,8 @@ fn program(node: &Node) -> Vec<OsString> {
     program
 }
 
-/// Trees of the requests of a load of some milliseconds, and their number.
+/// Records a load of 300 ms; returns the spans of each traced request, and the number of requests
+/// of the load.
 fn recorded(sample: Option<&str>) -> (Vec<Vec<Value>>, u64) {
     let node = Node::new();
     let _agent = node.agent();
@@ -53,7 +55,7 @@ fn recorded(sample: Option<&str>) -> (Vec<Vec<Value>>, u64) {
     let mut spans = blkkin(node.directory.path());
     let printed = spans.args(["spans", "--json"]).arg(&output).output().unwrap();
     if String::from_utf8_lossy(&printed.stderr).contains("no CTF trace found") {
-        // Nothing was recorded.
+        // No program created a trace.
         return (Vec::new(), count);
     }
     assert!(printed.status.success(), "{}", String::from_utf8_lossy(&printed.stderr));
@@ -76,8 +78,8 @@ fn recorded(sample: Option<&str>) -> (Vec<Vec<Value>>, u64) {
     (requests, count)
 }
 
-/// Tree of a request: a line for each span, indented below its parent, in an order independent of
-/// timing.
+/// Formats a request as a tree: a line for each span, indented below its parent, in an order
+/// independent of timing.
 fn shape(spans: &[Value]) -> String {
     fn below(spans: &[Value], parent: Option<u64>, depth: usize) -> Vec<String> {
         let of = spans.iter().filter(|span| span["parent"].as_u64() == parent);
@@ -107,7 +109,7 @@ nbd: read (server)
             store: copy read (server)
 ";
 
-/// Nothing was written there yet.
+/// Tree of a read of an object that was not written yet.
 const READ_OF_NOTHING: &str = "\
 nbd: read (server)
   nbd: volume read (client)
@@ -188,7 +190,7 @@ fn requests_cross_all_services() {
     assert!(["read", "write", "flush"].iter().all(|name| counts[name] > 2), "{counts:?}");
 }
 
-/// Requests that are not sampled at their start are recorded nowhere; sampled ones are complete.
+/// Requests that are not sampled at their start are not recorded; sampled requests are complete.
 #[test]
 fn some_requests_are_followed() {
     let (requests, count) = recorded(Some("1/10"));

@@ -1,7 +1,7 @@
 //! Published clients of other projects send a request to `blkkin server` in each of their formats,
-//! and Zipkin's API must return the same data. They run unchanged, from `tests/clients`: each
-//! program sends a request, waits for the acknowledgement, and prints the expected data. `cargo
-//! xtask peers` installs them.
+//! and Zipkin's API must return the same data. The clients run unchanged, from `tests/clients`:
+//! each program sends a request, waits for the acknowledgement, and prints the expected data.
+//! `cargo xtask peers` installs them.
 
 mod support;
 
@@ -11,7 +11,7 @@ use std::process::Command;
 use support::server::{Server, http};
 use support::{Scratch, blkkin, run, skip, text};
 
-/// Of both stores; the one in files asks the disk.
+/// Servers with each kind of store: in memory, and on disk.
 struct Servers {
     _scratch: Scratch,
     each: [(&'static str, Server); 2],
@@ -40,7 +40,7 @@ impl Servers {
         Servers { _scratch: scratch, each }
     }
 
-    /// Runs a client for each store; `to` says what it is told of the server.
+    /// Runs a client for each store; `to` gives the address to pass to the client.
     #[track_caller]
     fn check(&self, client: &Command, what: &str, to: impl Fn(&Server) -> String) {
         for (store, server) in &self.each {
@@ -49,7 +49,7 @@ impl Servers {
             for (name, value) in client.get_envs() {
                 command.env(name, value.unwrap_or_default());
             }
-            // What the machine says of proxies and exporters is not for these.
+            // Proxies of the machine must not be used for a local server.
             for name in ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"] {
                 command.env_remove(name);
             }
@@ -69,7 +69,7 @@ impl Servers {
     }
 }
 
-/// In an order that does not depend on clocks, and with fields in one order, so that what differs is seen.
+/// Sorts spans by id and their fields by name, so that the order does not count in comparisons.
 fn by_id(mut spans: Value) -> Value {
     if let Value::Array(spans) = &mut spans {
         spans.sort_by_cached_key(|span| span["id"].to_string());
@@ -78,7 +78,7 @@ fn by_id(mut spans: Value) -> Value {
     spans
 }
 
-/// What a variable names, if the peer is there.
+/// Returns the path in a variable, if the peer is installed.
 fn peer(test: &str, name: &str, variable: &str) -> Option<PathBuf> {
     let peers = std::env::var("BLKKIN_PEERS").unwrap_or_default();
     let found = std::env::var_os(variable).map(PathBuf::from);
@@ -122,7 +122,8 @@ fn py_zipkin() {
     servers.check(&client, "V1_JSON", web("/api/v1/spans"));
 }
 
-/// The last one that knows thrift, over HTTP and by the client that Scribe's makers have published.
+/// The last py_zipkin with thrift is accepted over HTTP, and through the client that Scribe's
+/// authors published.
 #[test]
 fn py_zipkin_with_thrift() {
     let name = "py_zipkin_with_thrift";
@@ -146,7 +147,8 @@ fn opentelemetry_for_python() {
     servers.check(&client, "zipkin-json", web("/api/v2/spans"));
 }
 
-/// Its exporter needs a protobuf that its others do not take.
+/// The exporter of Zipkin's protobuf is accepted. It needs an older protobuf library than the other
+/// exporters.
 #[test]
 fn opentelemetry_for_python_with_zipkins_protobuf() {
     let name = "opentelemetry_for_python_with_zipkins_protobuf";

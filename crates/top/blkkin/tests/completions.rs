@@ -1,4 +1,4 @@
-//! Completion in shells: words include the agent's names, arrive quickly, and nothing else is
+//! Completion in shells: candidates include the agent's names, arrive quickly, and no other text is
 //! printed.
 
 mod support;
@@ -39,7 +39,7 @@ fn names(request: &Request) -> Vec<Reply> {
             channel("main"),
             session("web-2"),
             channel("other"),
-            // Never offered, as a key press must not run it.
+            // Must not be a candidate, as a shell would run it.
             session("$(reboot)"),
             Reply::Done,
         ],
@@ -47,7 +47,7 @@ fn names(request: &Request) -> Vec<Reply> {
     }
 }
 
-/// Words that are offered for the last word of a line.
+/// Runs a completion of the last word of a line.
 fn offer(socket: &Path, line: &str) -> Output {
     let words: Vec<&str> = line.split(' ').collect();
     let mut command = blkkin(Path::new("/tmp"));
@@ -91,7 +91,8 @@ fn live_names() {
     check(&daemon, "blkkin completions f", &["fish"]);
 }
 
-/// No agent, and agents that are silent, never finish or answer nonsense.
+/// Without an agent, or with an agent that is silent, endless or invalid, completion ends quickly
+/// without candidates.
 #[test]
 fn agents_that_are_of_no_use() {
     let silent = StandIn::of(|mut conversation| conversation.wait());
@@ -108,7 +109,7 @@ fn agents_that_are_of_no_use() {
     for socket in sockets {
         let start = Instant::now();
         let output = offer(socket, "blkkin session start we");
-        // With some allowance for a busy machine.
+        // The limit includes an allowance for a busy machine.
         assert!(start.elapsed() < Duration::from_secs(2), "{socket:?}: {:?}", start.elapsed());
         assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
         assert_eq!(text(&output.stdout), "");
@@ -143,7 +144,7 @@ fn scripts_for_shells() {
     }
 }
 
-/// Words that fish itself offers.
+/// Fish itself completes with live names.
 #[test]
 fn live_names_in_fish() {
     if !is_installed("fish") {
@@ -160,13 +161,13 @@ fn live_names_in_fish() {
     });
 }
 
-/// Path with the program's directory first.
+/// Returns a `PATH` with the program's directory first.
 fn path() -> String {
     let program = Path::new(env!("CARGO_BIN_EXE_blkkin")).parent().expect("a folder");
     format!("{}:/usr/bin:/bin", program.display())
 }
 
-/// Bash splits words at `:` and `=`.
+/// Names with colons are completed in bash, which splits words at `:` and `=`.
 #[test]
 fn names_with_colons_in_bash() {
     let daemon = StandIn::answering(names);

@@ -1,5 +1,5 @@
-//! Commands for sessions, and what all commands for the node's agent share: requests to it, and
-//! output for its answers. The agent's socket is shown as `AGENT`.
+//! Commands for sessions, and the common behaviour of commands for the node's agent: their
+//! requests, and their output for its answers. The agent's socket is shown as `AGENT`.
 
 mod support;
 
@@ -28,7 +28,7 @@ fn sessions_are_made() {
         "/data/a\n",
         "session `a` made (agent at AGENT):\n",
     );
-    // The agent is somewhere else.
+    // The path is made absolute, as the agent's working directory differs.
     check(
         &daemon,
         &["session", "create", "a", "-o", "x/y"],
@@ -171,7 +171,7 @@ fn snapshots() {
     );
 }
 
-/// Sessions that record are stopped first.
+/// Active sessions are stopped before they are destroyed.
 #[test]
 fn sessions_are_destroyed() {
     let daemon = StandIn::answering(answer);
@@ -199,7 +199,7 @@ fn sessions_are_destroyed() {
         "",
         &(words("web") + &words("flight")),
     );
-    // One that fails must not prevent the others.
+    // A failure for one session does not prevent the destruction of the others.
     let keeps = StandIn::answering(|request| match request {
         Request::DestroySession(name) if name == "web" => failed(code::OUTPUT, "disk full"),
         request => answer(request),
@@ -352,12 +352,12 @@ fn without_an_agent() {
     }
 }
 
-/// Program run by a user who is not root. For root that user is nobody, who cannot enter root's
-/// directories, so the program is copied.
+/// Returns a command that runs the program as a user who is not root. Root's tests use the user
+/// nobody, who cannot enter root's directories, so the program is copied.
 fn by_a_user(folder: &Path) -> Command {
     let program = folder.join("program");
-    // Copied by another process: a child that another thread starts meanwhile would inherit the
-    // file open for writing, and then it cannot be executed.
+    // Copied by another process: a child started meanwhile by another thread would inherit the file
+    // open for writing, and then the program cannot be executed.
     let copied = run(Command::new("cp").arg(env!("CARGO_BIN_EXE_blkkin")).arg(&program));
     assert!(copied.status.success(), "{copied:?}");
     let mut command = match std::fs::metadata("/proc/self").expect("a process").uid() {
@@ -371,7 +371,7 @@ fn by_a_user(folder: &Path) -> Command {
     command
 }
 
-/// A user's own agent is preferred to the system's, and the message names the one that was used.
+/// A user's own agent is preferred to the system's, and the message names the agent that was used.
 #[test]
 fn an_agent_of_the_users_own() {
     let daemon = StandIn::answering(answer);
@@ -394,8 +394,8 @@ fn an_agent_of_the_users_own() {
     assert_eq!(output.status.code(), Some(1));
 }
 
-/// Containers, cron and `su` have no directory for sockets. The agent must print the socket that it
-/// uses instead, so that programs can be given it.
+/// Without a directory for sockets, as in containers, cron and `su`, the agent names the
+/// environment variable to set for programs and commands.
 #[test]
 fn an_agent_without_a_runtime_directory() {
     let folder = support::Scratch::new("no-runtime");

@@ -1,6 +1,7 @@
-//! Each trace of `tests/corpus` covers one case. It is made from its recipe in a scratch directory;
-//! `view` must print the expectation beside the recipe (`NAME.txt`, and `NAME.err` for standard
-//! error) in every way of reading. Where babeltrace2 can read the trace, it must print the same.
+//! Reading of the traces in `tests/corpus`, each of which covers one case. A trace is made from its
+//! recipe in a scratch directory; `view` must print the expectation beside the recipe (`NAME.txt`,
+//! and `NAME.err` for standard error) in every way of reading. babeltrace2 must print the same, if
+//! it can read the trace.
 //!
 //! After an intended change, write the expectations again and check the difference:
 //! `BLKKIN_WRITE_EXPECTATIONS=1 cargo test -p blkkin --test corpus`
@@ -18,7 +19,8 @@ fn view(directory: &Path, arguments: &[&str]) -> Output {
     run(blkkin(directory).arg("view").args(arguments))
 }
 
-/// All ways of reading a trace must print the expectation beside its recipe.
+/// Checks that all ways of reading a trace print the expectation beside its recipe; returns the
+/// differences.
 fn check_all_ways(folder: &str, exit: i32, recipe: &Recipe, directory: &Path) -> Vec<String> {
     let name = recipe.name.as_str();
     if writes_expectations() {
@@ -48,7 +50,7 @@ fn check_all_ways(folder: &str, exit: i32, recipe: &Recipe, directory: &Path) ->
     }
 
     let output = view(directory, &["--count", name]);
-    // Losses are reported one by one only where there is a place for them between the events.
+    // Without the printed events, losses are only reported as totals.
     let expected_err = text(&expected_err);
     let totals = expected_err.lines().filter(|line| !line.starts_with("WARNING"));
     let totals: String = totals.map(|line| format!("{line}\n")).collect();
@@ -83,7 +85,7 @@ fn check_all_ways(folder: &str, exit: i32, recipe: &Recipe, directory: &Path) ->
     wrong
 }
 
-/// `--count` counts the events that are printed.
+/// Checks that `--count` prints the number of events that `view` prints; returns the difference.
 fn check_count(folder: &str, recipe: &Recipe, directory: &Path) -> Option<String> {
     let expected = expectation(folder, &recipe.name, "txt");
     let events = expected.iter().filter(|&&byte| byte == b'\n').count();
@@ -108,7 +110,7 @@ fn broken_traces_read_as_far_as_they_are_sound() {
     for_each("broken", |recipe, directory| check_all_ways("broken", 1, recipe, directory));
 }
 
-/// Options that both programs have, with the time zone for the run.
+/// Options common to both programs, each with the time zone of the run.
 const OPTIONS: &[(&str, &[&str])] = &[
     ("UTC", &[]),
     ("UTC", &["--names", "all", "--fields", "all"]),
@@ -136,12 +138,12 @@ fn good_traces_read_as_babeltrace2_reads_them() {
             let mut theirs = Command::new("babeltrace2");
             let theirs = theirs.current_dir(directory).env("TZ", zone).args(*options);
             if options.contains(&"--color") {
-                // `--color always` alone is not enough for it where there is no terminal.
+                // Without a terminal, `--color always` is not sufficient for babeltrace2.
                 theirs.env("BABELTRACE_TERM_COLOR", "always");
             }
             let mut theirs = run(theirs.arg(&recipe.name));
             if options.contains(&"--color") && theirs.stdout.ends_with(b"\n\x1b[0m") {
-                // It also colours what it leaves behind.
+                // babeltrace2 ends coloured output with a reset.
                 theirs.stdout.truncate(theirs.stdout.len() - 4);
             }
             let ours =
@@ -157,17 +159,17 @@ fn good_traces_read_as_babeltrace2_reads_them() {
     });
 }
 
-/// For a range, the part of a loss within it is shown, as by babeltrace2: the number of events in
-/// that part is unknown.
+/// For a time range, the part of a loss within it is shown as by babeltrace2: the number of events
+/// in that part is unknown.
 #[test]
 fn losses_read_as_babeltrace2_reads_them() {
     if !is_installed("babeltrace2") {
         return skip("corpus", "babeltrace2 is not installed");
     }
-    // Also for a range within a packet, between packets, and at their first and last nanoseconds.
+    // Ends of ranges within a packet, between packets, and at packets' first and last nanoseconds.
     let ends = [99, 101, 1000, 1200, 1500, 1700, 2000, 2300, 3200, 5000];
     for_each("good", |recipe, directory| {
-        // babeltrace2 takes a counter of 32 bits for one of 64.
+        // babeltrace2 reads a counter of 32 bits as one of 64.
         const NOT_BABELTRACE: [&str; 1] = ["discarded-counter-wraps"];
         let name = recipe.name.as_str();
         let has_losses = text(&expectation("good", name, "err")).contains("WARNING");

@@ -1,5 +1,5 @@
-//! `blkkin spans --to URL`: spans of a real LTTng trace arrive at a server, and the totals account
-//! for each of them.
+//! Delivery by `blkkin spans --to URL`: spans of a real LTTng trace arrive at a server, and the
+//! totals account for each of them.
 
 mod support;
 
@@ -14,18 +14,18 @@ use std::process::{Command, Output};
 use std::sync::{Arc, Mutex};
 use support::{Scratch, blkkin, run, text};
 
-/// Two requests with seven spans.
+/// Returns the path of a trace of two requests with seven spans each.
 fn example() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples/traces/requests")
 }
 
-/// Answers each request with a status, and keeps their heads and bodies.
+/// Server that answers each request with a status, and stores the requests.
 struct Server {
     address: SocketAddr,
     asked: Arc<Mutex<Vec<Request>>>,
 }
 
-/// Head and body.
+/// Head and body of a request.
 type Request = (String, Vec<u8>);
 
 impl Server {
@@ -130,12 +130,12 @@ fn requests_are_chosen_and_totals_are_json() {
     );
     assert_eq!((&totals["waiting"], &totals["dropped"]["refused"]), (&0.into(), &0.into()));
     assert_eq!(output.status.code(), Some(0));
-    // Also for a recording that may continue.
+    // The same for a recording that may continue.
     let output = send(&server.url("/api/v2/spans"), &["--limit", "1", "--follow", "--idle", "1ms"]);
     assert!(text(&output.stdout).contains("delivered      7  "), "{output:?}");
 }
 
-/// Port without a listener.
+/// Returns a URL of a port without a listener.
 fn nobody() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     format!("http://{}/api/v2/spans", listener.local_addr().expect("an address"))

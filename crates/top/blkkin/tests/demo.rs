@@ -1,5 +1,5 @@
-//! `blkkin demo` as a new user starts it: it shows a request that crossed the whole chain, and
-//! leaves no process running however it ends.
+//! Runs of `blkkin demo` as by a new user: it shows a request that crossed the whole chain, and
+//! leaves no process running, however it ends.
 
 use blkkin_sys::testing::{Signal, signal};
 use serde_json::Value;
@@ -28,7 +28,7 @@ fn lines(demo: &mut Child) -> impl Iterator<Item = Value> + use<> {
     lines.map(|line| serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}")))
 }
 
-/// Processes of the chain, without the demo's own.
+/// Returns the ids of the chain's processes, without the demo's own process.
 fn processes(started: &Value, own: u32) -> Vec<u64> {
     let parts = started["parts"].as_array().expect("parts");
     let pids = parts.iter().map(|part| part["pid"].as_u64().expect("a number"));
@@ -40,7 +40,7 @@ fn are_gone(processes: &[u64]) {
     let end = Instant::now() + Duration::from_secs(20);
     let runs = |pid: &&u64| {
         let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // A process that was not waited for yet has ended, too.
+        // A zombie, not yet waited for, has ended, too.
         !status.is_empty() && !status.contains(") Z ")
     };
     while let Some(pid) = processes.iter().find(runs) {
@@ -73,7 +73,7 @@ fn a_request_is_shown_and_nothing_stays() {
     assert!(status.success(), "{status}");
     are_gone(&processes);
 
-    // Other commands find the stored spans.
+    // `blkkin query` finds the stored spans.
     let found = Command::new(env!("CARGO_BIN_EXE_blkkin"))
         .args(["query", "--json", "--slowest", "--limit", "1", "--data"])
         .arg(directory.join("spans"))
@@ -103,7 +103,7 @@ fn the_trace_is_begun_anew_and_no_request_is_lost() {
     let found = String::from_utf8_lossy(&found.stdout);
     let begun_here = found.lines().filter(|line| line.contains(r#""service":"nbd","name":"#));
     assert!(begun_here.count() as u64 >= requests, "{totals}");
-    // Only its last part exists.
+    // Only the last recording's trace exists.
     let traces = std::fs::read_dir(directory.join("trace")).expect("a directory");
     let names: Vec<_> = traces.map(|entry| entry.expect("an entry").file_name()).collect();
     let [name] = &names[..] else { panic!("{names:?}") };
@@ -111,11 +111,11 @@ fn the_trace_is_begun_anew_and_no_request_is_lost() {
     assert!(number > 1, "{name:?}");
 }
 
-/// Closing the terminal signals all processes of the demo at once.
+/// Closing the terminal, which signals all processes of the demo at once, ends everything.
 #[test]
 fn nothing_stays_when_the_terminal_is_closed() {
     let directory = tempfile::tempdir().expect("a directory");
-    // Under `nohup` the tests inherit an ignored SIGHUP.
+    // Under `nohup` the tests inherit an ignored SIGHUP, so the default is restored.
     let mut demo = Command::new("env")
         .args(["--default-signal=HUP", env!("CARGO_BIN_EXE_blkkin")])
         .args(["demo", "--json", "--no-cost", "--listen", "127.0.0.1:0", "--dir"])
@@ -142,7 +142,7 @@ fn nothing_stays_when_the_terminal_is_closed() {
     assert!(!socket.parent().expect("a directory").exists(), "{agent}");
 }
 
-/// The commands printed at the end run unchanged, even without `blkkin` in the path.
+/// The commands printed at the end run unchanged, even without `blkkin` in `PATH`.
 #[test]
 fn the_command_that_is_named_works() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -163,7 +163,7 @@ fn the_command_that_is_named_works() {
     assert!(removed.status.success() && !kept.exists(), "{removed:?}");
 }
 
-/// All files are in the demo's directory, including those of the cost measurement; the home
+/// All files are in the demo's directory, including those of the cost measurement. The home
 /// directory is not touched and need not exist.
 #[test]
 fn a_home_is_not_needed() {
@@ -181,7 +181,7 @@ fn a_home_is_not_needed() {
         // The user nobody has no home.
         true => {
             let program = directory.path().join("blkkin");
-            // Copied by another process: a child that another thread starts meanwhile would inherit
+            // Copied by another process: a child started meanwhile by another thread would inherit
             // the file open for writing.
             let copied =
                 Command::new("cp").arg(env!("CARGO_BIN_EXE_blkkin")).arg(&program).status();

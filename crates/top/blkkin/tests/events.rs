@@ -1,4 +1,4 @@
-//! `blkkin channel` and `blkkin event`: requests to the node's agent, and output.
+//! Requests of `blkkin channel` and `blkkin event` to the node's agent, and their output.
 
 mod support;
 
@@ -125,7 +125,7 @@ fn events_are_enabled_and_disabled() {
         "",
         "events rpc:*, disk:* enabled in session `web`, channel `main` (agent at AGENT)\n",
     );
-    // As in `lttng`.
+    // The same options as in `lttng`.
     let only = Selection {
         names: vec!["rpc:a".into(), "rpc:b".into()],
         excluded: vec!["rpc:c".into(), "rpc:d".into()],

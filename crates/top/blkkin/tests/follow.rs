@@ -1,5 +1,5 @@
-//! `view --follow` prints a recording while it is made: complete packets, each once, and the
-//! remaining ones when Ctrl-C ends it.
+//! Runs of `view --follow` during a recording: each complete packet is printed once, and the
+//! remaining packets when Ctrl-C ends the command.
 
 mod support;
 
@@ -8,19 +8,19 @@ use support::growing::{Growing, LATER_METADATA, Packet};
 use support::process::{Ended, Running};
 use support::{Scratch, blkkin, run, text, with_limit};
 
-/// Follows `trace` in the scratch folder.
+/// Starts `view --follow` of `trace` in the scratch directory.
 fn follow(scratch: &Scratch, arguments: &[&str]) -> Running {
     let mut command = blkkin(&scratch.0);
     Running::start(command.args(["view", "--follow", "--no-delta"]).args(arguments).arg("trace"))
 }
 
-/// Line as it is printed.
+/// Returns an event's line as `view` prints it.
 fn line(stream: u64, class: u8, time: u64, x: u8) -> String {
     let name = ["a", "b"][usize::from(class)];
     format!("[01:46:40.{time:09}] {name}: {{ cpu_id = {stream} }}, {{ x = {x} }}")
 }
 
-/// Packet with a few events.
+/// Returns a packet from its first event's time to its last, without losses.
 fn packet(stream: u64, seq: u64, events: &[(u8, u64, u8)]) -> Packet<'_> {
     let (_, first, _) = events[0];
     let (_, last, _) = events[events.len() - 1];
@@ -38,7 +38,7 @@ fn interrupted(running: Running) -> Ended {
 #[test]
 fn lines_come_as_packets_come() {
     let scratch = Scratch::new("follow");
-    // Nothing exists yet.
+    // The trace does not exist yet.
     let mut running = follow(&scratch, &[]);
     let waiting = "warning: trace: cannot open: no such file or directory; waiting for what may \
                    come";
@@ -47,13 +47,13 @@ fn lines_come_as_packets_come() {
     growing.packet(packet(0, 0, &[(0, 10, 1), (0, 11, 2)]));
     running.expect(&[&line(0, 0, 10, 1), &line(0, 0, 11, 2)]);
 
-    // A packet without events, and another one.
+    // A packet without events, and a further packet.
     growing.packet(Packet { stream: 0, seq: 1, time: (20, 25), lost: 0, events: &[] });
     growing.packet(packet(0, 2, &[(0, 30, 3)]));
     running.expect(&[&line(0, 0, 30, 3)]);
 
-    // Half a packet, and half the header of a new stream's first packet. Neither is printed before
-    // it is complete.
+    // Half a packet, and half the header of a new stream's first packet; neither is printed before
+    // the packet is complete.
     let next = growing.bytes(packet(0, 3, &[(0, 41, 5)]));
     let second = growing.bytes(packet(1, 0, &[(0, 40, 4)]));
     growing.append("stream_0", &next[..next.len() - 20]);
@@ -65,7 +65,7 @@ fn lines_come_as_packets_come() {
     growing.append("stream_1", &second[30..]);
     running.expect(&[&line(1, 0, 40, 4)]);
 
-    // Packets that arrived before Ctrl-C are printed, but no partial ones.
+    // Packets that arrived before Ctrl-C are printed, but no partial packets.
     growing.append("stream_1", &next[..next.len() - 20]);
     for seq in 4..100 {
         growing.packet(packet(0, seq, &[(0, 50 + seq, 7)]));
@@ -76,8 +76,8 @@ fn lines_come_as_packets_come() {
     assert!(ended.errors.is_empty(), "{ended:?}");
 }
 
-/// A file gets packets of a second stream class while it is followed; an earlier bug gave them the
-/// event names of the first class, or ended the program.
+/// Packets of a second stream class in a followed file are decoded by their own class. An earlier
+/// bug gave them the event names of the first class, or ended the program.
 #[test]
 fn a_file_gets_packets_of_another_stream_class() {
     let scratch = Scratch::new("follow-classes");
@@ -156,7 +156,7 @@ fn what_is_there_at_first_comes_in_order_of_time() {
         assert_eq!(ended.status.code(), Some(0));
         assert_eq!(ended.lines, all[..limit]);
     }
-    // A range of time does not end it.
+    // A time range does not end the command.
     let mut running = follow(&scratch, &["--timerange", "+1ns,+10ns"]);
     for expected in &all[1..5] {
         running.expect(&[expected]);
@@ -197,7 +197,7 @@ fn metadata_grows_with_the_recording() {
     assert!(ended.lines.is_empty() && ended.errors.is_empty(), "{ended:?}");
 }
 
-/// LTTng may write metadata later than the events that need it.
+/// Events wait for their metadata, which LTTng may write later.
 #[test]
 fn events_wait_for_their_metadata() {
     let scratch = Scratch::new("follow-later");
@@ -207,7 +207,7 @@ fn events_wait_for_their_metadata() {
     running.expect(&[&line(0, 0, 10, 1)]);
     for (round, class) in [(1, 1), (2, 2), (3, 3)] {
         let time = 100 * u64::from(class);
-        // The readable part of a packet is printed, and nothing of its stream before the rest.
+        // The readable part of a packet is printed. Later events of the stream wait for the rest.
         let events = [(0, time, 2), (0, time + 1, 3), (class, time + 2, 4), (0, time + 3, 5)];
         growing.packet(Packet { lost: round, ..packet(0, 2 * round, &events) });
         growing.packet(packet(0, 2 * round + 1, &[(class, time + 10, 6)]));
@@ -219,7 +219,7 @@ fn events_wait_for_their_metadata() {
         running.expect(&[&line(0, 1, time + 2, 4), &line(0, 0, time + 3, 5)]);
         running.expect(&[&line(0, 1, time + 10, 6)]);
     }
-    // Packets that never get metadata are reported.
+    // A packet whose metadata never arrives is reported.
     growing.packet(packet(0, 8, &[(9, 1000, 8)]));
     growing.packet(packet(1, 8, &[(0, 1000, 9)]));
     running.expect(&[&line(1, 0, 1000, 9)]);
@@ -231,7 +231,7 @@ fn events_wait_for_their_metadata() {
     assert!(told[1].ends_with(": event is of class 9, which the metadata does not describe"));
 }
 
-/// Streams of different traces can have the same ids.
+/// Streams of different traces are kept apart, even with the same ids.
 #[test]
 fn traces_come_one_after_the_other() {
     let scratch = Scratch::new("follow-traces");
@@ -258,7 +258,8 @@ fn traces_come_one_after_the_other() {
     assert!(ended.lines.is_empty() && ended.errors.is_empty(), "{ended:?}");
 }
 
-/// LTTng moves the files of a finished chunk away, and starts new ones with the same names.
+/// A followed recording may be rotated: LTTng moves the files of a finished chunk away, and creates
+/// new files with the same names.
 #[test]
 fn files_are_moved_and_deleted() {
     let scratch = Scratch::new("follow-rotation");
@@ -281,13 +282,13 @@ fn files_are_moved_and_deleted() {
         growing.packet(packet(0, 2 * chunk, &[(0, time + 10, 2)]));
         running.expect(&[&line(0, 0, time + 10, 2)]);
     }
-    // A file is deleted, and another one gets its name (and perhaps its inode number).
+    // A file is deleted, and a new file gets its name (and perhaps its inode number).
     for seq in 5..9 {
         fs::remove_file(live.join("stream_0")).expect("to delete");
         growing.packet(packet(0, seq, &[(0, 1000 + seq, 3)]));
         running.expect(&[&line(0, 0, 1000 + seq, 3)]);
     }
-    // Copy of the printed packets, with more after them.
+    // A copy of the printed packets, with five more packets at its end: only those are printed.
     let copy = Growing::begin(&path.join("copy"), 0);
     for seq in 0..14 {
         copy.packet(packet(0, seq, &[(0, 1000 + seq, 3)]));
@@ -298,7 +299,8 @@ fn files_are_moved_and_deleted() {
     assert!(ended.lines.is_empty() && ended.errors.is_empty(), "{ended:?}");
 }
 
-/// File descriptors are limited, files are not: complete files must not keep one.
+/// More files than file descriptors can be read and followed: a file that was read completely is
+/// closed.
 #[test]
 fn there_may_be_more_files_than_descriptors() {
     let scratch = Scratch::new("follow-files");
@@ -371,7 +373,7 @@ fn losses_are_told_where_they_happen() {
     assert_eq!(ended.errors, ["lost by the tracer in all: 3 events, 2 packets (2 events shown)"]);
 }
 
-/// JSON must describe the streams of all events, including streams that appear later.
+/// JSON describes the streams of all events, including streams that appear later.
 #[test]
 fn json_tells_what_is_read_each_time_it_changes() {
     let scratch = Scratch::new("follow-json");
@@ -397,7 +399,7 @@ fn json_tells_what_is_read_each_time_it_changes() {
         }
     };
     for seq in 0..3 {
-        // Later streams are nearer to the front.
+        // Each round adds a stream whose id sorts before the others.
         for stream in (4 - seq..5).rev() {
             let x = 10 * seq as u8 + stream as u8;
             growing.packet(packet(stream, seq, &[(0, 10 * seq + stream, x)]));

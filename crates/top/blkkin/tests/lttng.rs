@@ -1,6 +1,6 @@
-//! Traces that LTTng-UST recorded must read as in babeltrace2: buffers by user and by process,
-//! rotations and snapshots, during recording as well, and rewritten traces. The traced program is
-//! in `tests/lttng`.
+//! Reading of traces that LTTng-UST recorded, compared with babeltrace2: buffers by user and by
+//! process, rotations and snapshots, during recording as well, and rewritten traces. The traced
+//! program is in `tests/lttng`.
 //!
 //! The sockets of root's session daemon have a fixed path, so root uses a running daemon if there
 //! is one. Otherwise the test starts and ends its own.
@@ -16,7 +16,7 @@ use support::corpus::losses;
 use support::process::{Running, Signal, signal};
 use support::{Scratch, blkkin, is_installed, run, skip, text};
 
-/// Maximum time for an answer of a daemon.
+/// Maximum time for an answer of a session daemon.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// LTTng with its own home directory.
@@ -24,14 +24,15 @@ struct Lttng {
     scratch: Scratch,
     program: PathBuf,
     daemon: Option<Child>,
-    /// Lock for one session daemon at a time. Must be dropped last.
+    /// Lock that limits the tests to one session daemon at a time. Must be dropped last.
     _alone: File,
 }
 
 impl Lttng {
-    /// Builds the traced program and starts a session daemon if needed; or reports what is missing.
+    /// Builds the traced program and starts a session daemon if needed. Returns the reason if this
+    /// is impossible.
     fn start() -> Result<Lttng, String> {
-        // By user, as another user's file cannot be opened.
+        // The name contains the user, as another user's file cannot be opened.
         let lock = format!("blkkin-lttng-{}.lock", blkkin_sys::user_id());
         let alone = File::create(std::env::temp_dir().join(lock));
         let alone = alone.and_then(|file| file.lock().map(|()| file)).expect("a lock");
@@ -81,7 +82,7 @@ impl Lttng {
         assert!(output.status.success(), "lttng {arguments:?}: {}", text(&output.stderr));
     }
 
-    /// Records a session with one channel of this kind and all contexts of the test.
+    /// Starts a session with one channel of these options and all contexts of the test.
     fn session(&self, name: &str, kind: &[&str], channel: &[&str]) -> Session<'_> {
         self.session_of(name, kind, channel, "blkkin_sample:*")
     }
@@ -100,7 +101,7 @@ impl Lttng {
         session
     }
 
-    /// Starts the traced program; on return it has hit each tracepoint that number of times.
+    /// Starts the traced program, and waits until it has hit each tracepoint `rounds` times.
     fn program(&self, rounds: usize) -> Program {
         let mut command = Command::new(&self.program);
         command.env("LTTNG_HOME", &self.scratch.0).arg(rounds.to_string());
@@ -117,7 +118,7 @@ impl Lttng {
 impl Drop for Lttng {
     fn drop(&mut self) {
         if let Some(daemon) = &mut self.daemon {
-            // On this signal it ends its consumers, too.
+            // On SIGTERM the daemon ends its consumers, too.
             signal(daemon.id(), Signal::TERM);
             let _ = daemon.wait();
         }
@@ -161,7 +162,7 @@ impl Session<'_> {
         self.lttng.lttng(&[&[command, &session][..], arguments].concat());
     }
 
-    /// Directory of the recording.
+    /// Stops the session; returns the directory of the recording.
     fn end(self) -> PathBuf {
         self.lttng.lttng(&["stop", &self.name]);
         self.directory.clone()
@@ -202,7 +203,7 @@ fn compare(path: &Path) -> usize {
     events
 }
 
-/// All trace directories below `path`.
+/// Returns all trace directories below `path`.
 fn traces(path: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     if path.join("metadata").is_file() {
@@ -217,11 +218,11 @@ fn traces(path: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Number of hits of each tracepoint, and of the resulting events.
+/// Number of hits of each tracepoint, and number of the resulting events.
 const ROUNDS: usize = 100;
 const EVENTS: usize = 6 * ROUNDS;
 
-/// Channels with room for all events.
+/// Options of channels with enough sub-buffers for all events.
 const BY_USER: &[&str] = &["--buffers-uid", "--subbuf-size=16K", "--num-subbuf=16"];
 const BY_PROCESS: &[&str] = &["--buffers-pid", "--subbuf-size=16K", "--num-subbuf=16"];
 
@@ -233,7 +234,7 @@ fn start(test: &str) -> Option<Lttng> {
 fn recorded_traces_read_as_babeltrace2_reads_them() {
     let Some(lttng) = start("lttng") else { return };
 
-    // Buffers by user, with a rotation in the middle.
+    // Buffers by user, with two rotations.
     let session = lttng.session("uid", &[], BY_USER);
     let mut program = lttng.program(ROUNDS);
     let mut other = lttng.program(ROUNDS);
@@ -274,7 +275,7 @@ fn recorded_traces_read_as_babeltrace2_reads_them() {
     compare(&directory);
 }
 
-/// Output of babeltrace2.
+/// Runs babeltrace2 on a trace; returns its output.
 #[track_caller]
 fn babeltrace(path: &Path, options: &[&str]) -> std::process::Output {
     let output = run(Command::new("babeltrace2").env("TZ", "UTC").args(options).arg(path));
@@ -282,7 +283,7 @@ fn babeltrace(path: &Path, options: &[&str]) -> std::process::Output {
     output
 }
 
-/// Running `view --follow` of a session, with its output so far.
+/// Process of `view --follow` on a session, and its output so far.
 struct Following {
     running: Running,
     lines: Vec<String>,
@@ -299,15 +300,16 @@ impl Following {
         self.lines.extend((0..count).map(|_| self.running.line()));
     }
 
-    /// Ends it with Ctrl-C; its whole output must match the directory's current contents.
+    /// Ends the process with Ctrl-C, and checks its whole output against the directory's current
+    /// contents.
     fn end(mut self, directory: &Path) {
         self.running.interrupt();
         let ended = self.running.end();
         assert_eq!(ended.status.code(), Some(130), "{ended:?}");
-        // The directory may have been missing at first.
+        // Warnings are possible, as the directory may have been missing at first.
         let is_waiting = |line: &String| line.starts_with("warning: ");
         assert!(ended.lines.is_empty() && ended.errors.iter().all(is_waiting), "{ended:?}");
-        // Packets arrive by processor.
+        // Packets arrive by processor, so the order of events differs.
         self.lines.sort();
         let theirs = text(&babeltrace(directory, &["--no-delta"]).stdout);
         let mut theirs: Vec<&str> = theirs.lines().collect();
@@ -322,14 +324,14 @@ fn a_recording_is_followed_while_it_goes_on() {
     for (name, channel) in [("follow-uid", BY_USER), ("follow-pid", BY_PROCESS)] {
         let session = lttng.session(name, &[], channel);
         let mut following = Following::start(&session);
-        // A rotation writes all data and moves it away.
+        // A rotation writes all data and moves the files.
         let mut program = lttng.program(ROUNDS);
         lttng.lttng(&["rotate", &session.name]);
         following.expect(EVENTS);
         program.once_more();
         lttng.lttng(&["rotate", &session.name]);
         following.expect(EVENTS);
-        // A new process, which means a new trace with buffers by process.
+        // A new process has a new trace, if buffers are by process.
         let other = lttng.program(ROUNDS);
         program.once_more();
         program.end();
@@ -339,7 +341,8 @@ fn a_recording_is_followed_while_it_goes_on() {
         following.end(&directory);
     }
 
-    // Data arrives after some time; metadata, including that of new events, only with a rotation.
+    // With a timer, data arrives later; metadata, including that of new event classes, only with a
+    // rotation.
     let by_timer = [BY_USER, &["--switch-timer=20000"]].concat();
     let session = lttng.session_of("follow-timer", &[], &by_timer, "blkkin_sample:integers");
     let mut following = Following::start(&session);
@@ -359,7 +362,7 @@ fn a_recording_is_followed_while_it_goes_on() {
     following.end(&directory);
 }
 
-/// babeltrace2 must print the same for the rewritten trace as for `path`.
+/// Checks that babeltrace2 prints the same for rewritten traces as for `path`.
 fn check_written(lttng: &Lttng, path: &Path) {
     let source = babeltrace(path, &[]);
     let (source_text, source_losses) = (text(&source.stdout), losses(&source));
@@ -389,7 +392,7 @@ fn check_written(lttng: &Lttng, path: &Path) {
         assert!(run(blkkin(&written).arg("view").arg(whole)).stdout == theirs.stdout, "{whole:?}");
     }
 
-    // The middle, and a filter's selection.
+    // The middle third, and the selection of a filter.
     let seconds = text(&babeltrace(path, &["--clock-seconds", "--no-delta"]).stdout);
     let time = |line: usize| {
         let line = seconds.lines().nth(line).expect("a line");
@@ -417,7 +420,7 @@ fn check_written(lttng: &Lttng, path: &Path) {
 fn what_is_written_of_recorded_traces_reads_as_they_do() {
     let Some(lttng) = start("lttng-rewrite") else { return };
 
-    // With a rotation, by process.
+    // Buffers by process, with a rotation.
     let session = lttng.session("chunks", &[], BY_PROCESS);
     let mut program = lttng.program(ROUNDS);
     let other = lttng.program(ROUNDS);
@@ -439,7 +442,7 @@ fn what_is_written_of_recorded_traces_reads_as_they_do() {
     assert!(told.contains("Tracer discarded "), "{told}");
     check_written(&lttng, &directory);
 
-    // Packets overwritten between snapshots.
+    // Packets were overwritten between snapshots.
     let overwritten = ["--overwrite", "--buffers-uid", "--subbuf-size=16K", "--num-subbuf=8"];
     let session = lttng.session("overwritten", &["--snapshot"], &overwritten);
     let mut program = lttng.program(ROUNDS);

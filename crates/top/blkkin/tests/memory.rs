@@ -1,7 +1,7 @@
-//! Reading a trace takes little memory, however large it is and whatever lengths it claims. The
-//! streams of `tests/corpus/large` are extended to 1 GiB with zeros that take no disk space.
-//! Metadata takes more, but within limits. The peak resident size is read from /proc until the
-//! program ends.
+//! Memory for reading a trace, which is small for streams of any size and any claimed length. The
+//! streams of `tests/corpus/large` are extended to 1 GiB with zeros that use no disk space.
+//! Metadata needs more memory, but within limits. The peak resident size is read from /proc until
+//! the program ends.
 
 mod support;
 
@@ -12,23 +12,24 @@ use support::hostile::{self, Hostile};
 use support::recipe::Recipe;
 use support::{Scratch, blkkin};
 
-/// Limit in addition to a run that reads almost nothing.
+/// Limit in KiB beyond a run that reads almost no data.
 const MORE_KIB_MAX: u64 = 32 << 10;
 const STREAM_SIZE: u64 = 1 << 30;
-/// A smaller size is measured only before the program has started.
+/// Smallest credible measurement, in KiB; a smaller one was made before the program had started.
 const BEGUN_KIB: u64 = 1 << 10;
-/// Limit for a process that reads any metadata.
+/// Limit in KiB for a process that reads metadata of any size.
 const KIB_MAX: u64 = 256 << 10;
-/// Metadata that takes almost no memory.
+/// Size in bytes of metadata that needs almost no memory.
 const TINY_SIZE: usize = 4 << 10;
-/// Metadata that takes at most [`MORE_KIB_MAX`].
+/// Size in bytes of metadata that needs at most [`MORE_KIB_MAX`].
 const SMALL_SIZE: usize = 1 << 20;
-/// Metadata that may take the most, …
+/// Size in bytes of metadata that may need the most memory.
 const LARGE_SIZE: usize = 22 << 20;
-/// … and nearly the longest that is looked at.
+/// Size in bytes of metadata slightly below the accepted maximum.
 const SIZE_MAX: usize = 63 << 20;
 
-/// Peak resident size of a run, in KiB. A run that ends before it was measured is repeated.
+/// Returns the peak resident size of a run, in KiB. A run that ends before it was measured is
+/// repeated.
 fn peak_kib(directory: &Path, arguments: &[&str]) -> u64 {
     run(directory, arguments).0
 }
@@ -43,7 +44,7 @@ fn run_once(directory: &Path, arguments: &[&str]) -> Option<(u64, ExitStatus)> {
     let mut child = command.spawn().expect("the program");
     let status = format!("/proc/{}/status", child.id());
     let mut peak = None;
-    // After the end there is no such line.
+    // After the end of the process the line is missing.
     while let Some(kib) = fs::read_to_string(&status).ok().and_then(|text| high_water_mark(&text)) {
         peak = Some(kib);
         std::thread::yield_now();
@@ -60,7 +61,8 @@ fn high_water_mark(status: &str) -> Option<u64> {
 #[test]
 fn large_streams_and_claims_take_little_memory() {
     let scratch = Scratch::new("memory");
-    // On a busy machine the last look may come before the program has begun, which makes a run seem smaller than all.
+    // On a busy machine the last measurement may precede the program's start and is too small, so
+    // take the maximum of 20 runs.
     let empty = (0..20).map(|_| peak_kib(&scratch.0, &["view", "--help"])).max().expect("a run");
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/corpus/large");
     let mut wrong = Vec::new();
@@ -87,15 +89,15 @@ fn large_streams_and_claims_take_little_memory() {
     assert!(count > 10 && wrong.is_empty(), "{count} runs:\n{}", wrong.join("\n"));
 }
 
-/// Reads texts whose pieces fill different parts, so that some are refused early, some late and
-/// some not at all.
+/// Reads texts with different shares of pieces, so that some are refused early, some late, and some
+/// are accepted.
 fn check_metadata(scratch: &Scratch, language: &str, cases: fn(usize) -> Vec<Hostile>) {
     let read = |case: &Hostile, size: usize, length: usize| {
         let text = case.text(size, length);
         fs::write(scratch.0.join("metadata"), text).expect("to write a file");
         run(&scratch.0, &["view", "--count", "."])
     };
-    // The same code is in memory then, of which there may be more than there is of data.
+    // The baseline includes the code loaded for metadata, which may be larger than the data.
     let tiny = cases(TINY_SIZE).iter().map(|case| read(case, TINY_SIZE, TINY_SIZE).0).max();
     let tiny = tiny.expect("some cases");
     let mut wrong = Vec::new();
@@ -142,7 +144,8 @@ fn metadata_that_is_too_long_costs_its_own_trace_only() {
     assert!(traces.contains("./short") && !traces.contains("./long"), "{out}");
 }
 
-/// Real metadata can be large, too: of 20,000 event classes, and larger yet as JSON.
+/// Real metadata can be large, too: 20,000 event classes are read as TSDL, and as JSON, which is
+/// larger yet.
 #[test]
 fn many_tracepoints_can_be_read() {
     let scratch = Scratch::new("memory-tracepoints");

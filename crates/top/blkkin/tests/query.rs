@@ -1,4 +1,4 @@
-//! `blkkin query`: results from a server and from a directory, as text and as JSON.
+//! Results of `blkkin query` from a server and from a directory, as text and as JSON.
 
 mod support;
 
@@ -9,8 +9,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use support::server::{Server, on_free_ports};
 use support::{Scratch, blkkin, run};
 
-/// Spans of a client and a server for a request with this duration in milliseconds, which started
-/// this number of seconds ago.
+/// Returns the spans of a client and a server, of a request with this duration in milliseconds that
+/// started this number of seconds ago.
 fn request(id: u64, ms: u64, seconds_ago: u64) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_micros() as u64;
     let (start, took) = (now - seconds_ago * 1_000_000, ms * 1000);
@@ -129,7 +129,7 @@ fn calls_are_known_soon() {
     server.end();
 }
 
-/// A span stored without an end has no duration of zero: its end may be lost.
+/// A span without an end is shown as unfinished or with a lost end, not with a duration of zero.
 #[test]
 fn ends_that_are_not_known_are_told_so() {
     let scratch = Scratch::new("query-ends");
@@ -161,7 +161,7 @@ fn ends_that_are_not_known_are_told_so() {
     server.end();
 }
 
-/// Zipkin requires only the ids of a span. A span without a time is shown, alone and among others.
+/// A span without a time is shown, alone and among others; Zipkin requires only the ids of a span.
 #[test]
 fn spans_without_a_time_are_drawn() {
     let scratch = Scratch::new("query-undated");

@@ -1,5 +1,5 @@
-//! Programs that record, with a real agent: their events are in the trace even if the program or
-//! the agent is killed.
+//! Recording of programs by a real agent: events are in the trace even if the program or the agent
+//! is killed.
 
 mod support;
 
@@ -14,14 +14,14 @@ use support::node::{
 };
 use support::process::{Signal, signal};
 
-/// Program that the tests below record.
+/// Runs the program that the tests below record.
 #[test]
 #[ignore = "a program of other tests"]
 fn program() {
     numbers();
 }
 
-/// Prints, on request, how many of a hundred requests it samples.
+/// Prints, on request, how many of a hundred requests are sampled.
 #[test]
 #[ignore = "a program of other tests"]
 fn requests() {
@@ -45,7 +45,8 @@ fn all_that_is_recorded_is_in_the_trace() {
     assert_eq!(check_all(&node.output(), tried), 0);
 }
 
-/// Events committed before a program is killed are in the trace, and nothing is uncertain.
+/// Events recorded before a program is killed are in the trace or counted as lost, and no event is
+/// duplicated.
 #[test]
 fn killed_programs_leave_what_they_recorded() {
     let node = Node::new();
@@ -59,13 +60,14 @@ fn killed_programs_leave_what_they_recorded() {
     let (numbers, lost) = read(&node.output());
     check_distinct(&numbers);
     let last = *numbers.last().unwrap();
-    // All up to some moment; behind the last event that was recorded some may have been lost.
+    // All events up to some moment are accounted for. Events after the last recorded event may be
+    // lost without a count.
     assert!(numbers.len() as u64 + lost >= count, "{} {lost} {count}", numbers.len());
     assert!(numbers.len() as u64 + lost > last);
 }
 
-/// Agents are killed at any moment and restarted: recorded events are in the trace once, and lost
-/// ones are counted.
+/// Agents are killed at any moment and restarted: each recorded event is in the trace once, and
+/// lost events are counted.
 #[test]
 fn killed_agents_lose_nothing() {
     let node = Node::new();
@@ -79,7 +81,7 @@ fn killed_agents_lose_nothing() {
         std::thread::sleep(Duration::from_millis(20 * (cycle % 3)));
         agent = node.agent();
     }
-    // The program finds the new agent within a second.
+    // The program connects to the new agent within a second.
     std::thread::sleep(Duration::from_millis(1000));
     let tried = program.end();
     node.end_session();
@@ -91,7 +93,7 @@ fn killed_agents_lose_nothing() {
     );
 }
 
-/// Selection of processes by pid, by executable and by parent.
+/// Processes are selected by pid, by executable and by parent.
 #[test]
 fn processes_are_chosen() {
     let node = Node::new();
@@ -149,8 +151,8 @@ fn sampling_outlives_the_agent() {
     assert_eq!(program.count(), 100);
 }
 
-/// After a restart the agent continues a trace whose name differs from the requested one, because
-/// that name was taken.
+/// After a restart the agent continues a trace whose name differs from the requested name, which
+/// was in use.
 #[test]
 fn traces_beside_others_are_gone_on_with() {
     let node = Node::new();
@@ -193,8 +195,8 @@ fn traces_beside_others_are_gone_on_with() {
     assert!(numbers[0] >= begun && numbers[0] + numbers.len() as u64 + lost == tried);
 }
 
-/// A clear removes earlier events, including those of programs that have ended or are stopped
-/// during the clear, and even if the agent is killed after it. Later events are kept.
+/// A clear removes earlier events for good, including those of programs that have ended or are
+/// stopped during the clear, even if the agent is killed after it. Later events are kept.
 #[test]
 fn what_was_cleared_does_not_come_back() {
     let node = Node::new();
@@ -221,7 +223,7 @@ fn what_was_cleared_does_not_come_back() {
     assert_eq!(numbers[0] + numbers.len() as u64 + lost, tried);
 }
 
-/// A program that was stopped until the agent gave it up reconnects, and its events are in its
+/// A program that was stopped until the agent disconnected it reconnects, and its events are in its
 /// trace again.
 #[test]
 fn programs_that_were_given_up_go_on() {
@@ -232,7 +234,7 @@ fn programs_that_were_given_up_go_on() {
     eventually("it is written", || (!traces_below(&node.output()).is_empty()).then_some(()));
     for round in 0..2 {
         signal(program.id(), Signal::STOP);
-        // More than the agent has it be told while it does not listen.
+        // The rules are larger than the agent's send queue for a program that does not read.
         let rules: Vec<Child> = (0..12)
             .map(|number| {
                 let filter = format!("n == {number:<65000}");

@@ -1,6 +1,6 @@
-//! `merge`, `cut` and `convert`: this program and babeltrace2 must find the same events and losses
-//! in the output as in the source. Where another format shows differently, `NAME.merge.txt`,
-//! `NAME.ctf1.txt` and `NAME.ctf2.txt` beside the recipe have the text.
+//! Output of `merge`, `cut` and `convert`: this program and babeltrace2 must find the same events
+//! and losses in it as in the source. If the other format is shown differently, `NAME.merge.txt`,
+//! `NAME.ctf1.txt` or `NAME.ctf2.txt` beside the recipe contains the text.
 //!
 //! After an intended change, write the expectations again and check the difference:
 //! `BLKKIN_WRITE_EXPECTATIONS=1 cargo test -p blkkin --test rewrite`
@@ -14,8 +14,7 @@ use support::corpus::{corpus, differs, for_each, losses, writes_expectations};
 use support::recipe::Recipe;
 use support::{Scratch, blkkin, is_installed, run, run_with_input, skip, text};
 
-/// Recipes for which babeltrace2 prints messages although all is correct, or cannot read a correct
-/// trace.
+/// Recipes for which babeltrace2 prints messages although the trace is correct, or cannot read it.
 const NOT_BABELTRACE: &[(&str, &str)] = &[
     ("clock-before-1970", "it tells only the first time before 1970 from one after"),
     ("clock-offset-negative", "it warns of each time before 1970"),
@@ -23,7 +22,7 @@ const NOT_BABELTRACE: &[(&str, &str)] = &[
     ("lookup-each-scope", "it knows no dynamic length in an event's own context"),
 ];
 
-/// Ways to write a whole trace.
+/// Ways to write a whole trace: the suffix of the output, and the arguments.
 const WAYS: [(&str, &[&str]); 3] = [
     ("merge", &["merge"]),
     ("ctf1", &["convert", "--to", "ctf1"]),
@@ -42,13 +41,13 @@ fn expectation_path(name: &str, way: &str) -> PathBuf {
     corpus().join("good").join(format!("{name}.{way}.txt"))
 }
 
-/// Output of `view` for the written trace.
+/// Reads the expected output of `view` for the written trace.
 fn expectation(name: &str, way: &str) -> Vec<u8> {
     let whole = || corpus().join("good").join(format!("{name}.txt"));
     fs::read(expectation_path(name, way)).or_else(|_| fs::read(whole())).unwrap_or_default()
 }
 
-/// Writes that, if it is not what `view` prints of the source.
+/// Writes an expectation, if it differs from the expectation of the source.
 fn write_expectation(name: &str, way: &str, content: &[u8]) {
     let path = expectation_path(name, way);
     let _ = fs::remove_file(&path);
@@ -57,7 +56,7 @@ fn write_expectation(name: &str, way: &str, content: &[u8]) {
     }
 }
 
-/// Writes a trace in all ways; returns the way, the output path and the messages of each.
+/// Writes a trace in all ways; returns the name, output path and command output of each.
 fn write_all_ways(
     directory: &Path,
     name: &str,
@@ -69,9 +68,10 @@ fn write_all_ways(
     })
 }
 
-/// babeltrace2 must read `path` as `view` does, and report nothing but losses.
+/// Checks that babeltrace2 reads `path` as `view` does, and reports only losses; returns the
+/// differences.
 fn check_babeltrace(directory: &Path, path: &str, view: &Output) -> Vec<String> {
-    // It prints absolute paths, so both get one.
+    // babeltrace2 prints absolute paths, so it gets one.
     let theirs = run(Command::new("babeltrace2").env("TZ", "UTC").arg(directory.join(path)));
     let mut wrong = Vec::new();
     if !theirs.status.success() {
@@ -145,13 +145,13 @@ fn what_is_written_reads_as_what_was_read() {
     for_each("good", check_ways);
 }
 
-/// Nanoseconds in the form of `--begin`.
+/// Formats nanoseconds in the syntax of `--begin`.
 fn seconds(ns: i64) -> String {
     format!("{}.{:09}", ns.div_euclid(1_000_000_000), ns.rem_euclid(1_000_000_000))
 }
 
-/// Times of all events, if they have any and none is before 1970, which cannot be written as
-/// seconds.
+/// Returns the times of all events. Returns none if an event has no time or a time before 1970,
+/// which cannot be written as seconds.
 fn times(directory: &Path, name: &str) -> Vec<i64> {
     let output = view(directory, &["--json", name]);
     let lines = text(&output.stdout);
@@ -167,7 +167,7 @@ fn check_cuts(recipe: &Recipe, directory: &Path) -> Vec<String> {
     let times = times(directory, name);
     let (Some(&first), Some(&last)) = (times.first(), times.last()) else { return wrong };
     let middle = times[times.len() / 2];
-    // Ranges are taken from the written trace, whose times may be shown differently.
+    // Expected text is read from the written trace, whose times may be shown differently.
     let whole = format!("{name}.whole");
     write(directory, &["merge"], name, &whole);
     let ranges = [
@@ -196,7 +196,7 @@ fn check_cuts(recipe: &Recipe, directory: &Path) -> Vec<String> {
         if !ours.status.success() {
             fails("view", text(&ours.stderr));
         }
-        // Not for all ranges, as it takes long.
+        // Only for two ranges, as babeltrace2 is slow.
         let is_asked = number < 2 && !NOT_BABELTRACE.iter().any(|(other, _)| *other == name);
         if !name.starts_with("ctf2-") && is_asked && is_installed("babeltrace2") {
             check_babeltrace(directory, &path, &ours)
@@ -215,8 +215,8 @@ fn a_cut_has_the_events_of_the_range() {
     for_each("good", check_cuts);
 }
 
-/// The number of a loss's events within the range is unknown, and a trace can only count. So a cut
-/// reports each loss that touches the range as the source does.
+/// A cut reports each loss that touches the range as the source does: the number of the loss's
+/// events within the range is unknown, and a trace can only count.
 #[test]
 fn a_cut_has_the_losses_that_it_touches_whole() {
     let scratch = Scratch::new("cut-losses");
@@ -256,7 +256,7 @@ fn a_cut_has_the_losses_that_it_touches_whole() {
     }
 }
 
-/// Unreadable parts are reported, and all others are written.
+/// Checks that unreadable parts are reported, and all others are written; returns the differences.
 fn check_broken(recipe: &Recipe, directory: &Path) -> Vec<String> {
     let name = recipe.name.as_str();
     let source = view(directory, &[name]);

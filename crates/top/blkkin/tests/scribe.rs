@@ -1,5 +1,5 @@
-//! `blkkin scribe` and `blkkin send`: end to end, with kills in between, and with the client
-//! published by Scribe's authors.
+//! End-to-end tests of `blkkin scribe` and `blkkin send`, with kills in between, and with the
+//! client published by Scribe's authors.
 
 mod support;
 
@@ -13,12 +13,12 @@ use support::growing::{Growing, Packet};
 use support::process::{Running, Signal, signal, until};
 use support::{Scratch, blkkin, is_installed, run, run_with_input, skip, text};
 
-/// LTTng trace of two processes whose requests have the same ids.
+/// Returns the path of an LTTng trace of two processes whose requests have the same ids.
 fn example() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples/traces/requests")
 }
 
-/// Daemon that listens on a port of its own choice.
+/// Daemon `blkkin scribe`, and the address on which it listens.
 struct Daemon {
     running: Running,
     address: String,
@@ -73,11 +73,11 @@ impl Daemon {
     }
 }
 
-/// All lines of all files of a category.
+/// Returns all lines of all files of a category.
 fn lines(directory: &Path, category: &str) -> Vec<String> {
     let Ok(entries) = fs::read_dir(directory.join(category)) else { return Vec::new() };
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
-    // Symbolic links come and go.
+    // The symbolic link to the current file may be replaced meanwhile.
     paths.retain(|path| !path.to_string_lossy().contains("_current"));
     paths.sort();
     let files = paths.iter().map(|path| fs::read_to_string(path).expect("a file"));
@@ -110,7 +110,7 @@ fn events_arrive_as_they_are_printed() {
     last.stop();
 }
 
-/// Anyone who can connect can write, so only local clients can connect by default.
+/// The daemon accepts only local clients by default, as anyone who can connect can write.
 #[test]
 fn it_does_not_start_where_anybody_could_write() {
     let scratch = Scratch::new("scribe-open");
@@ -127,7 +127,7 @@ fn it_does_not_start_where_anybody_could_write() {
     daemon.stop();
 }
 
-/// Requests arrive as spans that Zipkin's collectors understand.
+/// Requests arrive as spans that Zipkin's collectors can decode.
 #[test]
 fn requests_arrive_as_spans() {
     let scratch = Scratch::new("scribe");
@@ -178,7 +178,7 @@ impl blkkin_model::SpanSink for Ids {
     }
 }
 
-/// Lines of standard input, including an empty and a long one.
+/// Lines of standard input arrive, including an empty and a long line.
 #[test]
 fn lines_arrive() {
     let scratch = Scratch::new("scribe");
@@ -191,7 +191,7 @@ fn lines_arrive() {
     let expected = ["one", "", &long, "last, without an end"];
     until("all have come", || lines(&scratch.0.join("out"), "log").len() == 4);
     assert!(lines(&scratch.0.join("out"), "log") == expected);
-    // Messages larger than a server accepts are left out and reported.
+    // A message larger than a server accepts is omitted and reported.
     let larger = format!("{}\nafter it\n", "y".repeat(9 << 20));
     let output = run_with_input(blkkin(&scratch.0).args(send), larger.as_bytes());
     assert_eq!(output.status.code(), Some(1));
@@ -224,8 +224,8 @@ fn events_are_sent_as_they_come() {
     daemon.stop();
 }
 
-/// Numbered messages while the daemon is killed repeatedly: no acknowledged message is missing, and
-/// additional ones are repetitions.
+/// No acknowledged message is lost while the daemon is killed repeatedly; additional messages are
+/// repetitions.
 #[test]
 fn no_kill_loses_what_was_answered() {
     let scratch = Scratch::new("scribe");
@@ -236,7 +236,7 @@ fn no_kill_loses_what_was_answered() {
     for life in 0..6 {
         let address = daemon.address.clone();
         let mut batch = Batch::default();
-        // It is killed while another thread of this test sends.
+        // The daemon is killed by another thread while this thread sends.
         let id = daemon.running.id();
         let killer = std::thread::spawn(move || {
             std::thread::sleep(std::time::Duration::from_millis(20 + 15 * life));
@@ -267,7 +267,7 @@ fn no_kill_loses_what_was_answered() {
         let found = found();
         (0..answered).all(|number| found.contains(&format!("{number:08}")))
     });
-    // Unacknowledged messages may be stored; otherwise only torn ends of files are.
+    // Unacknowledged messages may be stored as well, but each line is a message that was sent.
     let strange: Vec<String> = found()
         .into_iter()
         .filter(|line| !line.parse::<u64>().is_ok_and(|number| number < tried))
@@ -276,8 +276,8 @@ fn no_kill_loses_what_was_answered() {
     daemon.kill();
 }
 
-/// Writes fail to become durable repeatedly: of journals, of stores' positions, of files. No
-/// acknowledged message is missing.
+/// No acknowledged message is lost while `fdatasync` fails repeatedly: for journals, stores'
+/// positions, and files.
 #[test]
 fn a_disk_that_fails_loses_nothing() {
     if !is_installed("strace") {
@@ -287,7 +287,7 @@ fn a_disk_that_fails_loses_nothing() {
         let scratch = Scratch::new("scribe");
         let inject = format!("inject=fdatasync:error=EIO:when={when}");
         let daemon = blkkin(&scratch.0);
-        // strace detaches itself, so that the child is the daemon.
+        // With -D, strace is a grandchild, so that the child process is the daemon.
         let mut command = Command::new("strace");
         command.args(["-D", "-f", "-q", "-o", "trace", "-e", "trace=fdatasync", "-e", &inject]);
         command.arg(daemon.get_program()).current_dir(&scratch.0);
@@ -311,7 +311,7 @@ fn a_disk_that_fails_loses_nothing() {
     }
 }
 
-/// A server that is down, and one that starts later.
+/// Sending is given up if the server stays down, and succeeds if the server starts later.
 #[test]
 fn sending_is_tried_again_and_given_up() {
     let scratch = Scratch::new("scribe");
@@ -364,7 +364,7 @@ fn wrong_usage_is_told() {
     check(&["scribe", "--config", "bad", "--check"], 1, "line 2: `max_queue_size` has no effect");
 }
 
-/// Signals, including the one that reloads the configuration.
+/// SIGHUP reloads the configuration, and its faults are in the daemon's status.
 #[test]
 fn the_configuration_is_read_again() {
     let scratch = Scratch::new("scribe");
@@ -384,7 +384,8 @@ fn the_configuration_is_read_again() {
     daemon.stop();
 }
 
-/// As the documentation of the client that Scribe's makers have published says: both forms, and what monitoring asks.
+/// Uses the client published by Scribe's authors as documented: both forms of the binary protocol,
+/// and the calls of monitoring.
 const PYTHON: &str = r#"
 import builtins, sys
 # The published code has this word of Python 2 where it reads maps.
@@ -424,7 +425,7 @@ for strict in (False, True):
 print("done")
 "#;
 
-/// Python interpreter with the client: that of `cargo xtask peers`, or the system's.
+/// Returns the Python interpreter with the client: that of `cargo xtask peers`, or the system's.
 fn python() -> Option<String> {
     let named = std::env::var("BLKKIN_PYTHON").ok();
     named.into_iter().chain(["python3".to_owned()]).find(|python| {

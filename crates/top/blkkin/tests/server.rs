@@ -1,4 +1,4 @@
-//! `blkkin server` as a process: its output, its end, and its memory.
+//! Process of `blkkin server`: its log, its end, and its memory.
 
 mod support;
 
@@ -14,7 +14,7 @@ use std::time::Duration;
 use support::server::{Server, on_free_ports};
 use support::{Scratch, blkkin, run, skip, with_limit};
 
-/// A server without files, with few ports.
+/// Adds options for a server without files, with few ports.
 fn quiet(command: &mut Command) -> &mut Command {
     on_free_ports(command).arg("--memory")
 }
@@ -80,7 +80,7 @@ fn bombs_take_little_memory() {
     let server = Server::start(quiet(&mut blkkin(&scratch.0)));
     let paths = ["/api/v2/spans", "/api/v1/spans", "/v1/traces"];
     let headers = "content-type: application/json\r\ncontent-encoding: gzip\r\n";
-    // Code takes memory as well; it is loaded once.
+    // Loads the code first, so that the measurement is of data alone.
     for path in paths {
         let reply = server.ask("POST", path, headers, &gzip(b"nonsense"));
         assert!(reply.starts_with("HTTP/1.1 400 "), "{path} {reply}");
@@ -141,8 +141,9 @@ fn it_does_not_start_where_anybody_could_come_in() {
     check(&["--listen", "nowhere"], 2, "not an address and port");
 }
 
-/// The soft limit of descriptors (1024 in most shells and services) is raised to the hard limit,
-/// and connections leave some for files: more idle connections than descriptors shut nobody out.
+/// The soft limit of descriptors (1024 in most shells and services) is raised to the hard limit.
+/// Connections leave descriptors for files: more idle connections than descriptors lock out no
+/// client.
 #[test]
 fn descriptors_are_raised_and_shared_out() {
     let scratch = Scratch::new("server-descriptors");
@@ -194,7 +195,8 @@ fn hangups_reload() {
     server.end();
 }
 
-/// Scribe has no tokens: with tokens configured, its port is open only on request.
+/// With tokens configured, the port of Scribe, whose protocol has no tokens, is open only on
+/// request.
 #[test]
 fn scribe_is_off_where_there_are_tokens() {
     let scratch = Scratch::new("server-scribe");
@@ -235,7 +237,8 @@ fn lines_can_be_json() {
     }
 }
 
-/// Options from a file and from the environment, and the readiness message to systemd.
+/// The server runs as a service: options from a file and from the environment, and the readiness
+/// message to systemd.
 #[test]
 fn it_runs_as_a_service() {
     let scratch = Scratch::new("server-service");

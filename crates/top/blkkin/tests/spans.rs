@@ -1,5 +1,5 @@
-//! `blkkin spans`: trees and JSON of requests from a real LTTng trace, from programs that our
-//! tracer records, from traces written here, and from recordings in progress.
+//! Output of `blkkin spans`: trees and JSON of requests from a real LTTng trace, from programs
+//! recorded by our tracer, from traces written here, and from recordings in progress.
 
 mod support;
 
@@ -12,7 +12,7 @@ use support::node::{Node, Program, say};
 use support::process::{Running, until};
 use support::{Scratch, blkkin, recipe, run, text};
 
-/// LTTng trace of two processes whose requests have the same ids.
+/// Returns the path of an LTTng trace of two processes whose requests have the same ids.
 fn example() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples/traces/requests")
 }
@@ -75,7 +75,7 @@ fn requests_are_chosen() {
     assert_eq!(count(&["--end", "08:14:59.337"]), 1);
 }
 
-/// Lines of JSON.
+/// Parses the lines of an output as JSON.
 fn json(output: &Output) -> Vec<serde_json::Value> {
     text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
@@ -120,7 +120,7 @@ fn what_makes_no_sense_is_refused() {
     check(&output, 1, "", "error: /nowhere: cannot open: no such file or directory\n");
 }
 
-/// Program of the test below; prints when its request has ended.
+/// Records a request for the test below, and reports its end.
 #[test]
 #[ignore = "a program of other tests"]
 fn program() {
@@ -130,7 +130,7 @@ fn program() {
     let request = Trace::root_wide("write", &CLIENT, sample::global()).client_span();
     request.server_address(&OSD);
     request.keyval("bytes", 4096);
-    // As if it had arrived in a message.
+    // A server's spans of the same trace, as if its ids had arrived in a message.
     let served = Trace::with_context("write", &OSD, &request.context().expect("ids"));
     served.server_receive();
     std::thread::scope(|scope| {
@@ -187,8 +187,8 @@ fn what_our_tracer_records_is_a_request() {
     }
 }
 
-/// Trace written here: event types of blkin, of the tracer and of the `tracing` crate, and types
-/// that only resemble them.
+/// Metadata of a trace written here: event types of blkin, of the tracer and of the `tracing`
+/// crate, and types that only resemble them.
 const METADATA: &str = r#"/* CTF 1.8 */
 typealias integer { size = 8; align = 8; } := u8;
 typealias integer { size = 32; align = 8; signed = true; } := i32;
@@ -221,13 +221,13 @@ event { name = "app.shop:pack"; id = 12; stream_id = 0; fields := struct { i64 t
 event { name = "zipkin:timestamp"; id = 0; stream_id = 1; fields := struct { string trace_name; string service_name; i32 port_no; string ip; i64 trace_id; i64 span_id; i64 parent_span_id; string _event; }; };
 "#;
 
-/// Starts a trace.
+/// Creates a trace with this metadata.
 fn begin(path: &Path) {
     fs::create_dir_all(path).expect("to make a folder");
     fs::write(path.join("metadata"), METADATA).expect("to write");
 }
 
-/// Appends a packet with these events and this range of time.
+/// Appends a packet with these events and this time range.
 fn packet(trace: &Path, stream: u64, seq: u64, lost: u64, times: (u64, u64), events: &[String]) {
     let (begin, end) = times;
     let mut words = format!(
@@ -251,7 +251,7 @@ fn string(text: &str) -> String {
     format!("\"{text}\" u8 0")
 }
 
-/// Name, service, address, ids.
+/// Returns the common fields of an annotation: name, service, address, ids.
 fn voice(service: &str, trace: i64, span: i64, parent: i64) -> String {
     let (name, service, ip) = (string("io"), string(service), string("10.0.0.1"));
     format!("{name} {service} i32le 80 {ip} i64le {trace} i64le {span} i64le {parent}")
@@ -317,7 +317,7 @@ vm: io client         1.00 µs  own 550 ns  ████████████
     assert_eq!(end["events_of_others"], 2);
 }
 
-/// Spans and events of the `tracing` crate belong to the service that they name, otherwise to the
+/// Spans and events of the `tracing` crate belong to the service in their fields, otherwise to the
 /// program, whose own fields may have the same names.
 #[test]
 fn spans_of_the_tracing_crate_say_their_service() {
@@ -362,12 +362,12 @@ fn events_that_make_no_sense_are_counted() {
         span(1006, [0, 0, 2, 1], [1, 1], 0),
         span(1007, [1, 0, 2, 1], [u64::MAX, u64::MAX], 0),
         span(1008, [1, 0, 2, 1], [2_000_000_000, 1], 0),
-        // These are unusual and shown.
+        // The remaining events are unusual, but shown.
         span(1009, [1, 0, 2, 2], [1, 1], 200),
         timestamp(1010, "vm", (1, 3, 77), "stray"),
     ];
     packet(&scratch.0, 0, 0, 0, (1000, 1010), &events);
-    // Without a time.
+    // An event of a stream without a clock.
     let words = format!(
         "packet u32le 0xc1fc1fc1 u32le 1 u64le 0\nu8 0 {} {}\nend",
         voice("vm", 1, 1, 0),
@@ -417,7 +417,8 @@ fn ends_that_may_be_lost_are_told_so() {
     begin(&scratch.0);
     let begun = |time, trace| timestamp(time, "vm", (trace, 1, 0), "cs");
     packet(&scratch.0, 0, 0, 0, (1000, 2000), &[begun(1000, 1)]);
-    // Four events were lost after the first packet and before this one ends; the event of a whole span was not.
+    // Four events were lost after the first packet and before the end of this packet. The event of
+    // the complete span is in it, so that span lacks nothing.
     let whole = span(4100, [2, 0, 1, 0], [4000, 100], 1);
     packet(&scratch.0, 0, 1, 4, (3000, 9000), &[whole, begun(5000, 3)]);
     packet(&scratch.0, 0, 2, 4, (9001, 9500), &[begun(9100, 4)]);
@@ -476,7 +477,7 @@ fn requests_come_when_nothing_more_comes_for_them() {
         serde_json::from_str(&running.line()).expect("JSON")
     };
     assert_eq!(line(&mut running)["type"], "begin");
-    // The other half, in another stream, and late.
+    // The server's side of the call is in another stream and arrives late.
     packet(
         &scratch.0,
         1,
@@ -489,7 +490,7 @@ fn requests_come_when_nothing_more_comes_for_them() {
     let mut seen = Vec::new();
     while seen.len() < 3 {
         let line = line(&mut running);
-        // Each new file is reported.
+        // A new file causes a `begin` line.
         if line["type"] != "begin" {
             seen.push(line);
         }
@@ -497,7 +498,7 @@ fn requests_come_when_nothing_more_comes_for_them() {
     assert_eq!((&seen[0]["completion"], &seen[0]["events"]), (&"idle".into(), &4.into()));
     assert_eq!((&seen[1]["service"], &seen[2]["service"]), (&"vm".into(), &"osd".into()));
 
-    // Spans that are open at the end are shown, too.
+    // Spans open at Ctrl-C are printed, too.
     packet(&scratch.0, 0, 2, 0, (3000, 3000), &[timestamp(3000, "vm", (2, 1, 0), "open")]);
     until("it listens", || support::process::listens(running.id()));
     running.interrupt();

@@ -1,4 +1,4 @@
-//! `blkkin sql`: output and exit status. Results are tested in `serve/sql`.
+//! Output and exit status of `blkkin sql`. Results are tested in `serve/sql`.
 #![cfg(feature = "sql")]
 
 mod support;
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 use support::{Scratch, blkkin, run, run_with_input, text, with_limit};
 
-/// Store of three spans, as a server leaves it.
+/// Creates a store of three spans, as a server would.
 fn store(name: &str) -> Scratch {
     let scratch = Scratch::new(name);
     let mut block = Block::new();
@@ -94,7 +94,7 @@ hint: ask for less: a shorter time, a LIMIT; or raise --timeout
     assert!(text(&missing.stderr).contains("nowhere: "), "{}", text(&missing.stderr));
 }
 
-/// Work that cannot be interrupted ends with the program: here an expression that doubles a text
+/// A query that cannot be interrupted ends with the program. Here an expression doubles a text
 /// forty times.
 #[test]
 fn nothing_outlives_its_limits() {
@@ -103,7 +103,8 @@ fn nothing_outlives_its_limits() {
         (1..=40).map(|n| format!(", q{n} AS (SELECT t || t AS t FROM q{})", n - 1)).collect();
     let sql_text =
         format!("WITH q0 AS (SELECT name AS t FROM spans){doubled} SELECT length(t) FROM q40");
-    // As a safeguard, the address space is limited to 2 GiB besides the threads' stacks.
+    // As a safeguard, the address space is limited to 6 GB, of which 2 GiB remain beside the
+    // threads' stacks.
     let mut question = sql(&store.0);
     question.args(["--memory", "128M", "--timeout", "20", &sql_text]);
     let output = run(&mut with_limit("-v 6000000", &question));

@@ -1,4 +1,4 @@
-//! `blkkin status`: output for the counters of the node's agent, once and repeatedly.
+//! Output of `blkkin status` for the counters of the node's agent, once and repeatedly.
 
 mod support;
 
@@ -30,7 +30,7 @@ fn ring(session: &str, pid: u32, cpu: Option<u32>, look: u64) -> Reply {
     })
 }
 
-/// Returns other numbers at each request.
+/// Returns an agent whose counters grow with each request.
 fn busy() -> StandIn {
     let looks = AtomicU64::new(0);
     StandIn::answering(move |request| {
@@ -184,7 +184,7 @@ fn a_status_as_json() {
     assert_eq!(object["rings"][2]["cpu"], 1);
 }
 
-/// Memory that the agent holds for users is in JSON, and in the table when requests were refused.
+/// Quotas of users are in JSON, and in the table if requests were refused.
 #[test]
 fn quotas() {
     let quota = |what: &str, used, refused| {
@@ -207,8 +207,8 @@ fn quotas() {
     );
 }
 
-/// Losses have causes, also those of sessions that have ended; the exit status reports only
-/// existing ones.
+/// Losses have causes, also those of destroyed sessions; the exit status depends on existing
+/// sessions only.
 #[test]
 fn losses_by_cause() {
     let loss = |session: &str, cause, [events, packets, uncounted]: [u64; 3]| {
@@ -257,7 +257,7 @@ lost in all: 8 events, 2 packets
     assert_eq!(object["lost"]["causes"][1], expected);
 }
 
-/// Runs until Ctrl-C, until nobody reads, or until the agent ends.
+/// A repeated status runs until Ctrl-C, a closed pipe, or the end of the agent.
 #[test]
 fn a_status_that_goes_on() {
     let daemon = busy();
@@ -275,7 +275,7 @@ fn a_status_that_goes_on() {
     let ended = running.end();
     assert_eq!((ended.status.code(), ended.errors), (Some(130), vec![]));
 
-    // Also while it waits.
+    // Ctrl-C also interrupts the wait for the next interval.
     let running = watch(&["--interval=1000"]);
     until("it listens", || listens(running.id()));
     running.interrupt();

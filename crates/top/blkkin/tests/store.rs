@@ -1,5 +1,5 @@
-//! `blkkin store`: contents of a store, repair, and moving spans elsewhere and back by the commands
-//! of docs/backup.md; and how long `blkkin server` keeps spans after a restart.
+//! Runs of `blkkin store`: contents of a store, repair, backup and restore by the commands of
+//! docs/backup.md; and how long `blkkin server` keeps spans after a restart.
 
 mod support;
 
@@ -18,7 +18,7 @@ fn options() -> Options {
     Options { retention: Retention::ALL, ..Options::default() }
 }
 
-/// Sends requests of one span each.
+/// Sends requests of one span each to a store.
 fn send(lake: &Lake, numbers: std::ops::Range<u64>) {
     let spans = numbers.map(|number| {
         let id = SpanId::from_number(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
@@ -39,7 +39,7 @@ fn send(lake: &Lake, numbers: std::ops::Range<u64>) {
     told.recv().expect("an answer").expect("accepted");
 }
 
-/// Store of two files with 100 spans each, and 50 spans only in the journal.
+/// Creates a store of two files with 100 spans each, and 50 spans only in the journal.
 fn store(directory: &Path) {
     let (lake, _) = Lake::open(directory, options()).expect("opened");
     for file in 0..2 {
@@ -82,7 +82,7 @@ fn check(output: &Output, status: i32, told: &str) {
     assert!(all.contains(told), "{told}: {all}");
 }
 
-/// The commands of the document, in order, create stores with all spans.
+/// The commands of the document, run in order, create stores with all spans.
 #[test]
 fn the_document_backs_up_and_restores() {
     let scratch = Scratch::new("store-backup");
@@ -102,7 +102,7 @@ fn the_document_backs_up_and_restores() {
     check(&run(&mut shell), 0, "blkkin store adopt");
     assert!(kept(&scratch.0.join("data.new")) == expected, "the export");
     assert!(kept(&scratch.0.join("data.copy")) == expected, "the copy");
-    // Spans that are only in the journal are not in the files.
+    // The copy of the files lacks the spans that are only in the journal.
     assert_eq!(kept(&scratch.0.join("data.files")).len(), 200);
 }
 
@@ -205,7 +205,7 @@ fn a_forgotten_keep_removes_nothing() {
     assert!(told.contains("for 1h and within 200G, and no longer within 200G"), "{told}");
     let json = text(&command(&data, "check", &["--json"]).stdout);
     assert!(json.contains(r#""keepSeconds":3600,"keepBytes":214748364800"#), "{json}");
-    // Files older than the default limit would be removed.
+    // Disables the age limit again, without an effect on the size limit.
     let told = start(&["--keep", "0"]);
     assert!(told.contains("spans are kept within 200G\n"), "{told}");
 }

@@ -1,4 +1,5 @@
-//! `view` when its output ends early or cannot be written, with `--limit`, and on standard input.
+//! Runs of `view` whose output ends early or cannot be written, with `--limit`, and on standard
+//! input.
 
 mod support;
 
@@ -14,14 +15,14 @@ fn recipe(name: &str) -> Recipe {
     Recipe::read(&corpus().join("good").join(format!("{name}.ctf")))
 }
 
-/// Scratch directory with traces of the corpus.
+/// Creates a scratch directory with traces of the corpus.
 fn with_traces(scratch: &str, names: &[&str]) -> Scratch {
     let scratch = Scratch::new(scratch);
     names.iter().for_each(|name| recipe(name).write(&scratch.0));
     scratch
 }
 
-/// Messages of a command whose output is closed after the first line.
+/// Returns exit status and messages of a command whose output is closed after the first line.
 fn said_to_a_closed_pipe(command: &mut Command) -> (Option<i32>, String) {
     let mut running = Running::start(command);
     running.line();
@@ -46,7 +47,8 @@ fn a_closed_pipe_is_a_quiet_end() {
     // Unreadable input is still reported.
     let nowhere = "error: nowhere: cannot open: no such file or directory";
     check(&["view", "endless", "nowhere"], 1, nowhere);
-    // The losses come first, and their total would not be that.
+    // The losses are printed before the pipe is closed; a total would be wrong, as reading ended
+    // early.
     let (status, errors) =
         said_to_a_closed_pipe(blkkin(&scratch.0).args(["view", "losses-beside-gaps", "endless"]));
     assert_eq!(status, Some(0));
@@ -78,7 +80,7 @@ fn output_that_cannot_be_written_is_an_error() {
     }
 }
 
-/// If both go to the same place, messages about events are where these events are missing.
+/// If events and messages share one file, a loss is reported between the events where it occurred.
 #[test]
 fn losses_stand_between_the_events() {
     let scratch = with_traces("view-together", &["losses-beside-gaps"]);
@@ -90,7 +92,7 @@ fn losses_stand_between_the_events() {
         command.stdout(both.try_clone().expect("a file")).stderr(both);
         assert!(command.status().expect("the program").success());
         let written = std::fs::read_to_string(&path).expect("to read");
-        // Events, warnings, and the total.
+        // First characters of the lines: events, warnings, and the total.
         let order: String = written.lines().filter_map(|line| line.chars().next()).collect();
         assert_eq!(order, "W[WW[W[W[l", "{written}");
     }
@@ -185,7 +187,7 @@ fn standard_input_is_metadata_and_packets() {
     let expected = "error: <stdin>: cannot make a temporary file: no such file or directory\n";
     assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(1), expected));
 }
-/// More streams than files can be open.
+/// More streams than file descriptors can be read, counted and merged.
 #[test]
 fn many_streams_are_read_with_few_descriptors() {
     let scratch = Scratch::new("view-many");

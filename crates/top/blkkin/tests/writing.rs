@@ -1,5 +1,5 @@
-//! `merge`, `cut` and `convert`: target directories, messages, several traces, and files on disk
-//! after a failure.
+//! Runs of `merge`, `cut` and `convert`: target directories, messages, several traces, and files on
+//! disk after a failure.
 
 mod support;
 
@@ -13,7 +13,7 @@ use support::process::{Running, Signal, listens, signal, until};
 use support::recipe::Recipe;
 use support::{Scratch, blkkin, is_installed, run, skip, text, with_limit};
 
-/// Scratch directory with traces of the corpus.
+/// Creates a scratch directory with traces of the corpus.
 fn with_traces(scratch: &str, names: &[&str]) -> Scratch {
     let scratch = Scratch::new(scratch);
     for name in names {
@@ -26,7 +26,7 @@ fn blkkin_in(scratch: &Scratch, arguments: &[&str]) -> Output {
     run(blkkin(&scratch.0).args(arguments))
 }
 
-/// Lines that `view` prints.
+/// Returns the lines that `view` prints.
 #[track_caller]
 fn lines(scratch: &Scratch, arguments: &[&str]) -> Vec<String> {
     let output = blkkin_in(scratch, &[&["view", "--no-delta"], arguments].concat());
@@ -34,7 +34,7 @@ fn lines(scratch: &Scratch, arguments: &[&str]) -> Vec<String> {
     text(&output.stdout).lines().map(str::to_owned).collect()
 }
 
-/// Lines that babeltrace2 prints; standard error must be empty.
+/// Returns the lines that babeltrace2 prints; standard error must be empty.
 #[track_caller]
 fn babeltrace(scratch: &Scratch, paths: &[&str]) -> Vec<String> {
     let mut command = Command::new("babeltrace2");
@@ -44,7 +44,7 @@ fn babeltrace(scratch: &Scratch, paths: &[&str]) -> Vec<String> {
     text(&output.stdout).lines().map(str::to_owned).collect()
 }
 
-/// Trace in which each event has its own number.
+/// Writes a trace in which each event has its own number.
 fn numbered(path: &Path, id: u8, times: impl Iterator<Item = u64>) -> Growing {
     let growing = Growing::begin(path, id);
     for (seq, time) in times.enumerate() {
@@ -65,8 +65,8 @@ fn several_traces_are_written_as_several() {
     if !is_installed("babeltrace2") {
         return skip("writing", "babeltrace2 is not installed");
     }
-    // Without UUIDs; with clocks of different frequencies; with several clocks in one of them; with
-    // one of a UUID among those without.
+    // Traces without UUIDs; with clocks of different frequencies; with several clocks in one trace;
+    // one with a UUID among others without.
     for names in [
         &["contexts", "several-stream-classes", "header-compact"][..],
         &["clock-frequency-above-ghz", "clock-frequency-odd", "array"],
@@ -92,7 +92,8 @@ fn several_traces_are_written_as_several() {
     }
 }
 
-/// babeltrace2 does not search traces for nested traces.
+/// Traces nested in a trace are written beside it, as babeltrace2 does not search traces for nested
+/// traces.
 #[test]
 fn traces_within_a_trace_are_written_beside_it() {
     if !is_installed("babeltrace2") {
@@ -110,7 +111,8 @@ fn traces_within_a_trace_are_written_beside_it() {
     assert_eq!(babeltrace(&scratch, &["merged"]), expected);
 }
 
-/// Events of the same nanosecond are in the order of the traces' UUIDs, before and after.
+/// Events of the same nanosecond are in the order of the traces' UUIDs, in the source and in the
+/// output.
 #[test]
 fn order_does_not_change() {
     if !is_installed("babeltrace2") {
@@ -133,7 +135,7 @@ fn order_does_not_change() {
     }
 }
 
-/// Parts of one trace become one trace; a copy or a part of a trace is a separate one.
+/// Parts of one trace become one trace; a copy or a part of a trace is a separate trace.
 #[test]
 fn uuids_tell_traces_apart() {
     if !is_installed("babeltrace2") {
@@ -159,7 +161,7 @@ fn uuids_tell_traces_apart() {
     read(&["first", "second"], &all);
     write(&["merge", "first", "second", "-o", "halves"]);
     read(&["halves"], &all);
-    // Each event is repeated as often as it exists.
+    // Each event is printed once for each trace that contains it.
     let twice: Vec<String> = all.iter().flat_map(|line| [line.clone(), line.clone()]).collect();
     for copy in ["copy", "converted", "halves"] {
         read(&["whole", copy], &twice);
@@ -182,7 +184,7 @@ fn uuids_tell_traces_apart() {
     assert_eq!(parts_in(&["rotation/second-2", "rotation/archives/first-1"], "two"), expected);
 }
 
-/// All files below a path, with their sizes.
+/// Returns all files below a path, with their sizes.
 fn tree(path: &Path) -> Vec<(String, u64)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(path).into_iter().flatten() {
@@ -195,7 +197,7 @@ fn tree(path: &Path) -> Vec<(String, u64)> {
     found
 }
 
-/// Commands that must fail: their messages, and that they change nothing.
+/// A command that fails prints a message and changes no file.
 #[test]
 fn what_cannot_be_done_changes_nothing() {
     let scratch = with_traces("writing-errors", &["string"]);
@@ -264,7 +266,7 @@ fn what_cannot_be_done_changes_nothing() {
     );
 }
 
-/// A directory without write permission. (Root may write anywhere.)
+/// A directory without write permission is reported. (Root may write anywhere.)
 #[test]
 fn what_is_not_allowed_is_told() {
     let scratch = with_traces("writing-forbidden", &["string"]);
@@ -289,7 +291,7 @@ fn what_is_not_allowed_is_told() {
     assert!(tree(&forbidden).is_empty());
 }
 
-/// A limit on file sizes acts like a full disk: writing fails in the middle.
+/// A write that fails in the middle leaves no files. A limit on file sizes acts like a full disk.
 #[test]
 fn a_full_disk_leaves_nothing_behind() {
     let scratch = Scratch::new("writing-full");
@@ -300,7 +302,8 @@ fn a_full_disk_leaves_nothing_behind() {
         let mut command = blkkin(&scratch.0);
         run(&mut with_limit(&format!("-f {blocks}"), command.args(["merge", "trace", "-o", to])))
     };
-    // Limits in blocks of 512 bytes: half of the metadata; the metadata, but not all events.
+    // Limits in blocks of 512 bytes: enough for half of the metadata; enough for the metadata, but
+    // not for all events.
     for (blocks, file) in [(1, ".metadata.partial"), (16, "stream_0")] {
         for to in ["new/one", "empty"] {
             let output = limited(blocks, to);
@@ -326,7 +329,7 @@ fn a_new_trace_may_be_within_the_old_one() {
     numbered(&scratch.0.join("trace"), 1, 0..10);
     let all = lines(&scratch, &["trace"]);
     for (way, to) in [("ctf1", "trace/one"), ("ctf2", "trace/two/deeper")] {
-        // The first of them is a part of the source of the second.
+        // The source of the second conversion contains the output of the first.
         let expected = lines(&scratch, &["trace"]);
         let output = blkkin_in(&scratch, &["convert", "--to", way, "trace", "-o", to]);
         assert!(output.status.success(), "{}", text(&output.stderr));
@@ -386,7 +389,7 @@ fn ctrl_c_leaves_a_trace_of_what_was_read() {
         let to = scratch.0.join(to);
         move |_| fs::metadata(to.join("stream_0")).is_ok_and(|file| file.len() > 0)
     };
-    // A few streams are enough to write.
+    // A few streams are enough to be interrupted while writing.
     let few: Vec<String> = (0..5).map(|number| format!("trace/stream_{number}")).collect();
     let few: Vec<&str> = few.iter().map(String::as_str).collect();
     for (to, arguments, cause) in [
@@ -403,7 +406,7 @@ fn ctrl_c_leaves_a_trace_of_what_was_read() {
         let count = text(&count.stdout).trim().to_owned();
         assert!(written.starts_with(&format!("{to}: {count} events in ")), "{count}, {ended:?}");
         if to == "merged" {
-            // The first events, of all streams together.
+            // The output contains the first events of all streams together.
             let merged = blkkin_in(&scratch, &["view", "merged"]);
             let limit = ["view", "--limit", &count];
             let first = blkkin_in(&scratch, &[&limit, &few[..]].concat());
@@ -415,7 +418,7 @@ fn ctrl_c_leaves_a_trace_of_what_was_read() {
             }
         }
     }
-    // Nothing that passes is no reason to go on.
+    // Ctrl-C also ends a command whose filter selects no event.
     let nothing = ["cut", "--filter", "x > 255", "trace", "-o", "nothing"];
     let ended = run_until(&nothing, &listens, Signal::INT);
     assert_eq!(ended.status.code(), Some(130), "{ended:?}");
@@ -427,7 +430,7 @@ fn ctrl_c_leaves_a_trace_of_what_was_read() {
         assert_eq!(ended.status.code(), Some(130), "{ended:?}");
         assert!(ended.errors.is_empty(), "{ended:?}");
     }
-    // The output of a killed command is no trace.
+    // The output of a killed command is not a trace.
     let merge = [&["merge"], &few[..], &["-o", "killed"]].concat();
     run_until(&merge, &has_written("killed"), Signal::KILL);
     let killed = blkkin_in(&scratch, &["view", "killed"]);

@@ -1,7 +1,7 @@
 //! The bytes of each message, so that they cannot change unnoticed. A change here requires another
 //! major version, except for new kinds, new choices, and new fields at the ends of bodies.
 //!
-//! Bytes are in hexadecimal; text in quotes stands for itself.
+//! Bytes are in hexadecimal; text in quotes is literal.
 
 use super::{decode, descriptors, frame, received};
 use crate::message::Messages;
@@ -13,7 +13,7 @@ use crate::{
     Session, SessionLimit, SessionState, Snapshot, ToApplication, Version, Welcome, Width, code,
 };
 
-/// The bytes that such a text describes.
+/// Parses hexadecimal bytes and quoted text.
 fn bytes(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (index, part) in text.split('"').enumerate() {
@@ -68,7 +68,7 @@ fn event_type() -> EventType {
     }
 }
 
-/// Without the frame's header.
+/// Body of [`event_type`], without the frame's header.
 const EVENT_TYPE: &str = r#"
     04030201 03000000"p:n" 0e 03000000"a.c" 03020000 0900
     01000000"a" 00 00 01  01000000"b" 01 01 00  01000000"c" 00 02 00  01000000"d" 01 03 01
@@ -100,7 +100,7 @@ fn selection() -> Selection {
     }
 }
 
-/// Without the frame's header.
+/// Body of [`selection`], without the frame's header.
 const SELECTION: &str = r#"
     0200 02000000"a*" 01000000"b"  0100 02000000"ab"  01 04  01 03000000"x>1"
     0100 02010000  0100 02000000"dd"  01"#;

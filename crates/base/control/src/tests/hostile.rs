@@ -1,5 +1,5 @@
-//! Streams damaged by chance or with intent: decoding does not panic, its error states a position,
-//! it uses no more memory than was received, and the result does not depend on how the stream is
+//! Streams damaged by chance or with intent. Decoding does not panic, its error states a position,
+//! and its memory is bounded by the received bytes. The result does not depend on how the stream is
 //! split.
 
 use super::{Random, decode, frame};
@@ -8,7 +8,7 @@ use crate::{
     Answer, Decoder, FromApplication, Opening, Received, Reply, Request, ToApplication, Version,
 };
 
-/// Some messages, with some bytes changed, removed, doubled or inserted.
+/// Makes a stream of random messages, with some bytes changed, removed, doubled or inserted.
 fn damaged<M: Messages>(random: &mut Random) -> Vec<u8> {
     let mut bytes = Vec::new();
     for _ in 0..1 + random.below(6) {
@@ -32,10 +32,10 @@ fn damaged<M: Messages>(random: &mut Random) -> Vec<u8> {
     bytes
 }
 
-/// The messages of a stream, the error at its end, and whether the sender has a newer version.
+/// Messages of a stream, the error at its end, and true if the sender has a newer version.
 type Outcome<M> = (Vec<Received<M, usize>>, Result<(), String>, bool);
 
-/// Decodes a stream in pieces.
+/// Decodes a stream in pieces, whose sizes `size` returns.
 fn in_pieces<M: Messages>(bytes: &[u8], mut size: impl FnMut() -> usize) -> Outcome<M> {
     let mut decoder: Decoder<M, usize> = Decoder::new();
     let (mut all, mut rest) = (Vec::new(), bytes);
@@ -44,7 +44,7 @@ fn in_pieces<M: Messages>(bytes: &[u8], mut size: impl FnMut() -> usize) -> Outc
         let (arrived, end) = decode(&mut decoder, piece, vec![]);
         all.extend(arrived);
         if end.is_err() {
-            // Nothing follows an error, and the error persists.
+            // No message follows an error, and the error persists.
             assert_eq!(decode(&mut decoder, later, vec![1]), (vec![], end.clone()));
             return (all, end, decoder.peer() > Some(Version::OURS));
         }
@@ -70,7 +70,7 @@ fn damaged_streams_are_survived() {
                     Received::Unknown { .. } => assert!(newer),
                 }
             }
-            // Re-encoding yields the same bytes, since each value has one form.
+            // Re-encoding yields the same bytes, since each value has one encoding.
             assert!(newer || bytes.starts_with(&again));
             if let Err(error) = &end {
                 let place = error.strip_prefix("byte ").and_then(|rest| rest.split_once(':'));
@@ -110,7 +110,7 @@ fn noise_is_survived() {
     }
 }
 
-/// Announced sizes and counts take no memory; only received bytes do.
+/// The decoder allocates memory for received bytes only, not for announced sizes and counts.
 #[test]
 fn nothing_is_allocated_for_what_is_said() {
     let mut decoder: Decoder<Reply, usize> = Decoder::new();
@@ -124,7 +124,7 @@ fn nothing_is_allocated_for_what_is_said() {
     assert!(decoder.room() <= 2 * 100_006, "{}", decoder.room());
 }
 
-/// The decoder does not keep the memory of a large message.
+/// The decoder frees the memory of a large message.
 #[test]
 fn room_is_given_back() {
     let mut decoder: Decoder<Request, usize> = Decoder::new();

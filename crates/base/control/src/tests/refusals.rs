@@ -55,7 +55,8 @@ fn frames() {
     check::<FromApplication>(&ping[..7], 1, &left(1));
 }
 
-/// With bytes that follow a message; no message is decoded after the error.
+/// A descriptor after a message is an error that names the message's end; no message is decoded
+/// afterwards.
 #[test]
 fn descriptors_behind_a_message() {
     let mut decoder: Decoder<ToApplication, usize> = Decoder::new();
@@ -75,7 +76,7 @@ fn bodies() {
         let (at, what) = expected.split_once(' ').expect("two parts");
         assert_eq!((all, end), (vec![], Err(format!("byte {}: {name}{what}", at))));
     }
-    // Offsets are those in the stream: a body starts at 6.
+    // Offsets are positions in the stream: a body starts at 6.
     check::<FromApplication>(0x0103, b"1234567", "6 , number: ends too early (bytes missing: 1)");
     check::<FromApplication>(
         0x0103,
@@ -174,7 +175,7 @@ fn versions() {
     );
 }
 
-/// Messages that the receiver would refuse cannot be sent.
+/// A message that the receiver would refuse cannot be encoded.
 #[test]
 fn what_is_sent() {
     fn check<M: Messages>(message: M, expected: &str) {

@@ -44,7 +44,7 @@ fn any_message_arrives() {
     for_all!(check);
 }
 
-/// Byte by byte: each message is decoded with its last byte, neither earlier nor later. So no
+/// A message received byte by byte is decoded with its last byte, neither earlier nor later. So no
 /// prefix of a stream is an error.
 #[test]
 fn messages_arrive_with_their_last_byte() {
@@ -73,15 +73,15 @@ fn messages_arrive_with_their_last_byte() {
     for_all!(check);
 }
 
-/// As sockets do: a read ends after a message's first bytes if descriptors came with them,
-/// otherwise anywhere.
+/// Messages are decoded whatever the pieces. As with sockets, a read ends after a message's first
+/// bytes if descriptors are passed with them, otherwise anywhere.
 #[test]
 fn messages_arrive_in_any_pieces() {
     let mut random = Random::new(3);
     for _ in 0..200 {
         let mut decoder: Decoder<ToApplication, usize> = Decoder::new();
         let (mut sent, mut arrived) = (Vec::new(), Vec::new());
-        // Bytes that were sent and not yet read.
+        // Bytes sent and not read yet.
         let mut waiting: Vec<u8> = Vec::new();
         for number in 0..20 {
             let kind = ToApplication::KINDS[random.below(ToApplication::KINDS.len())];
@@ -112,7 +112,7 @@ fn hello(minor: u16) -> Opening {
     Opening::Hello(Hello { version, role, program: "p".into(), release: "1".into() })
 }
 
-/// A frame with a longer body than this version defines, as from a newer version.
+/// Returns a frame with a longer body than this version defines, as from a newer version.
 fn longer<M: Messages>(message: &M, more: &[u8]) -> Vec<u8> {
     let mut bytes = [&frame(message), more].concat();
     let size = (bytes.len() - HEADER_SIZE) as u32;
@@ -124,7 +124,8 @@ fn unknown(kind: u16, size: u32) -> Vec<u8> {
     [&size.to_le_bytes()[..], &kind.to_le_bytes(), &vec![7; size as usize]].concat()
 }
 
-/// A sender need not wait for the answer before the next message.
+/// Bytes after the opening are retained, so that a sender need not wait for the answer before its
+/// next message.
 #[test]
 fn what_follows_the_opening_is_kept() {
     let bytes = [frame(&hello(0)), frame(&FromApplication::Ping(5))].concat();
@@ -146,7 +147,8 @@ fn what_follows_the_opening_is_kept() {
     }
 }
 
-/// In any pieces, and with the number of descriptors that an unknown message's kind states.
+/// Messages and fields of a newer minor version are skipped, in pieces of any size, with the number
+/// of descriptors that each kind states.
 #[test]
 fn a_newer_minor_version_is_understood_as_far_as_known() {
     let bytes = [
@@ -216,7 +218,7 @@ fn a_newer_minor_version_may_be_wrong_too() {
     check(&unknown(0x01ff, (4 << 10) + 1)[..6], size);
 }
 
-/// All versions can state that they are incompatible, and why.
+/// A peer of another major version can refuse a connection and state the reason.
 #[test]
 fn another_major_version_can_refuse() {
     let version = Version { major: 2, minor: 0 };
@@ -272,8 +274,8 @@ fn the_largest_messages_fit() {
     }));
 }
 
-/// Kinds differ between all directions, so that a misdirected message is not taken for another one;
-/// their numbers state how many descriptors come with them.
+/// Kinds differ between all directions, so that a misdirected message is not decoded as another
+/// one. Their numbers state how many descriptors are passed with them.
 #[test]
 fn kinds_are_told_apart() {
     let mut all: Vec<Kind> = Vec::new();

@@ -1,5 +1,5 @@
-//! Reading of field classes. [`ClassReader::root`] reads the class of a scope, and follows its
-//! nesting.
+//! Reading of field classes. [`ClassReader::root`] reads the class of a scope and the classes
+//! nested in it.
 //!
 //! An alias is read again at each use, because its field locations and the permitted roles depend
 //! on the position. [`Budget`] limits the growth by aliases of aliases.
@@ -19,21 +19,21 @@ use crate::schema::*;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Maximum number of bytes read again because they are the text of aliases. This limits the work;
-/// [`Budget`] limits the memory.
+/// Maximum number of bytes of alias text that are read again at uses of aliases. This limits the
+/// work; [`Budget`] limits the memory.
 const EXPANSION_SIZE_MAX: usize = 256 << 20;
 
 /// A declared field class alias.
 pub(super) struct Alias<'t> {
     pub(super) class: Value<'t>,
-    /// Size of its fragment in bytes.
+    /// Size of the alias's fragment in bytes.
     pub(super) text_size: usize,
 }
 
-/// Remaining limits of reading.
+/// Limits on the memory and on the expansion of aliases, for all fragments of a text.
 pub(super) struct Allowance<'b> {
     pub(super) memory: &'b Budget,
-    /// Number of bytes by which the metadata would grow without aliases and relative locations.
+    /// Bytes by which the metadata would grow if aliases and relative locations were written out.
     expansion_size: usize,
 }
 
@@ -51,21 +51,21 @@ impl<'b> Allowance<'b> {
     }
 }
 
-/// The context of a fragment's field classes, which they may refer to.
+/// UUID, clock and earlier scopes to which the field classes of a fragment may refer.
 pub(super) struct OuterContext<'a, 't> {
     /// Whether the preamble has a UUID.
     pub(super) has_uuid: bool,
-    /// Index of the stream's clock.
+    /// Index of the stream's default clock.
     pub(super) clock: Option<usize>,
-    /// Fields of the scopes in earlier fragments.
+    /// Field trees of the scopes in earlier fragments.
     pub(super) outer: &'a [&'a FieldTree<'t>],
 }
 
-/// Reader of a fragment's field classes.
+/// Reader of the field classes of one fragment.
 pub(super) struct ClassReader<'a, 't> {
     aliases: &'a HashMap<String, Alias<'t>>,
     allowance: &'a mut Allowance<'t>,
-    /// `None` for the declaration of an alias, of which only the form is checked.
+    /// `None` while an alias declaration is read, whose form alone is checked.
     context: Option<OuterContext<'a, 't>>,
     scope: Scope,
     tree: FieldTree<'t>,
@@ -82,8 +82,8 @@ impl<'a, 't> ClassReader<'a, 't> {
         ClassReader { aliases, allowance, context, scope: Scope::Payload, tree, depth: 0 }
     }
 
-    /// Counts memory before it is allocated. The classes of an alias declaration are freed with
-    /// their fragment.
+    /// Counts memory before its allocation. The classes of an alias declaration count as temporary,
+    /// because they are freed with their fragment.
     fn count(&self, bytes: usize) -> Result<(), Problem> {
         let memory = self.allowance.memory;
         match self.context {
@@ -93,7 +93,7 @@ impl<'a, 't> ClassReader<'a, 't> {
         Ok(())
     }
 
-    /// Reads the property `key`: the structure of a scope.
+    /// Reads the property `key`, whose value is the structure of a scope.
     pub(super) fn root(
         &mut self,
         object: &Object<'t>,
@@ -110,13 +110,13 @@ impl<'a, 't> ClassReader<'a, 't> {
         })
     }
 
-    /// Checks the field class of an alias.
+    /// Checks the field class of an alias declaration.
     pub(super) fn declare(&mut self, value: &Value<'t>) -> Result<(), Problem> {
         self.tree.begin(self.scope);
         self.class(value).map(drop)
     }
 
-    /// The fields of all scopes that have been read.
+    /// Returns the fields of all scopes read so far.
     pub(super) fn into_tree(self) -> FieldTree<'t> {
         self.tree
     }
@@ -144,7 +144,8 @@ impl<'a, 't> ClassReader<'a, 't> {
             return Err(Problem::new(message));
         };
         if self.context.is_none() {
-            // The alias was checked at its own declaration, and its class is not needed.
+            // The alias was checked at its own declaration, so an empty class can stand for it
+            // here.
             return Ok(FieldClass::Struct(StructClass::default()));
         }
         self.allowance.expand(alias.text_size)?;
@@ -356,7 +357,8 @@ impl<'a, 't> ClassReader<'a, 't> {
         Ok(Length::Dynamic(field))
     }
 
-    /// Resolves the field of a location; its kinds are unknown in the declaration of an alias.
+    /// Resolves the location in property `key` to a field and its kinds. In the declaration of an
+    /// alias the kinds are unknown.
     fn reference(
         &mut self,
         object: &Object<'_>,
@@ -396,7 +398,7 @@ impl<'a, 't> ClassReader<'a, 't> {
         })
     }
 
-    /// Reads roles, and ignores those without a meaning in the current scope.
+    /// Reads roles, and ignores roles that have no meaning in the current scope.
     fn roles(
         &self,
         object: &Object<'_>,
@@ -436,7 +438,7 @@ enum Count {
     Dynamic,
 }
 
-/// Value of a field class's `type`.
+/// Meaning of a field class's `type` property.
 #[derive(Clone, Copy)]
 enum ClassType {
     Fixed(IntKind),
@@ -451,8 +453,8 @@ enum ClassType {
     Variant,
 }
 
-/// Types of field classes. The enumerations are from drafts of CTF 2, which had them in place of
-/// mappings.
+/// Words for the types of field classes. The enumeration types are from drafts of CTF 2, which used
+/// them in place of mappings.
 const CLASS_TYPES: [(&str, ClassType); 22] = [
     ("fixed-length-bit-array", ClassType::Fixed(IntKind::BitArray)),
     ("fixed-length-bit-map", ClassType::Fixed(IntKind::BitMap)),
@@ -478,7 +480,7 @@ const CLASS_TYPES: [(&str, ClassType); 22] = [
     ("variant", ClassType::Variant),
 ];
 
-/// Rejects all extensions, as none is supported.
+/// Rejects all extensions, because the reader supports none.
 pub(super) fn no_extensions(object: &Object<'_>) -> Result<(), Problem> {
     let namespaces = optional(object, "extensions", self::object)?;
     for (namespace, names) in namespaces.into_iter().flat_map(Object::iter) {

@@ -22,7 +22,7 @@ pub(super) struct Location {
 }
 
 impl Location {
-    /// Reads a location, including the release candidates' plain array of names.
+    /// Reads a location. Accepts also a plain array of names, as in the release candidates.
     pub(super) fn read(value: &Value<'_>) -> Result<Location, Problem> {
         let location = match value {
             Value::Array(steps) => match steps.split_first() {
@@ -72,7 +72,7 @@ impl Kinds {
     const OTHER: Kinds = Kinds(8);
     const NONE: Kinds = Kinds(0);
 
-    /// This set and `other`.
+    /// Returns the union of this set and `other`.
     pub(super) const fn or(self, other: Kinds) -> Kinds {
         Kinds(self.0 | other.0)
     }
@@ -82,8 +82,8 @@ impl Kinds {
         self != Kinds::NONE && self.or(allowed) == allowed
     }
 
-    /// Kinds that a class adds to its node. Arrays, optionals and variants add none: their contents
-    /// have added their own.
+    /// Returns the kinds that a class adds to its node. Arrays, optionals and variants add none,
+    /// because their contents have added their own.
     fn of(class: &FieldClass) -> Kinds {
         match class {
             FieldClass::Int(int) => match int.kind {
@@ -113,21 +113,21 @@ pub(super) struct FieldTree<'t> {
     children: HashMap<(u32, Cow<'t, str>), u32>,
     /// Root by scope; `None` before the scope is read.
     roots: [Option<u32>; Scope::ALL.len()],
-    /// Position of the reader: its scope, the enclosing structures, its node.
+    /// Current position of the reader: its scope, the open structures and its node.
     scope: Option<Scope>,
     open: Vec<OpenStructure<'t>>,
     node: u32,
-    /// Counter of structures and members. It distinguishes the members of a structure from those
-    /// that other options of a variant added at the same node.
+    /// Counter of structures and members. It distinguishes the members of a structure from the
+    /// members that other options of a variant added at the same node.
     time: u64,
     size: usize,
 }
 
 #[derive(Default)]
 struct Node {
-    /// Kinds of fields at this node.
+    /// Kinds of all fields at this node.
     kinds: Kinds,
-    /// Kinds of the latest member only.
+    /// Kinds of the latest member at this node only.
     kinds_latest: Kinds,
     /// Value of the counter when the latest member began.
     time: u64,
@@ -141,11 +141,11 @@ struct OpenStructure<'t> {
     member: Option<(Cow<'t, str>, u32)>,
 }
 
-/// Memory of a node and its name, at most.
+/// Maximum memory of a node and its name, in bytes.
 const NODE_SIZE: usize = table_entry::<(u32, Cow<'_, str>), u32>() + 2 * size_of::<Node>();
 
 impl<'t> FieldTree<'t> {
-    /// Begins a scope.
+    /// Starts a scope with an empty root node.
     pub(super) fn begin(&mut self, scope: Scope) {
         self.node = self.nodes.len() as u32;
         self.nodes.push(Node::default());
@@ -154,22 +154,22 @@ impl<'t> FieldTree<'t> {
         self.open.clear();
     }
 
-    /// Begins a structure at the current node; its members follow.
+    /// Starts a structure at the current node.
     pub(super) fn enter_structure(&mut self) {
         self.time += 1;
         let (node, time) = (self.node, self.time);
         self.open.push(OpenStructure { node, time, member_count: 0, member: None });
     }
 
-    /// Ends a structure.
+    /// Ends the innermost structure and returns to its node.
     pub(super) fn leave_structure(&mut self) {
         if let Some(structure) = self.open.pop() {
             self.node = structure.node;
         }
     }
 
-    /// Begins a member of the innermost structure; `false` if the structure has a member of that
-    /// name already.
+    /// Starts a member of the innermost structure. Returns `false` if the structure already has a
+    /// member of that name.
     pub(super) fn enter_member(&mut self, name: Cow<'t, str>) -> bool {
         let Some(structure) = self.open.last_mut() else { return true };
         let next = self.nodes.len() as u32;
@@ -191,12 +191,12 @@ impl<'t> FieldTree<'t> {
         true
     }
 
-    /// Memory of the tree in bytes.
+    /// Returns the memory of the tree in bytes.
     pub(super) fn size(&self) -> usize {
         self.size
     }
 
-    /// Ends a member.
+    /// Ends the current member and returns to the node of its structure.
     pub(super) fn leave_member(&mut self) {
         if let Some(structure) = self.open.last_mut() {
             structure.member = None;
@@ -204,7 +204,7 @@ impl<'t> FieldTree<'t> {
         }
     }
 
-    /// Adds the kind of a class at the current node.
+    /// Adds the kinds of `class` to the current node.
     pub(super) fn add(&mut self, class: &FieldClass) {
         if let Some(node) = self.nodes.get_mut(self.node as usize) {
             node.kinds = node.kinds.or(Kinds::of(class));
@@ -217,8 +217,8 @@ impl<'t> FieldTree<'t> {
         matches!(self.open.as_slice(), [structure] if structure.member_count == 1)
     }
 
-    /// Makes a location absolute, and returns the kinds of its field. `outer` are the trees of
-    /// earlier fragments' scopes.
+    /// Makes a location absolute, and returns it with the kinds of its field. `outer` are the trees
+    /// of scopes in earlier fragments.
     pub(super) fn resolve(
         &self,
         outer: &[&FieldTree<'_>],
@@ -264,7 +264,7 @@ impl<'t> FieldTree<'t> {
             let name = scope.ctf2_name();
             Problem::new(format!("no field {way} of the {name} comes before this one"))
         };
-        // The path may start along the structures that are still being read.
+        // The path may begin with members whose structures are still open.
         let mut open = if self.scope == Some(scope) { self.open.as_slice() } else { &[] };
         let mut kinds = Kinds::NONE;
         for (index, name) in path.iter().enumerate() {

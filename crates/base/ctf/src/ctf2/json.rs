@@ -6,10 +6,10 @@ use crate::metadata::budget::OverBudget;
 use std::borrow::Cow;
 use std::fmt::Display;
 
-/// An error in a fragment, with the path to it.
+/// An error in a fragment, with the path to the faulty value.
 #[derive(Debug)]
 pub(super) struct Problem {
-    /// Property names and indexes, the innermost first.
+    /// Property names and array indexes on the path, the innermost first.
     steps: Vec<String>,
     message: String,
     /// Remedy, if one is known.
@@ -26,7 +26,7 @@ impl Problem {
         self
     }
 
-    /// The path, from the outside in, and the message.
+    /// Formats the path, outermost step first, and the message.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         for step in self.steps.iter().rev() {
@@ -43,7 +43,7 @@ impl From<OverBudget> for Problem {
     }
 }
 
-/// Adds a step to a problem's path.
+/// Extends the path of a [`Problem`] by an outer step.
 pub(super) trait PathContext {
     fn within(self, step: impl Display) -> Self;
 }
@@ -112,7 +112,7 @@ pub(super) fn string<'a>(value: &'a Value<'_>) -> Result<&'a str, Problem> {
     name(value).map(AsRef::as_ref)
 }
 
-/// A string that may outlive its fragment.
+/// Returns a string that may borrow from the metadata text and so outlive its JSON value.
 pub(super) fn name<'a, 't>(value: &'a Value<'t>) -> Result<&'a Cow<'t, str>, Problem> {
     match value {
         Value::String(text) => Ok(text),
@@ -128,7 +128,7 @@ pub(super) fn signed(value: &Value<'_>) -> Result<i64, Problem> {
     value.as_i64().ok_or_else(|| unexpected(value, "a signed integer of at most 64 bits"))
 }
 
-/// An integer in the range of `u64` or `i64`.
+/// Returns an integer in the range of `u64` or `i64`.
 pub(super) fn integer(value: &Value<'_>) -> Result<i128, Problem> {
     match (value.as_u64(), value.as_i64()) {
         (Some(number), _) => Ok(number.into()),

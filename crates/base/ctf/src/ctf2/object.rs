@@ -5,14 +5,14 @@ use serde_json::{Map, Value};
 /// A JSON object.
 pub(super) type Object = Map<String, Value>;
 
-/// An object with a `type` as its first property.
+/// Makes an object with a `type` as its first property.
 pub(super) fn typed(name: &str) -> Object {
     let mut object = Object::new();
     object.insert("type".to_owned(), name.into());
     object
 }
 
-/// Adds a property if it has a value.
+/// Adds the property `key`, unless `value` is `None`.
 pub(super) fn put(object: &mut Object, key: &str, value: Option<impl Into<Value>>) {
     if let Some(value) = value {
         object.insert(key.to_owned(), value.into());

@@ -1,4 +1,4 @@
-//! Reading of the properties of field classes that do not depend on their context.
+//! Reading of those properties of field classes that are independent of scope and aliases.
 
 use super::json::{
     PathContext, Problem, array, integer, object, optional, quote, required, string, unsigned,
@@ -32,7 +32,8 @@ pub(super) fn alignment(object: &Object<'_>, key: &str) -> Result<u64, Problem> 
     Ok(align.unwrap_or(1))
 }
 
-/// The class of a byte-aligned integer of more than 64 bits.
+/// Returns the class for an integer of more than 64 bits: a blob, or an array of one blob. `None`
+/// if the integer's size or alignment is not a multiple of 8 bits.
 pub(super) fn wide(bits: Bits) -> Option<FieldClass> {
     if !bits.size.is_multiple_of(8) || !bits.align.is_multiple_of(8) {
         return None;
@@ -42,7 +43,7 @@ pub(super) fn wide(bits: Bits) -> Option<FieldClass> {
     if bits.align == 8 {
         return Some(blob);
     }
-    // A blob has no alignment of its own, but an array has.
+    // A blob class has no alignment property, but an array class has.
     let array = ArrayClass { length: Length::Static(1), element: blob, align: bits.align };
     Some(FieldClass::Array(Box::new(array)))
 }
@@ -57,7 +58,8 @@ pub(super) fn float(object: &Object<'_>) -> Result<FieldClass, Problem> {
     Ok(FieldClass::Float(FloatClass { bits, exponent, mantissa: bits.size - exponent }))
 }
 
-/// Size of the exponent in IEEE 754-2008's binary interchange format (section 3.6) of that size.
+/// Returns the exponent size of IEEE 754-2008's binary interchange format of `size` bits (section
+/// 3.6).
 pub(super) fn exponent_size(size: u32) -> Option<u32> {
     match size {
         16 => Some(5),
@@ -95,7 +97,7 @@ pub(super) fn mappings(
     let mut mappings = Vec::with_capacity(labels.iter().len());
     for (label, value) in labels.iter() {
         let ranges = ranges(value).within(quote(label))?;
-        // Two lists exist for a moment.
+        // `into` copies the vector into the `Arc`, so two lists of mappings exist for a moment.
         keep(size::mapping(label, ranges.0.len()) + size_of::<Mapping>())?;
         mappings.push(Mapping { label: label.to_string(), ranges });
     }

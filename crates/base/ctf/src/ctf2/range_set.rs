@@ -2,27 +2,27 @@
 
 use std::collections::BTreeMap;
 
-/// A set of integers: inclusive ranges that do not overlap, by their lower end.
+/// A set of integers, as inclusive ranges that do not overlap: upper end by lower end.
 #[derive(Default)]
 pub(super) struct RangeSet(BTreeMap<i128, i128>);
 
 impl RangeSet {
-    /// The highest range that intersects `low..=high`.
+    /// Returns the highest range of the set that intersects `low..=high`.
     fn last_within(&self, low: i128, high: i128) -> Option<(i128, i128)> {
         let (&start, &end) = self.0.range(..=high).next_back()?;
         (end >= low).then_some((start, end))
     }
 
-    /// An integer of `low..=high` that is in the set.
+    /// Returns an integer of `low..=high` that is in the set.
     pub(super) fn overlap(&self, low: i128, high: i128) -> Option<i128> {
         self.last_within(low, high).map(|(start, _)| start.max(low))
     }
 
-    /// Inserts `low..=high`, and returns the parts of it that were not in the set.
+    /// Inserts `low..=high`, and returns the parts of `low..=high` that were not in the set.
     pub(super) fn insert(&mut self, low: i128, high: i128) -> Vec<(i128, i128)> {
         let mut free = Vec::new();
         let (mut merged_low, mut merged_high, mut rest) = (low, high, high);
-        // Downwards; `rest` is the highest integer not examined yet.
+        // Iterates downwards; `rest` is the highest integer not examined yet.
         while let Some((start, end)) = self.last_within(low, high) {
             if end < rest {
                 free.push((end + 1, rest));

@@ -1,4 +1,4 @@
-//! Reading of a JSON text sequence's fragments, in order, into a schema.
+//! Reading of a JSON text sequence into a schema, one fragment after the other.
 
 use super::classes::{Alias, Allowance, ClassReader, OuterContext, no_extensions};
 use super::clocks::clock;
@@ -35,7 +35,7 @@ pub(super) fn parse(text: &str) -> Result<Schema, MetadataError> {
     for (index, piece) in text.split(RECORD_SEPARATOR).enumerate() {
         let start = next + (piece.len() - piece.trim_start().len());
         next += piece.len() + RECORD_SEPARATOR.len_utf8();
-        // Separators may repeat (RFC 7464).
+        // RFC 7464 allows repeated separators.
         if piece.trim().is_empty() {
             continue;
         }
@@ -69,7 +69,7 @@ fn label(number: usize, fragment_type: Option<&str>) -> String {
     }
 }
 
-/// Error of a fragment that is not JSON, at its position inside the fragment.
+/// Makes the error of a fragment that is not JSON, or whose JSON exceeds the budget.
 fn syntax_error(
     text: &str,
     start: usize,
@@ -84,10 +84,10 @@ fn syntax_error(
         false => (line_start + error.column().saturating_sub(1)).min(piece.len()),
     };
     let message = error.to_string();
-    // The message's own line and column count from the fragment's start.
+    // serde_json appends a line and column within the fragment; `MetadataError` has its own.
     let message = message.rsplit_once(" at line ").map_or(message.as_str(), |(what, _)| what);
     let label = label(number, None);
-    // Any data is accepted, so an error in the data means that it is too large.
+    // The visitor accepts JSON of any shape, so a "data" error means that the budget is exhausted.
     match error.is_data() {
         true => MetadataError::at(text, start + offset, format!("{label}: {message}"))
             .hint(OverBudget::HINT),
@@ -95,21 +95,21 @@ fn syntax_error(
     }
 }
 
-/// The schema read so far, with indexes.
+/// Schema read so far, with lookup tables for the fragments that follow.
 struct Reader<'t> {
     schema: Schema,
     preamble_seen: bool,
     trace_class_seen: bool,
-    /// Index of clocks by id.
+    /// Index of each clock by its id.
     clocks: HashMap<String, usize>,
     streams: HashMap<u64, usize>,
-    /// Ids of event classes by stream index.
+    /// Ids of the event classes, by stream index.
     event_ids: Vec<HashSet<u64>>,
     stream_trees: Vec<FieldTree<'t>>,
     trace_tree: FieldTree<'t>,
     aliases: HashMap<String, Alias<'t>>,
     allowance: Allowance<'t>,
-    /// By stream index: memory of each event apart from its own fields.
+    /// Memory of each event apart from its own fields, by stream index.
     event_sizes: Vec<usize>,
 }
 
@@ -131,7 +131,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Counts memory that the schema, its decoder or the reader will hold.
+    /// Counts memory that the schema, its decoder or the reader will own.
     fn keep(&self, bytes: usize) -> Result<(), Problem> {
         Ok(self.allowance.memory.keep(bytes)?)
     }
@@ -170,7 +170,7 @@ impl<'t> Reader<'t> {
         if self.aliases.contains_key(name) {
             return Err(Problem::new(format!("the alias {} is declared twice", quote(name))));
         }
-        // The value has been counted as temporary, but a copy of it stays.
+        // The parsed value was counted as temporary, but the alias keeps a copy of it.
         self.keep(table_entry::<String, Alias<'_>>() + self.allowance.memory.passing())?;
         let mut reader = ClassReader::new(&self.aliases, &mut self.allowance, None);
         let class = required(object, "field-class", |value| {
@@ -231,7 +231,7 @@ impl<'t> Reader<'t> {
         };
         let clock = match optional(object, "default-clock-class-id", find_clock)? {
             Some(clock) => Some(clock),
-            // Name of the property in release candidates.
+            // Release candidates used this name for the property.
             None => optional(object, "default-clock-class-name", find_clock)?,
         };
         let has_uuid = self.schema.trace.uuid.is_some();
@@ -322,7 +322,7 @@ fn environment(value: &Value<'_>, memory: &Budget) -> Result<Vec<(String, EnvVal
             Value::String(text) => EnvValue::Str(text.to_string()),
             _ => {
                 let number = integer(value).within(quote(name))?;
-                // An integer too large for the schema is kept as text.
+                // An integer beyond the range of `i64` is stored as text.
                 i64::try_from(number)
                     .map_or_else(|_| EnvValue::Str(number.to_string()), EnvValue::Int)
             }
@@ -334,12 +334,12 @@ fn environment(value: &Value<'_>, memory: &Budget) -> Result<Vec<(String, EnvVal
     Ok(env)
 }
 
-/// Memory of the texts among a fragment's own properties.
+/// Returns the memory of the texts among a fragment's own properties.
 fn texts(object: &Object<'_>) -> usize {
     object.iter().filter_map(|(_, value)| value.as_str()).map(|text| allocation(text.len())).sum()
 }
 
-/// An attribute that LTTng or babeltrace defines. Attributes never matter for decoding, so
+/// Returns an attribute that LTTng or babeltrace defines. Attributes never matter for decoding, so
 /// malformed ones count as absent.
 fn attribute<'a, 't>(object: &'a Object<'t>, name: &str) -> Option<&'a Value<'t>> {
     let attributes = object.get("attributes")?;
@@ -350,11 +350,12 @@ fn attribute<'a, 't>(object: &'a Object<'t>, name: &str) -> Option<&'a Value<'t>
 fn log_level(object: &Object<'_>) -> Option<i64> {
     let value = attribute(object, "log-level")?;
     let position = LOG_LEVELS.iter().position(|word| value.as_str() == Some(word));
-    // Producers only use words, but some levels that CTF 1.8 permits have none.
+    // Producers write words only, but CTF 1.8 permits levels without a word; the writer writes such
+    // a level as a number.
     position.and_then(|level| level.try_into().ok()).or(value.as_i64())
 }
 
-/// Byte order of the magic number, else of the first fixed-length field.
+/// Returns the byte order of the magic number, else that of the first fixed-length field.
 fn byte_order(schema: &Schema) -> ByteOrder {
     let streams = schema.streams.iter();
     let roots = streams.flat_map(|stream| {
@@ -365,7 +366,7 @@ fn byte_order(schema: &Schema) -> ByteOrder {
             .chain(events)
     });
     let mut roots = [&schema.trace.packet_header].into_iter().chain(roots).flatten();
-    // The magic number, if present, is the first field of all.
+    // The magic number, if present, is the first field of the packet header.
     roots.find_map(first_byte_order).unwrap_or(ByteOrder::Little)
 }
 

@@ -1,4 +1,5 @@
-//! Each test file covers one subject; the helpers here know the API, so that the cases need not.
+//! Tests of reading and writing CTF 2's metadata. Each test file covers one subject; the helpers
+//! here hide the API from the test cases.
 
 mod classes;
 mod fragments;
@@ -13,7 +14,7 @@ use crate::schema::*;
 const PREAMBLE: &str = r#"{"type": "preamble", "version": 2}"#;
 const STREAM: &str = r#"{"type": "data-stream-class"}"#;
 
-/// Fragments as a JSON text sequence.
+/// Joins fragments to a JSON text sequence.
 fn sequence(fragments: &[&str]) -> String {
     fragments.iter().map(|fragment| format!("\u{1e}{fragment}\n")).collect()
 }
@@ -22,7 +23,7 @@ fn parse_fragments(fragments: &[&str]) -> Result<Schema, MetadataError> {
     parse(&sequence(fragments))
 }
 
-/// The message and the hint of the error that `fragments` cause.
+/// Returns the message and the hint of the error that `fragments` cause.
 fn error(fragments: &[&str]) -> String {
     match parse_fragments(fragments) {
         Ok(schema) => panic!("no error: {schema:?}"),
@@ -36,7 +37,8 @@ fn check_error(fragments: &[&str], expected: &str) {
     assert_eq!(error(fragments), expected);
 }
 
-/// An event whose payload has `members` (JSON objects, with commas between them).
+/// Makes an event record class whose payload has `members` (JSON objects, with commas between
+/// them).
 fn event(members: &str) -> String {
     let payload = format!(r#"{{"type": "structure", "member-classes": [{members}]}}"#);
     format!(r#"{{"type": "event-record-class", "payload-field-class": {payload}}}"#)
@@ -59,7 +61,7 @@ fn bits(size: u32, align: u64, byte_order: ByteOrder) -> Bits {
     Bits { size, align, byte_order, bit_order: byte_order.usual_bit_order() }
 }
 
-/// A little-endian unsigned integer.
+/// Makes the class of a little-endian unsigned integer.
 fn unsigned(size: u32) -> IntClass {
     IntClass {
         bits: bits(size, 1, ByteOrder::Little),

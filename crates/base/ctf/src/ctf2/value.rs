@@ -1,5 +1,5 @@
-//! JSON values for the reader: compact, because a fragment can be the whole text, and counted while
-//! they are made. Start at [`parse`].
+//! JSON values for the reader. They are compact, because a fragment can be the whole text, and
+//! their memory is counted during parsing. Start at [`parse`].
 
 use crate::metadata::budget::{Budget, OverBudget, allocation};
 use serde_core::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 
-/// A JSON value. Strings borrow the text, unless they have escapes.
+/// A JSON value. Strings borrow from the text, unless they contain escapes.
 #[derive(Clone, Debug)]
 pub(super) enum Value<'t> {
     Null,
@@ -19,8 +19,8 @@ pub(super) enum Value<'t> {
     Object(Object<'t>),
 }
 
-/// Properties in order of appearance. A lookup is a linear search, so nothing may look up each
-/// property.
+/// Properties in order of appearance. A lookup is a linear search, so callers must not look up
+/// every property.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Object<'t>(Box<[(Cow<'t, str>, Value<'t>)]>);
 
@@ -46,7 +46,7 @@ impl<'t> Value<'t> {
         }
     }
 
-    /// A property, if the value is an object that has it.
+    /// Returns a property, if the value is an object that contains it.
     pub(super) fn get(&self, key: &str) -> Option<&Value<'t>> {
         match self {
             Value::Object(object) => object.get(key),
@@ -75,18 +75,18 @@ pub(super) fn parse<'t>(text: &'t str, budget: &Budget) -> Result<Value<'t>, ser
     Ok(value)
 }
 
-/// Buffers for lists until their length is known. Growing a separate list for each of many short
-/// ones would leave more unused memory than they have items.
+/// Buffers for the items of unfinished lists. One growing vector per list would leave more unused
+/// capacity than items, because most lists are short.
 struct Scratch<'b, 't> {
     budget: &'b Budget,
     values: Stack<Value<'t>>,
     properties: Stack<(Cow<'t, str>, Value<'t>)>,
 }
 
-/// Items of the lists that are being read, the innermost list last.
+/// Items of the unfinished lists, the innermost list last.
 struct Stack<T> {
     items: RefCell<Vec<T>>,
-    /// Maximum number of items so far.
+    /// Maximum number of items so far; the items up to it are counted in the budget.
     high: Cell<usize>,
 }
 
@@ -114,14 +114,14 @@ impl<T> Stack<T> {
         Ok(())
     }
 
-    /// Removes the items from `start` on, as a list of their own.
+    /// Removes the items from `start` on, and returns them as a separate vector.
     fn split_off(&self, start: usize, budget: &Budget) -> Result<Vec<T>, OverBudget> {
         budget.pass(allocation((self.len() - start) * size_of::<T>()))?;
         Ok(self.items.borrow_mut().drain(start..).collect())
     }
 }
 
-/// Makes a value of any JSON value.
+/// Visitor that makes a [`Value`] from any JSON value.
 #[derive(Clone, Copy)]
 struct Seed<'s, 'b, 't>(&'s Scratch<'b, 't>);
 
@@ -191,7 +191,7 @@ impl<'de> Visitor<'de> for Seed<'_, '_, 'de> {
     }
 }
 
-/// Makes the name of a property.
+/// Visitor that makes the name of a property.
 struct Key<'b>(&'b Budget);
 
 impl<'de> DeserializeSeed<'de> for Key<'_> {
@@ -219,7 +219,7 @@ impl<'de> Visitor<'de> for Key<'_> {
     }
 }
 
-/// Merges properties with the same name: the last value counts, at the position of the first.
+/// Merges properties of the same name: the last value remains, at the position of the first.
 fn unique<'t>(mut object: Vec<(Cow<'t, str>, Value<'t>)>) -> Vec<(Cow<'t, str>, Value<'t>)> {
     let mut sorted: Vec<u32> = (0..object.len() as u32).collect();
     // A stable sort keeps properties of the same name in order.

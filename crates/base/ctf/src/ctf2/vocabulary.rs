@@ -1,4 +1,4 @@
-//! CTF 2's vocabulary, for the reader and the writer.
+//! Words of CTF 2 and their meanings, for the reader and the writer.
 
 use super::json::{Problem, quote};
 use crate::schema::{BitOrder, ByteOrder, Encoding, Role, Scope};
@@ -20,7 +20,7 @@ pub(super) const ENCODINGS: [(&str, Encoding); 5] = [
     ("utf-32le", Encoding::Utf32Le),
 ];
 
-/// Words for roles, in the order of writing.
+/// Words for roles, in the order in which the writer lists them.
 pub(super) const ROLES: [(&str, Role); 11] = [
     ("packet-magic-number", Role::Magic),
     ("metadata-stream-uuid", Role::Uuid),
@@ -35,7 +35,7 @@ pub(super) const ROLES: [(&str, Role); 11] = [
     ("event-record-class-id", Role::EventClassId),
 ];
 
-/// Words for LTTng's log levels, by level.
+/// Words for LTTng's log levels, indexed by level.
 pub(super) const LOG_LEVELS: [&str; 15] = [
     "emergency",
     "alert",
@@ -75,7 +75,7 @@ pub(super) fn role_belongs(role: Role, scope: Scope) -> bool {
     }
 }
 
-/// Meaning of `word`.
+/// Returns the meaning of `word`.
 pub(super) fn meaning<T: Copy>(word: &str, table: &[(&str, T)]) -> Result<T, Problem> {
     let found = table.iter().find(|(name, _)| *name == word);
     found
@@ -89,7 +89,8 @@ pub(super) fn word<T: Copy + PartialEq>(meaning: T, table: &[(&'static str, T)])
     found.map_or("", |entry| entry.0)
 }
 
-/// Error of a word that is not in `known`.
+/// Makes the error of a word that is not in `known`, with the nearest word or the whole list as
+/// hint.
 pub(super) fn unknown<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Problem {
     const LIST_MAX: usize = 6;
     let known: Vec<&str> = known.collect();
@@ -104,7 +105,7 @@ pub(super) fn unknown<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> P
     Problem::new(format!("{} is not known here", quote(word))).hint(hint)
 }
 
-/// Edit distance: the number of letters to change, add or remove.
+/// Returns the edit distance: the number of letters to change, add or remove.
 fn distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     if from.len() > 2 * to.len() {

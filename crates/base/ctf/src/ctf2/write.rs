@@ -63,7 +63,7 @@ fn trace_class(trace: &TraceClass) -> Object {
 fn clock_class(clock: &Clock) -> Object {
     let mut object = typed("clock-class");
     put(&mut object, "id", Some(clock.name.as_str()));
-    // A UUID alone becomes an identity, as in LTTng's traces.
+    // A clock with a UUID but no identity gets one made of name and UUID, as in LTTng's traces.
     let identity = clock.identity.clone().or_else(|| {
         let uid = clock.uuid?.to_string();
         Some(ClockIdentity { namespace: None, name: Some(clock.name.clone()), uid: Some(uid) })
@@ -84,7 +84,7 @@ fn clock_class(clock: &Clock) -> Object {
             ClockOrigin::Custom(origin) => {
                 let mut object = Object::new();
                 put_identity(&mut object, origin);
-                // Both properties are mandatory.
+                // Both `name` and `uid` are mandatory in an origin.
                 object.entry("name").or_insert_with(|| "".into());
                 object.entry("uid").or_insert_with(|| "".into());
                 Some(Value::Object(object))
@@ -105,7 +105,8 @@ fn put_identity(object: &mut Object, identity: &ClockIdentity) {
     put(object, "uid", identity.uid.as_deref());
 }
 
-/// The clock's offset with cycles from 0 to below the frequency, as CTF 2 requires.
+/// Returns the clock's offset in seconds and cycles, with cycles from 0 to below the frequency, as
+/// CTF 2 requires. An offset that does not fit remains as it is.
 fn offset(clock: &Clock) -> (i64, i64) {
     let as_it_is = (clock.offset_seconds, clock.offset_cycles);
     let frequency = i128::from(clock.frequency.max(1));

@@ -1,4 +1,4 @@
-//! Writing of field classes.
+//! Writing of field classes as JSON objects.
 
 use super::object::{Object, put, typed};
 use super::properties::{exponent_size, wide};
@@ -7,7 +7,7 @@ use super::vocabulary::{BIT_ORDERS, BYTE_ORDERS, ENCODINGS, ROLES, role_belongs,
 use crate::schema::*;
 use serde_json::{Value, json};
 
-/// Writer of field classes. Its fields decide which roles CTF 2 allows.
+/// Writer of field classes. The roles that CTF 2 allows depend on its fields.
 pub(super) struct ClassWriter {
     /// Whether the trace has a UUID.
     pub(super) has_uuid: bool,
@@ -15,16 +15,16 @@ pub(super) struct ClassWriter {
     pub(super) has_clock: bool,
 }
 
-/// Position of a class.
+/// Position of a class within its scope.
 #[derive(Clone, Copy)]
 struct Position {
     scope: Scope,
-    /// Whether it is the first member of the scope's own structure.
+    /// Whether the class is the first member of the scope's own structure.
     is_first: bool,
 }
 
 impl ClassWriter {
-    /// Writes the structure of a scope.
+    /// Writes the field class of a scope.
     pub(super) fn root(&self, class: &Option<FieldClass>, scope: Scope) -> Option<Value> {
         let inner = Position { scope, is_first: false };
         match class.as_ref()? {
@@ -81,7 +81,7 @@ impl ClassWriter {
     }
 
     fn int(&self, int: &IntClass, position: Position) -> Value {
-        // Only unsigned integers can have roles, which matter more than the sign.
+        // CTF 2 allows roles on unsigned integers only, and a role matters more than the sign.
         let kind = match int.kind {
             IntKind::Signed if !int.roles.is_empty() => IntKind::Unsigned,
             IntKind::BitMap if int.mappings.as_deref().is_none_or(<[_]>::is_empty) => {
@@ -130,7 +130,7 @@ impl ClassWriter {
         if exponent_size(float.bits.size) == Some(float.exponent) {
             return Value::Object(bits("fixed-length-floating-point-number", float.bits));
         }
-        // A format that CTF 2 does not know, such as the 80 bits of the x87.
+        // CTF 2 has no such format; an example is the 80 bits of the x87.
         if float.bits.size <= 64 {
             return Value::Object(bits("fixed-length-bit-array", float.bits));
         }
@@ -173,7 +173,7 @@ impl ClassWriter {
             if !is_free {
                 selectors = free;
             }
-            // CTF 1.8 allows options without a value, CTF 2 does not.
+            // CTF 2 requires a selector value for each option, CTF 1.8 does not.
             if selectors.is_empty() {
                 continue;
             }
@@ -220,7 +220,7 @@ fn structure_of(members: Vec<Value>, align: u64) -> Value {
     Value::Object(object)
 }
 
-/// An object of a type with a static or dynamic length.
+/// Makes an object of a type with a static or dynamic length.
 fn counted(name: &str, length: &Length) -> Object {
     match length {
         Length::Static(count) => {
@@ -267,7 +267,7 @@ fn location(field: &FieldRef) -> Value {
     json!({ "origin": field.scope.ctf2_name(), "path": field.path })
 }
 
-/// Writes labels with their ranges; a repeated label adds to its ranges.
+/// Writes labels with their ranges, and merges the ranges of repeated labels.
 fn mappings(mappings: &[Mapping]) -> Value {
     let mut object = Object::new();
     for mapping in mappings {
@@ -283,7 +283,7 @@ fn mappings(mappings: &[Mapping]) -> Value {
     Value::Object(object)
 }
 
-/// The ranges, limited to integers of 64 bits: no field has other values.
+/// Clips the ranges to integers of 64 bits: fields have no other values.
 fn representable(ranges: &Ranges) -> Vec<(i128, i128)> {
     let (min, max) = (i128::from(i64::MIN), i128::from(u64::MAX));
     let cut = ranges.0.iter().map(|&(low, high)| (low.max(min), high.min(max)));
@@ -294,7 +294,7 @@ fn ranges(ranges: &[(i128, i128)]) -> Value {
     ranges.iter().map(|&(low, high)| Value::from_iter([number(low), number(high)])).collect()
 }
 
-/// An integer that [`representable`] has limited to 64 bits.
+/// Converts an integer that [`representable`] has limited to 64 bits.
 fn number(number: i128) -> Value {
     match u64::try_from(number) {
         Ok(number) => number.into(),

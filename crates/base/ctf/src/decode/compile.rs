@@ -1,6 +1,6 @@
 //! Compilation of field classes to programs.
 //!
-//! Three questions are answered here once, instead of at each event: whether a field starts on a
+//! The compiler answers three questions once, instead of at each event: whether a field starts on a
 //! byte boundary (then it needs no bit arithmetic), whether a later length or selector needs its
 //! value (then it gets a slot), and whether the field is visible (then it gets a [`Node`]). Fields
 //! that only serve the format (ids, times, sizes) are hidden unless another field depends on them,
@@ -38,7 +38,7 @@ fn error<T>(message: impl Into<String>) -> Result<T, CompileError> {
 }
 
 impl Decoder {
-    /// Compiles `schema`.
+    /// Compiles `schema` into a decoder.
     pub fn new(schema: Arc<Schema>) -> Result<Decoder, CompileError> {
         compile(schema)
     }
@@ -67,7 +67,7 @@ fn compile(schema: Arc<Schema>) -> Result<Decoder, CompileError> {
     })
 }
 
-/// All top-level classes of a schema.
+/// Iterates over the root class of each scope of a schema.
 fn scopes(schema: &Schema) -> impl Iterator<Item = &FieldClass> {
     let streams = schema.streams.iter().flat_map(|stream| {
         let own = [&stream.packet_context, &stream.event_header, &stream.common_context];
@@ -80,7 +80,7 @@ fn scopes(schema: &Schema) -> impl Iterator<Item = &FieldClass> {
     schema.trace.packet_header.iter().chain(streams)
 }
 
-/// The top-level classes that may refer to a stream's event header.
+/// Iterates over the scopes of a stream that may refer to its event header.
 fn scopes_after_header(stream: &StreamClass) -> impl Iterator<Item = &FieldClass> {
     let events = stream.events.iter();
     let of_events = events.flat_map(|event| [&event.specific_context, &event.payload]);
@@ -112,7 +112,7 @@ fn refers_to_header(class: &FieldClass) -> bool {
     }
 }
 
-/// Storage for a value that later fields depend on.
+/// Storage for the value of a field on which later fields depend.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     index: u16,
@@ -129,7 +129,7 @@ struct Compiler {
     /// Names of the structure members on the path to the current field.
     path: Vec<String>,
     scope: Option<Scope>,
-    /// Whether fields get nodes: not in headers.
+    /// Whether fields get nodes; false in headers.
     visible: bool,
 }
 
@@ -140,7 +140,7 @@ struct Draft {
     saves: Vec<Save>,
     /// Whether the current position is known to be a multiple of 8 bits.
     aligned: bool,
-    /// Index of the run that the next integer may join.
+    /// Index of the [`Op::Run`] that the next integer may join.
     run: Option<usize>,
 }
 
@@ -151,7 +151,7 @@ impl Draft {
     }
 }
 
-/// A field's path as a string.
+/// Joins a scope and a field's path into a unique string.
 fn key<'a>(scope: Scope, path: impl Iterator<Item = &'a str>) -> String {
     let mut key = format!("{scope:?}");
     for name in path {
@@ -241,7 +241,7 @@ impl Compiler {
         Ok(StreamDecoder { packet_context, event_header, bodies, event_of_id })
     }
 
-    /// Compiles an event's body; the draft contains the common context already.
+    /// Compiles an event's body; the draft already contains the common context.
     fn body(&mut self, event: &EventClass) -> Result<Program, CompileError> {
         self.scope(Scope::SpecificContext, event.specific_context.as_ref())?;
         self.scope(Scope::Payload, event.payload.as_ref())?;
@@ -280,7 +280,7 @@ impl Compiler {
         Ok(())
     }
 
-    /// Whether a field is visible: see the module's documentation.
+    /// Whether a field is visible by the rule in the module's documentation.
     fn shown(&mut self, class: &FieldClass) -> bool {
         if !self.visible {
             return false;
@@ -309,7 +309,7 @@ impl Compiler {
         }
     }
 
-    /// Slot for the value of the current field, if another field depends on it.
+    /// Returns the slot of the current field, if another field depends on it.
     fn slot(&mut self) -> Option<&mut Slot> {
         if self.slots.is_empty() {
             return None;
@@ -496,7 +496,7 @@ impl Compiler {
         Ok(())
     }
 
-    /// Registers the uses of the current field's value; returns the index of its [`Save`], or
+    /// Registers the uses of the current field's value. Returns the index of its [`Save`], or
     /// [`NONE`].
     fn save(&mut self, roles: Roles, signed: bool, size: u32) -> u32 {
         let slot = self.slot().map(|slot| {
@@ -550,7 +550,7 @@ impl Compiler {
         let element = ElementSize::Least(least_bits(&array.element));
         self.push(Op::Array { node, length, body: 0, element });
         // An element may start where the previous one ended. If the first element does not preserve
-        // the alignment of its start, compile it again without assuming any.
+        // the alignment of its start, the element is compiled again without an assumed alignment.
         let saves = self.draft.saves.len();
         let nodes = self.nodes.len();
         for _ in 0..2 {
@@ -653,7 +653,7 @@ impl Compiler {
     }
 }
 
-/// Converts ranges of selector values to the form of stored values.
+/// Clips ranges of selector values to 64 bits, and converts them to the form of slots.
 fn stored_ranges(ranges: &Ranges, slot: Slot) -> Box<[(u64, u64)]> {
     let signed = slot.signed == Some(true);
     let (least, most) = match signed {
@@ -669,7 +669,7 @@ fn stored_ranges(ranges: &Ranges, slot: Slot) -> Box<[(u64, u64)]> {
         .collect()
 }
 
-/// Lower bound of a field's size in bits.
+/// Returns a lower bound of a field's size in bits.
 fn least_bits(class: &FieldClass) -> u64 {
     match class {
         FieldClass::Int(int) => u64::from(int.bits.size),

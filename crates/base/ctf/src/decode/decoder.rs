@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// Magic number of data packets.
 pub const PACKET_MAGIC: u32 = 0xC1FC_1FC1;
 
-/// A compiled schema: decodes any number of packets, from any number of threads.
+/// A compiled schema, which decodes any number of packets from any number of threads.
 #[derive(Debug)]
 pub struct Decoder {
     pub(super) schema: Arc<Schema>,
@@ -36,7 +36,7 @@ pub(super) struct StreamDecoder {
     pub(super) event_of_id: EventIds,
 }
 
-/// Index of event classes by id. Ids are dense in practice; a sparse id must not cost memory.
+/// Index of event classes by id. Ids are usually dense; a hash map limits the memory of sparse ids.
 #[derive(Debug)]
 pub(super) struct EventIds {
     pub(super) dense: Vec<u32>,
@@ -84,15 +84,16 @@ pub struct Packet {
     pub begin: Option<u64>,
     /// Clock value at the packet's end.
     pub end: Option<u64>,
-    /// Bits in use, from the packet's start. `None`: up to the end of the data.
+    /// Size of the used part in bits, from the packet's start; `None` if it extends to the end of
+    /// data.
     pub content_bits: Option<u64>,
-    /// Total size in bits. `None`: up to the end of the data.
+    /// Total size in bits; `None` if the packet extends to the end of data.
     pub total_bits: Option<u64>,
     /// Sequence number of the packet in its stream.
     pub seq: Option<u64>,
-    /// Number of events that the tracer has dropped in this stream so far.
+    /// Number of events that the tracer has discarded in this stream so far.
     pub discarded: Option<u64>,
-    /// Width of that counter in bits; it may wrap.
+    /// Width of the discarded-events counter in bits, at which it wraps.
     pub discarded_bits: u32,
     /// Offset of the first event, in bits from the packet's start.
     pub first_event: u64,
@@ -101,18 +102,19 @@ pub struct Packet {
 }
 
 impl Decoder {
-    /// The schema that was compiled.
+    /// Returns the schema that was compiled.
     pub fn schema(&self) -> &Arc<Schema> {
         &self.schema
     }
 
-    /// All visible fields of all event classes and packet contexts; a node's id is its index.
+    /// Returns the visible fields of all event classes and packet contexts; a node's id is its
+    /// index.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
-    /// Node of a scope's structure: of a stream's packet context, or of a scope of one of its
-    /// events; `None` if nothing of it is visible.
+    /// Returns the node of a scope's structure. The scope is the stream's packet context if `event`
+    /// is `None`, else a scope of that event. `None` if no field of the scope is visible.
     pub(crate) fn scope_node(
         &self,
         stream: usize,
@@ -130,7 +132,7 @@ impl Decoder {
         })
     }
 
-    /// Makes the working memory for one stream.
+    /// Makes the decoding state for one stream.
     pub fn machine(&self) -> Machine {
         Machine::new(self.slot_count)
     }
@@ -264,7 +266,7 @@ impl Decoder {
             None => return bad(DecodeErrorKind::AmbiguousEvent),
         };
         if *position == start && stream.bodies[event as usize].is_empty() {
-            // An event without any bits would repeat for ever.
+            // A loop over events without any bits would never end.
             return bad(DecodeErrorKind::EmptyEvent);
         }
         Ok(event)
@@ -286,8 +288,8 @@ impl Decoder {
         self.walk(body, view, position, machine, visitor)
     }
 
-    /// Fields of an event's body, if all of them are whole, little-endian bytes and strings that
-    /// start on a byte boundary.
+    /// Returns the fields of an event's body. `None` unless each field is a little-endian integer
+    /// of whole bytes or a string, and starts on a byte boundary.
     pub fn plain_fields(&self, stream: usize, event: usize) -> Option<&[PlainField]> {
         let body = self.streams.get(stream)?.bodies.get(event)?;
         body.plain.as_ref().map(|plain| &*plain.fields)

@@ -1,4 +1,4 @@
-//! Errors in a packet's bytes.
+//! Errors of decoding, with their position in the packet.
 
 use std::fmt;
 
@@ -14,33 +14,34 @@ pub struct DecodeError {
 /// Kind of an error in a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DecodeErrorKind {
-    /// The packet does not start with the magic number: it is no packet, or the previous one was
-    /// cut or has a wrong size.
+    /// The packet does not start with the magic number: the data is no packet, or the previous
+    /// packet was cut off or has a wrong size.
     Magic(u64),
-    /// No stream class has this id: the metadata is older than the data, or of another trace.
+    /// No stream class has this id: the metadata is older than the data, or belongs to another
+    /// trace.
     UnknownStream(u64),
-    /// The packet does not identify its stream class, and there are several.
+    /// The packet has no stream class id, and there are several stream classes.
     AmbiguousStream,
     /// No event class of the stream has this id.
     UnknownEvent(u64),
-    /// The event does not identify its event class, and there are several.
+    /// The event has no event class id, and there are several event classes.
     AmbiguousEvent,
-    /// The event has no bits, so it would repeat for ever.
+    /// The event has no bits, so decoding would never end.
     EmptyEvent,
-    /// Two fields in one byte have different byte orders.
+    /// Two fields that share a byte have different byte orders.
     ByteOrder,
-    /// The content is larger than the packet.
+    /// The declared content size exceeds the packet size.
     ContentBeyondPacket {
         /// Declared content size in bits.
         content: u64,
         /// Declared packet size in bits.
         total: u64,
     },
-    /// The content ends before the first event could start.
+    /// The declared content ends before the first event.
     ContentBeforeEvents {
         /// Declared content size in bits.
         content: u64,
-        /// Size of packet header and context in bits.
+        /// Size of the packet's header and context in bits.
         header: u64,
     },
     /// A packet's size is not a whole number of bytes.
@@ -49,7 +50,7 @@ pub enum DecodeErrorKind {
     NoOption(i128),
     /// A variable-length integer has more than 64 bits.
     VarInt,
-    /// An array claims an implausible number of elements without bytes.
+    /// An array of elements of zero size claims an implausible length.
     EmptyElements,
 }
 

@@ -1,5 +1,5 @@
-//! Event headers. Nearly all traces have one of LTTng's two layouts, which are recognised in the
-//! schema and read in one step; any other header is walked as a program.
+//! Event headers. Nearly all traces have one of LTTng's two layouts, which the compiler recognises
+//! in the schema and the decoder reads in one step. Any other header is walked as a program.
 
 use super::program::Program;
 use super::view::{Stop, View};
@@ -18,7 +18,8 @@ pub(super) enum Header {
 }
 
 impl Header {
-    /// Recognises one of LTTng's layouts in little-endian order without padding.
+    /// Recognises one of LTTng's layouts in little-endian order without padding; else returns
+    /// `None`.
     pub(super) fn recognise(class: &FieldClass) -> Option<Header> {
         let FieldClass::Struct(StructClass { members, .. }) = class else { return None };
         let [id, rest] = &members[..] else { return None };
@@ -56,7 +57,8 @@ impl Header {
         None
     }
 
-    /// Size, id and time of a short header that starts with `word`; `None` for an extended one.
+    /// Returns size, id and time of a short header that starts with `word`; `None` for an extended
+    /// one.
     #[inline(always)]
     pub(super) fn short_parts(large: bool, word: u64) -> Option<(usize, u64, u64)> {
         let (size, id, time) = match large {
@@ -67,8 +69,8 @@ impl Header {
         (id != last).then_some((size, id, time))
     }
 
-    /// Reads a header of LTTng's layouts: advances the machine's clock, and returns the event
-    /// class's id.
+    /// Reads a header of one of LTTng's layouts. Advances the machine's clock, and returns the id
+    /// of the event class.
     #[inline(always)]
     pub(super) fn read(
         large: bool,
@@ -113,7 +115,8 @@ fn matches_int(int: &IntClass, size: u32, align: u64, role: Role) -> bool {
         && int.roles == role.into()
 }
 
-/// The selector's ranges for the first option that is a structure of integers as wanted.
+/// Returns the selector's ranges of the first option that is a structure of integers which
+/// satisfies `wanted`.
 fn struct_option_ranges(
     variant: &VariantClass,
     wanted: impl Fn(&[&IntClass]) -> bool,

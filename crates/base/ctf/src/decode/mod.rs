@@ -1,5 +1,5 @@
-//! Decoding of packets: a schema, compiled once into flat programs that walk packets' bytes without
-//! allocating and pass each field to a [`Visitor`].
+//! Decoding of packets. A schema is compiled once into flat programs, which walk the bytes of
+//! packets without allocating and pass each field to a [`Visitor`].
 //!
 //! Start at [`Decoder`]. `compile` turns field classes into `program` ops, `walk` runs them, `bits`
 //! reads fields that are not whole bytes. Nothing here does I/O: a [`View`] is the part of a packet

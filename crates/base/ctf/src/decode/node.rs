@@ -1,5 +1,5 @@
-//! Description of a field for consumers. It is made once per field, so that consumers can keep
-//! tables by node id.
+//! Description of a field for consumers. A field has one node, so consumers can keep tables by node
+//! id.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ pub struct Node {
     /// Name of the structure member or variant option; `None` for elements of arrays, contents of
     /// optionals, and scopes.
     pub name: Option<Box<str>>,
-    /// The node that contains it; `None` for a scope's structure.
+    /// Id of the enclosing node; `None` for a scope's structure.
     pub parent: Option<u32>,
     /// Scope of the field.
     pub scope: Scope,
-    /// Whether it is the first visible member of its structure.
+    /// Whether the field is the first visible member of its structure.
     pub first: bool,
     /// Kind of the field.
     pub kind: NodeKind,
@@ -48,7 +48,7 @@ pub enum NodeKind {
     },
     /// A floating-point number.
     Float,
-    /// A string, terminated or counted.
+    /// A string: null-terminated, or with a length.
     String(Encoding),
     /// A byte string.
     Blob,
@@ -56,11 +56,11 @@ pub enum NodeKind {
     Struct,
     /// An array; its elements follow.
     Array,
-    /// An optional; its content follows, if it is present.
+    /// An optional; its content follows, if present.
     Optional,
-    /// A variant; the chosen option follows.
+    /// A variant; its selected option follows.
     Variant {
-        /// Names by index of option.
+        /// Names of the options, by index in the schema; `None` for an option without a name.
         options: Vec<Option<Box<str>>>,
     },
 }
@@ -76,7 +76,7 @@ impl NodeLabels {
         NodeLabels { mappings }
     }
 
-    /// Labels of `value`, in order of declaration.
+    /// Returns the labels of `value`, in order of declaration.
     pub fn of(&self, value: i128) -> impl Iterator<Item = &str> {
         self.mappings
             .iter()
@@ -84,7 +84,7 @@ impl NodeLabels {
             .map(|mapping| mapping.label.as_str())
     }
 
-    /// Flags with a bit set in `value`.
+    /// Returns the flags that have a bit set in `value`, in order of declaration.
     pub fn flags(&self, value: u64) -> impl Iterator<Item = &str> {
         self.mappings
             .iter()

@@ -2,14 +2,15 @@
 
 use crate::schema::{Bits, Encoding, FloatClass, Scope};
 
-/// Index for "no node" (a hidden field) and for "no save".
+/// Index that means "no node" (a hidden field) or "no save".
 pub(super) const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Debug)]
 pub(super) enum Op {
-    /// Skips to a multiple of this many bits.
+    /// Advances to a multiple of this many bits.
     Align(u64),
-    /// The next `ops` ops take `bytes` bytes in total, and no later field needs their values.
+    /// A run: the next `ops` ops read `bytes` bytes in total, and no later field needs their
+    /// values.
     Run {
         bytes: u32,
         ops: u32,
@@ -22,7 +23,7 @@ pub(super) enum Op {
         signed: bool,
         big: bool,
     },
-    /// Any other fixed-width integer.
+    /// A fixed-width integer of any other size or alignment.
     Bits {
         node: u32,
         save: u32,
@@ -40,18 +41,18 @@ pub(super) enum Op {
         node: u32,
         class: FloatClass,
     },
-    /// A terminated string.
+    /// A null-terminated string.
     String {
         node: u32,
         encoding: Encoding,
     },
-    /// A counted string; `length` in bytes.
+    /// A string of `length` bytes.
     Text {
         node: u32,
         length: Count,
         encoding: Encoding,
     },
-    /// Counted bytes.
+    /// A byte string of `length` bytes.
     Blob {
         node: u32,
         length: Count,
@@ -61,21 +62,21 @@ pub(super) enum Op {
     EndScope(Scope),
     BeginStruct(u32),
     EndStruct(u32),
-    /// Elements; the body is the next `body` ops.
+    /// An array; the next `body` ops are its element.
     Array {
         node: u32,
         length: Count,
         body: u32,
         element: ElementSize,
     },
-    /// The body is the next `body` ops, run if `slot`'s value is in `ranges`.
+    /// An optional; its content, the next `body` ops, runs if `slot`'s value is in `ranges`.
     Optional {
         node: u32,
         slot: u16,
         ranges: Box<[(u64, u64)]>,
         body: u32,
     },
-    /// Runs one of the branches, all of which are in the next `body` ops.
+    /// A variant; runs one of the branches, all of which are within the next `body` ops.
     Variant {
         node: u32,
         slot: u16,
@@ -94,33 +95,33 @@ pub(super) enum ElementSize {
     Least(u64),
 }
 
-/// A number of elements or bytes.
+/// Source of a number of elements or bytes: a constant or the value of a slot.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Count {
     Static(u64),
     Slot(u16),
 }
 
-/// An option of a variant.
+/// A compiled option of a variant.
 #[derive(Clone, Debug)]
 pub(super) struct Branch {
     /// Values of the selector, in the form in which [`Save`] stores them.
     pub(super) ranges: Box<[(u64, u64)]>,
-    /// Index of its first op, counted from the first op of the variant's body.
+    /// Index of the branch's first op, counted from the first op of the variant's body.
     pub(super) start: u32,
-    /// Number of its ops.
+    /// Number of ops of the branch.
     pub(super) ops: u32,
     /// Index of the option in the schema.
     pub(super) option: u32,
 }
 
-/// Uses of a value that was just read.
+/// Uses of a value beyond its visit: a slot, roles, the clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Save {
     /// Slot to store the value in. Signed values are stored with the sign bit flipped, so that
     /// slots compare as unsigned numbers.
     pub(super) slot: Option<u16>,
-    /// Bits of [`crate::schema::Roles`] that the value serves.
+    /// Bits of [`crate::schema::Roles`] that the field has.
     pub(super) roles: u16,
     /// Number of low bits by which the value advances the stream's clock; 0 if it does not.
     pub(super) clock_bits: u32,

@@ -1,6 +1,6 @@
-//! A fast path for programs of whole, little-endian bytes and strings only, which most events
-//! consist of. They need no bit positions, no slots and no recursion. Consumers may also walk the
-//! fields themselves.
+//! The fast path for programs of only strings and little-endian integers of whole bytes, as most
+//! events have them. Such programs need no bit positions, no slots and no recursion. Consumers may
+//! also walk the fields themselves.
 
 use super::node::Node;
 use super::op::{Count, NONE, Op};
@@ -9,21 +9,21 @@ use super::view::{Stop, View};
 use super::visit::Visitor;
 use crate::schema::Scope;
 
-/// The plain form of a program.
+/// The plain form of a program: a flat list of fields that all start on byte boundaries.
 #[derive(Debug)]
 pub(super) struct Plain {
     pub(super) fields: Box<[PlainField]>,
-    /// For skipping: the number of bytes before each group of adjacent strings, and the number of
-    /// strings in the group after the first one.
+    /// For each group of adjacent strings: the number of bytes before the group, and the number of
+    /// strings after its first one. Used for skipping.
     before_strings: Box<[(u32, u32)]>,
-    /// For skipping: the number of bytes after the last string.
+    /// Number of bytes after the last string. Used for skipping.
     after: u32,
 }
 
-/// A step through a plain event.
+/// A step through a plain event: a field, or the start or end of a scope or structure.
 #[derive(Clone, Copy, Debug)]
 pub struct PlainField {
-    /// Index in [`super::Decoder::nodes`]; without meaning at the end of a scope.
+    /// Index in [`super::Decoder::nodes`]; meaningless at the end of a scope.
     pub node: u32,
     /// Kind of the step.
     pub kind: PlainKind,
@@ -41,9 +41,9 @@ pub enum PlainKind {
     I16,
     I32,
     I64,
-    /// A string, terminated by a NUL.
+    /// A null-terminated string.
     String,
-    /// A text of this many bytes, up to its first NUL.
+    /// A string padded with NULs to this many bytes.
     Text(u32),
     BeginScope(Scope),
     EndScope(Scope),
@@ -52,14 +52,15 @@ pub enum PlainKind {
 }
 
 impl Plain {
-    /// The plain form of `ops`, if all of them allow it.
+    /// Makes the plain form of `ops`; `None` if one of them has no plain form.
     pub(super) fn new(ops: &[Op]) -> Option<Plain> {
         let mut fields = Vec::new();
         let mut before_strings: Vec<(u32, u32)> = Vec::new();
         let mut bytes = 0u32;
         for op in ops {
             let (node, kind) = match *op {
-                // Only at the start: later padding would depend on the position.
+                // Alignment is allowed at the start only: later padding would depend on the
+                // position.
                 Op::Align(8) if bytes == 0 && before_strings.is_empty() => continue,
                 Op::Run { .. } => continue,
                 Op::Int { node, save: NONE, bytes: size, signed, big } if size == 1 || !big => {
@@ -102,14 +103,14 @@ impl Plain {
             fields.push(PlainField { node, kind });
         }
         if bytes == 0 && before_strings.is_empty() {
-            // Without bytes there is no alignment either, so the fields may start within a byte.
+            // A program without bytes does not align, so its fields may start within a byte.
             return None;
         }
         let (fields, before_strings) = (fields.into(), before_strings.into());
         Some(Plain { fields, before_strings, after: bytes })
     }
 
-    /// Advances `position` over the fields.
+    /// Advances `position` to the end of the fields.
     #[inline]
     pub(super) fn skip(&self, view: View<'_>, position: &mut u64) -> Result<(), Stop> {
         let bytes = view.whole_bytes();
@@ -120,7 +121,7 @@ impl Plain {
         Ok(())
     }
 
-    /// End of the fields that start at `at`; `None` if the map ends before.
+    /// Returns the end of the fields that start at `at`; `None` if the map ends earlier.
     #[inline(always)]
     pub(super) fn end_in(&self, map: &NulMap<'_>, at: usize) -> Option<usize> {
         self.end(map.rest(), at, |at, more| map.find(at, more))
@@ -140,7 +141,7 @@ impl Plain {
         (at <= bytes.len()).then_some(at)
     }
 
-    /// Visits the fields, and advances `position` over them.
+    /// Visits the fields, and advances `position` to their end.
     #[inline]
     pub(super) fn visit<V: Visitor>(
         &self,

@@ -1,20 +1,20 @@
 //! The flat form of field classes that [`super::walk`] runs.
 //!
 //! Ops are in the order of the bytes. An op with a body (array, optional, variant) is followed by
-//! the body's ops and contains their number. Everything that follows from the schema alone is
+//! the body's ops and contains their number. All properties that follow from the schema alone are
 //! precomputed: which fields lie on byte boundaries, which runs have a fixed size, which values
 //! must be stored for later lengths and selectors.
 
 use super::op::{Op, Save};
 use super::plain::Plain;
 
-/// The ops of one scope, or of the three scopes of an event's body.
+/// The ops of one scope, or of an event's body: common context, specific context and payload.
 #[derive(Debug, Default)]
 pub(crate) struct Program {
     pub(super) ops: Box<[Op]>,
-    /// Uses of the values that some ops read.
+    /// Uses of the values that ops read, by the index in the op.
     pub(super) saves: Box<[Save]>,
-    /// The plain form, if the program has one.
+    /// Plain form of the program, if all of its ops allow one.
     pub(super) plain: Option<Plain>,
 }
 

@@ -1,6 +1,6 @@
-//! Upper bounds on the memory of a schema and the decoder compiled from it, piece by piece. Readers
-//! of metadata count them against their [`crate::metadata::budget::Budget`] before they make a
-//! piece.
+//! Upper bounds on the memory of each part of a schema and of the decoder compiled from it. Readers
+//! of metadata count a part against their [`crate::metadata::budget::Budget`] before they allocate
+//! the part.
 
 use super::decoder::{Decoder, StreamDecoder};
 use super::node::Node;
@@ -9,52 +9,52 @@ use super::program::Program;
 use crate::metadata::budget::{allocation, table_entry};
 use crate::schema::*;
 
-/// A field class needs up to three ops: alignment, begin and end. A program with a plain form has
-/// no alignment ops, and that form takes less memory than such an op.
+/// Memory of the ops of one field class: up to three, for alignment, begin and end. A program with
+/// a plain form has no alignment ops, and the plain form takes less memory than such an op.
 const OPS: usize = 3 * size_of::<Op>();
 
-/// A field class, without the parts counted below.
+/// Memory of a field class, without the parts counted below.
 pub(crate) const CLASS: usize = size_of::<FieldClass>() + size_of::<Node>() + OPS;
 
-/// An array or optional, apart from its own class and that of its content.
+/// Memory of an array or optional, apart from its own class and the class of its content.
 pub(crate) const BOX: usize = size_of::<OptionalClass>() - size_of::<FieldClass>() + 32;
 
-/// A stream class, apart from its classes and names. Real traces have few, so the bound is
-/// generous.
+/// Memory of a stream class, apart from its field classes and names. The bound is generous, because
+/// real traces have few stream classes.
 pub(crate) const STREAM: usize =
     size_of::<StreamClass>() + size_of::<StreamDecoder>() + size_of::<Decoder>() + 512;
 
-/// An event class, apart from its classes and names.
+/// Memory of an event class, apart from its field classes and names.
 pub(crate) const EVENT: usize =
     size_of::<EventClass>() + size_of::<Program>() + 2 * table_entry::<u64, u32>();
 
-/// A member, apart from its class.
+/// Returns the memory of a structure member, apart from its class.
 pub(crate) fn member(name: &str) -> usize {
     size_of::<String>() + 2 * allocation(name.len())
 }
 
-/// A variant's option, apart from its class.
+/// Returns the memory of a variant's option, apart from its class.
 pub(crate) fn option(name: &str, ranges: &Ranges) -> usize {
     size_of::<(String, Ranges, Branch)>() + member(name) + 2 * self::ranges(ranges.0.len())
 }
 
-/// A label with its ranges.
+/// Returns the memory of a label with its ranges.
 pub(crate) fn mapping(label: &str, ranges: usize) -> usize {
     size_of::<Mapping>() + allocation(label.len()) + self::ranges(ranges)
 }
 
-/// Ranges of selectors or labels.
+/// Returns the memory of `count` ranges of a selector or label.
 pub(crate) fn ranges(count: usize) -> usize {
     allocation(count * size_of::<(i128, i128)>())
 }
 
-/// A reference: its names, and the key of its slot, which repeats them.
+/// Returns the memory of a reference: its names, and the key of its slot, which repeats the names.
 pub(crate) fn reference(field: &FieldRef) -> usize {
     let names = field.path.iter().map(|name| size_of::<String>() + 2 * allocation(name.len()));
     table_entry::<String, u64>() + names.sum::<usize>()
 }
 
-/// The part of the common context that each event's program repeats.
+/// Returns the memory of those parts of the common context that each event's program repeats.
 pub(crate) fn common_context(class: &FieldClass) -> usize {
     match class {
         FieldClass::Struct(structure) => {

@@ -1,8 +1,8 @@
-//! Skipping of events, to count them or to find the first one of interest.
+//! Skipping of events, to count them or to find the first one in a time range.
 //!
 //! The end of an event is known only after its strings have been found, so the events of one packet
-//! are a chain of dependent steps. Two packets are two chains, which the processor works on in
-//! parallel: [`Skipping::run_two`].
+//! are a chain of dependent steps. [`Skipping::run_two`] walks two packets at once: the processor
+//! executes their two chains in parallel.
 
 use super::decoder::{Decoder, StreamDecoder};
 use super::error::DecodeErrorKind;
@@ -14,7 +14,7 @@ use super::view::{Stop, View};
 use super::visit::Nothing;
 use super::walk::{Machine, clock_after};
 
-/// A walk over the events of one view, without visiting them.
+/// A walk over the events of one view that skips their fields.
 #[derive(Debug)]
 pub struct Skipping<'s> {
     decoder: &'s Decoder,
@@ -26,12 +26,13 @@ pub struct Skipping<'s> {
     pub position: u64,
     /// Number of events skipped so far.
     pub count: u64,
-    /// Limit of the clock: the walk ends before the first event whose header moves the clock beyond
-    /// it.
+    /// Limit of the clock. The walk ends before the first event whose header sets the clock beyond
+    /// this limit.
     pub last_clock: u64,
-    /// Whether the clock went back at an event. The clocks of LTTng's short headers never do.
+    /// Whether the clock decreased at an event. LTTng's short headers cannot make it decrease.
     pub went_back: bool,
-    /// Reason for an end before the view's end. The machine's clock is the one before that event.
+    /// Error that ended the walk before the view's end. The machine's clock is then the one before
+    /// the failed event.
     pub stop: Option<Stop>,
 }
 
@@ -60,7 +61,7 @@ impl<'s> Skipping<'s> {
         }
     }
 
-    /// Walks to the view's end, to [`Skipping::last_clock`], or until an error.
+    /// Walks to the view's end, to [`Skipping::last_clock`], or to an error.
     pub fn run(&mut self) {
         loop {
             match self.stream.event_header {
@@ -74,7 +75,7 @@ impl<'s> Skipping<'s> {
         }
     }
 
-    /// Walks over the events of two views alternately, until one of them is at its end or stopped.
+    /// Walks over the events of two views alternately, until one of the walks ends.
     pub fn run_two(a: &mut Skipping<'_>, b: &mut Skipping<'_>) {
         loop {
             match (&a.stream.event_header, &b.stream.event_header) {
@@ -126,8 +127,8 @@ impl<'s> Skipping<'s> {
         self.position >= self.view.end_bits()
     }
 
-    /// Skips one event. Returns `false` at the end of the packet, beyond the limit, or if the event
-    /// cannot be read.
+    /// Skips one event. Returns `false` at the end of the view, beyond the clock's limit, or after
+    /// an error.
     #[inline(always)]
     fn step(&mut self) -> bool {
         if self.is_at_end() {
@@ -149,8 +150,8 @@ impl<'s> Skipping<'s> {
         false
     }
 
-    /// Skips an event; `false` if its clock is beyond the limit, whether or not the view has all of
-    /// it.
+    /// Skips an event. Returns `false` if the event's clock is beyond the limit, even if the view
+    /// ends within that event.
     #[inline(always)]
     fn event(&mut self, at: &mut u64) -> Result<bool, Stop> {
         let Skipping { decoder, stream, view, machine, .. } = self;
@@ -176,26 +177,25 @@ impl<'s> Skipping<'s> {
     }
 }
 
-/// Fast path over the usual events of LTTng: with its header in short form, and fields of whole
-/// bytes and strings only.
+/// Fast path over LTTng's usual events, which have a short header and a body in plain form.
 struct FastPath<'u, 's> {
     map: &'u mut NulMap<'s>,
-    /// Start of the next event in the map.
+    /// Offset of the next event from the map's start, in bytes.
     at: usize,
     clock: u64,
     count: u64,
-    /// Indexes of event classes by id.
+    /// Indexes of event classes, by id.
     ids: &'s [u32],
     bodies: &'s [Program],
-    /// Id and body of the last event. Events of one class come in bursts. The processor can predict
-    /// that the next event is of the same class, whereas a lookup is a chain of loads.
+    /// Id and body of the previous event. Events of one class come in bursts, so the processor can
+    /// predict that the next event has the same class. A lookup would be a chain of loads.
     last: (u64, Option<&'s Plain>),
     last_clock: u64,
     /// Size of the whole view in bytes.
     size: usize,
 }
 
-/// End of the fast path.
+/// Position, clock and event count at the end of the fast path.
 struct FastPathEnd {
     at: usize,
     clock: u64,
@@ -224,7 +224,8 @@ impl<'u, 's> FastPath<'u, 's> {
         FastPathEnd { at: map_start + self.at, clock: self.clock, count: self.count }
     }
 
-    /// Moves the map to the next event; `false` if too little of the map has been used.
+    /// Moves the map to the next event. Returns `false` if less than half of the map has been
+    /// passed.
     fn move_map(&mut self) -> bool {
         let moves = self.map.move_to(self.at);
         if moves {
@@ -233,7 +234,7 @@ impl<'u, 's> FastPath<'u, 's> {
         moves
     }
 
-    /// Skips one event; `false` if it needs the general path, or the map ends.
+    /// Skips one event. Returns `false` if the event needs the general path, or the map ends.
     #[inline(always)]
     fn step<const LARGE: bool>(&mut self) -> bool {
         self.after_event::<LARGE>().is_some()
@@ -244,7 +245,7 @@ impl<'u, 's> FastPath<'u, 's> {
         let word = u64::from_le_bytes(*self.map.rest().get(self.at..)?.first_chunk()?);
         let (size, id, time) = Header::short_parts(LARGE, word)?;
         if id != self.last.0 {
-            // The index that stands for "no event" has no body.
+            // The index `NO_EVENT` is beyond the last body, so `get` rejects unknown ids too.
             let body = self.bodies.get(*self.ids.get(id as usize)? as usize)?;
             self.last = (id, body.plain.as_ref());
         }

@@ -1,22 +1,22 @@
-//! Search for the ends of strings.
+//! Search for the NULs that terminate strings.
 //!
 //! Strings in traces are short and adjacent, so a search for one end after the other is a chain of
-//! dependent loads. Instead, the NULs of 64 bytes are found at once as a mask, in which the ends of
-//! several strings are a few shifts apart.
+//! dependent loads. The search here computes a mask of the NULs in 64 bytes at once; the ends of
+//! several strings in it are a few shifts apart.
 
 use blkkin_sys::{SPAN, zeros, zeros_of_all};
 
-/// A forward search through `bytes`, 64 of them at a time.
+/// A forward search through `bytes` in windows of 64 bytes.
 ///
-/// The next 64 bytes always follow the current ones, wherever the search stands. The processor
-/// therefore knows their address, and can examine them, before it knows where the current string
-/// ends.
+/// The next window always directly follows the current one, independent of the search position. The
+/// processor therefore knows its address, and can examine it, before the end of the current string
+/// is known.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NulScan<'b> {
     bytes: &'b [u8],
-    /// Start of the current 64 bytes.
+    /// Start of the current window.
     start: usize,
-    /// Mask with a bit for each NUL among them.
+    /// Mask with a bit for each NUL in the current window.
     mask: u64,
     /// End of the examined bytes.
     seen: usize,
@@ -32,8 +32,8 @@ impl<'b> NulScan<'b> {
         }
     }
 
-    /// Index of the first NUL at or after `at`, or of the NUL `more` positions after it in the
-    /// sequence of NULs. `at` must not decrease between calls.
+    /// Returns the index of the first NUL at or after `at`, or with `more` above 0 that of the
+    /// `more`th NUL after the first one. `at` must not decrease between calls.
     #[inline(always)]
     pub(super) fn find(&mut self, at: usize, more: u32) -> Option<usize> {
         let (mut at, mut more) = (at, more);
@@ -48,7 +48,7 @@ impl<'b> NulScan<'b> {
                 more -= 1;
             }
             at = at.max(self.seen);
-            // A jump over a large field is made at once instead of in steps of 64.
+            // A jump over a large field moves the window at once, instead of in steps of 64 bytes.
             let next = if at - self.seen < SPAN { self.seen } else { at };
             let span = self.bytes.get(next..).and_then(|rest| rest.first_chunk());
             let Some(span) = span else { return find_in_tail(self.bytes, at, more) };
@@ -63,15 +63,15 @@ fn find_in_tail(bytes: &[u8], at: usize, more: u32) -> Option<usize> {
     nuls.nth(more as usize).map(|index| at + index)
 }
 
-/// The NULs of a few kilobytes, for finding the ends of many events. Positions are relative to the
-/// map's start.
+/// A bitmap of the NULs in a few kilobytes, for finding the ends of many events. Positions are
+/// relative to the map's start.
 #[derive(Debug)]
 pub(super) struct NulMap<'b> {
-    /// Bytes from the map's start to the end.
+    /// Bytes from the map's start to the end of the view.
     rest: &'b [u8],
-    /// Bitmap of the NULs.
+    /// Bitmap of the NULs in the first [`MAP_SIZE`] bytes of `rest`.
     bits: [u8; MAP_SIZE / 8],
-    /// Whether the bitmap has been computed; without it nothing is found.
+    /// Whether the bitmap has been computed; an uncomputed bitmap is all zeros, as if without NULs.
     is_computed: bool,
 }
 
@@ -84,14 +84,14 @@ impl<'b> NulMap<'b> {
         NulMap { rest, bits: [0; MAP_SIZE / 8], is_computed: false }
     }
 
-    /// All bytes from the map's start.
+    /// Returns all bytes from the map's start.
     #[inline(always)]
     pub(super) fn rest(&self) -> &'b [u8] {
         self.rest
     }
 
-    /// Moves the map to `at` and computes it; `false` if too little of the current map has been
-    /// used.
+    /// Moves the map to `at` and computes it. Returns `false`, and leaves the map, if it is
+    /// computed and `at` is in its first half.
     #[inline(never)]
     pub(super) fn move_to(&mut self, at: usize) -> bool {
         let is_worth_it = !self.is_computed || at >= MAP_SIZE / 2;
@@ -116,12 +116,13 @@ impl<'b> NulMap<'b> {
         }
     }
 
-    /// Index of the first NUL at or after `at`, or of the NUL `more` positions after it in the
-    /// sequence of NULs; `None` if the map ends before.
+    /// Returns the index of the first NUL at or after `at`, or with `more` above 0 that of the
+    /// `more`th NUL after the first one; `None` if the map ends earlier.
     #[inline(always)]
     pub(super) fn find(&self, mut at: usize, mut more: u32) -> Option<usize> {
         loop {
-            // One load at any address, and one shift: the next event waits for the result.
+            // The next event depends on this result, so it takes a single load at any address and
+            // one shift.
             let span = u64::from_le_bytes(*self.bits.get(at / 8..)?.first_chunk()?);
             let mut span = span >> (at % 8);
             while more > 0 && span != 0 {

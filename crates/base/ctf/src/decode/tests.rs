@@ -1,5 +1,5 @@
-//! Fields from bytes written by hand, each class on a byte boundary and off it; the rules of
-//! packets and clocks; and invalid bytes.
+//! Tests of decoding: fields from hand-written bytes, each class on a byte boundary and off it; the
+//! rules of packets and clocks; and invalid bytes.
 
 mod fields;
 mod hostile;
@@ -12,7 +12,7 @@ use crate::schema::Scope;
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// Records all visits as text.
+/// A visitor that records all visits as text.
 #[derive(Default)]
 struct Recorder(String);
 
@@ -34,7 +34,7 @@ impl Visitor for Recorder {
         self.0.clear();
     }
     fn begin_scope(&mut self, scope: Scope, node: &Node) {
-        // Most tests need only the payload.
+        // The payload's scope is not recorded, because most tests have no other scope.
         if scope != Scope::Payload {
             self.say(node, format_args!("{}{{", scope.ctf2_name()));
         }
@@ -91,7 +91,7 @@ fn decoder(metadata: &str) -> Decoder {
     Decoder::new(Arc::new(schema)).unwrap_or_else(|error| panic!("{error}\n{metadata}"))
 }
 
-/// Bytes from hexadecimal digits with spaces.
+/// Converts hexadecimal digits, with spaces, to bytes.
 fn bytes(hex: &str) -> Vec<u8> {
     let digits: Vec<char> = hex.chars().filter(|digit| !digit.is_whitespace()).collect();
     let byte = |pair: &[char]| {
@@ -100,7 +100,7 @@ fn bytes(hex: &str) -> Vec<u8> {
     digits.chunks(2).map(byte).collect()
 }
 
-/// Decodes the event at `position` into its text and end, or into the error message.
+/// Decodes the event at `position` and returns its text and end, or the reason for the failure.
 fn event(
     decoder: &Decoder,
     view: View<'_>,
@@ -114,7 +114,7 @@ fn event(
     let mut skipped_end = end;
     let body = end;
     decoder.event_body(0, class, view, &mut end, machine, &mut recorder)?;
-    // A visitor without values must come to the same end.
+    // A visitor that ignores values must reach the same end.
     machine.clock = clock;
     let skipped = decoder.event_body(0, class, view, &mut skipped_end, machine, &mut Nothing);
     assert_eq!((skipped, skipped_end), (Ok(()), end), "from {body} without values");

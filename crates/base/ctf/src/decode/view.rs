@@ -1,8 +1,8 @@
-//! The part of a packet that has been read.
+//! The part of a packet that the caller has read.
 
 use super::error::{DecodeError, DecodeErrorKind};
 
-/// A part of a packet: bytes from `base` bytes after the packet's start.
+/// A part of a packet: the bytes from offset `base` in the packet.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     pub(super) bytes: &'a [u8],
@@ -12,29 +12,29 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// A view of `bytes`, which start `base` bytes after the packet's start. Their first `end_bits`
-    /// bits are content.
+    /// Makes a view of `bytes`, which start `base` bytes after the packet's start. Their first
+    /// `end_bits` bits are content.
     pub fn new(bytes: &'a [u8], base: u64, end_bits: u64) -> View<'a> {
         View { bytes, base, end: end_bits.min(bytes.len() as u64 * 8) }
     }
 
-    /// A view of a whole packet, or of its start.
+    /// Makes a view of a whole packet, or of its start.
     pub fn whole(bytes: &'a [u8]) -> View<'a> {
         View::new(bytes, 0, u64::MAX)
     }
 
-    /// Number of bits between the packet's start and the view's start.
+    /// Returns the number of bits between the packet's start and the view's start.
     pub fn base_bits(&self) -> u64 {
         self.base.saturating_mul(8)
     }
 
-    /// The bytes that consist of content only.
+    /// Returns the bytes that consist of content only, without a partial last byte.
     #[inline]
     pub fn whole_bytes(&self) -> &'a [u8] {
         &self.bytes[..(self.end / 8) as usize]
     }
 
-    /// End of the content, in bits from the view's start.
+    /// Returns the end of the content, in bits from the view's start.
     pub fn end_bits(&self) -> u64 {
         self.end
     }
@@ -43,7 +43,7 @@ impl<'a> View<'a> {
 /// Reason for the early end of a walk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// The view ends before the field does. If the packet has more bytes, try again with them.
+    /// The view ends within a field. The caller may retry with a longer view of the packet.
     Short,
     /// The bytes are invalid.
     Bad(DecodeError),

@@ -9,11 +9,11 @@ use crate::schema::Scope;
 /// default methods ignore their fields.
 #[allow(unused_variables, reason = "the names are for whoever writes a visitor")]
 pub trait Visitor {
-    /// False for visitors that ignore values: the decoder then skips runs of fields in one step.
+    /// Whether the visitor uses values. If not, the decoder skips runs of fields in one step.
     const WANTED: bool = true;
 
-    /// Discards the fields received since the event's start: the event is visited again from its
-    /// first field, because the view ended within it. Rare.
+    /// Discards the fields received since the event's start, because the view ended within the
+    /// event. The decoder then visits the event again from its first field. Rare.
     fn restart(&mut self);
     /// Starts a scope; `node` is its structure, whose members follow.
     fn begin_scope(&mut self, scope: Scope, node: &Node) {}
@@ -27,27 +27,27 @@ pub trait Visitor {
     fn begin_array(&mut self, node: &Node, length: u64) {}
     /// Ends the array.
     fn end_array(&mut self, node: &Node) {}
-    /// Starts an optional, whose content follows if it is present.
+    /// Starts an optional; its content follows if `present`.
     fn begin_optional(&mut self, node: &Node, present: bool) {}
     /// Ends the optional.
     fn end_optional(&mut self, node: &Node) {}
-    /// Starts a variant, whose option of index `option` follows.
+    /// Starts a variant; the option of index `option` follows.
     fn begin_variant(&mut self, node: &Node, option: usize) {}
     /// Ends the variant.
     fn end_variant(&mut self, node: &Node) {}
-    /// Receives an integer other than a signed one: unsigned, boolean, bits.
+    /// Receives an unsigned integer, a boolean, or the bits of a bit array or bit map.
     fn unsigned(&mut self, node: &Node, value: u64) {}
     /// Receives a signed integer.
     fn signed(&mut self, node: &Node, value: i64) {}
     /// Receives a floating-point number.
     fn float(&mut self, node: &Node, value: f64) {}
-    /// Receives a string in the node's encoding, without terminator; not checked for validity.
+    /// Receives a string in the node's encoding, without terminator. Its validity is not checked.
     fn string(&mut self, node: &Node, value: &[u8]) {}
     /// Receives a byte string.
     fn blob(&mut self, node: &Node, value: &[u8]) {}
 }
 
-/// A visitor without values, for finding the end of an event.
+/// A visitor that ignores all fields, for finding the end of an event.
 #[derive(Debug)]
 pub struct Nothing;
 

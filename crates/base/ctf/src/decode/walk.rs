@@ -1,8 +1,8 @@
 //! Execution of a program over a packet's bytes.
 //!
-//! The bytes are hostile: every op checks that the bytes it reads exist, counts are compared with
-//! the remaining bytes before any loop, and elements without bytes draw on a budget. Nothing is
-//! allocated.
+//! The bytes may be hostile: every op checks that its bytes exist, counts are compared with the
+//! remaining bytes before any loop, and elements of zero size are charged to a budget. Execution
+//! allocates nothing.
 
 use super::error::DecodeErrorKind;
 use super::node::Node;
@@ -13,12 +13,13 @@ use super::visit::Visitor;
 use crate::schema::{ByteOrder, Encoding, Role, Uuid};
 use crate::{bits, float};
 
-/// Maximum number of elements without bytes in an event, counted in ops.
+/// Maximum number of elements of zero size in a walk of a program, each counted as its number of
+/// ops plus one.
 const EMPTY_BUDGET: u64 = 1 << 20;
 
 const ROLE_COUNT: usize = 11;
 
-/// The working memory of a stream: its clock, and the values that later fields depend on.
+/// The decoding state of a stream: its clock, and the values on which later fields depend.
 #[derive(Clone, Debug)]
 pub struct Machine {
     /// The stream's clock, in cycles.
@@ -57,12 +58,12 @@ impl Machine {
         self.roles_set &= !(Role::EventClassId as u16);
     }
 
-    /// UUID in the packet's header.
+    /// Returns the UUID in the packet's header.
     pub(super) fn uuid(&self) -> Option<Uuid> {
         self.uuid
     }
 
-    /// Stores a value that was just read; `raw` has the field's bits and zeros above them.
+    /// Stores a value just read. `raw` contains the field's bits, with zeros above them.
     #[inline]
     fn save(&mut self, save: &Save, raw: u64, signed: bool) {
         if let Some(slot) = save.slot {
@@ -117,11 +118,11 @@ impl Machine {
     }
 }
 
-/// The bit to flip in stored signed values, so that they compare as unsigned ones.
+/// Bit that is flipped in stored signed values, so that they compare as unsigned numbers.
 pub(super) const SIGN_BIT: u64 = 1 << 63;
 
-/// Updates a clock from a reading of its low `size` bits: a value smaller than before means that
-/// these bits have wrapped once.
+/// Updates a clock from a reading of its low `size` bits. A reading below the clock's low bits
+/// means that these bits have wrapped once.
 #[inline]
 pub(crate) fn clock_after(clock: u64, value: u64, size: u32) -> u64 {
     if size >= 64 {
@@ -139,7 +140,7 @@ struct Walk<'w> {
     view: View<'w>,
     position: u64,
     empty_budget: u64,
-    /// Byte order of the last field that is not whole bytes.
+    /// Byte order of the last field read by a bit or float op.
     order: Option<ByteOrder>,
 }
 
@@ -305,13 +306,14 @@ impl<'w> Walk<'w> {
         Ok(())
     }
 
-    /// The node, if the visitor receives it.
+    /// Returns the node, if the field is visible and the visitor uses values.
     #[inline(always)]
     fn shown<V: Visitor>(&self, node: u32) -> Option<&'w Node> {
         (V::WANTED && node != NONE).then(|| &self.nodes[node as usize])
     }
 
-    /// Stores an integer and passes it to the visitor. `sign_size` is its width if it is signed.
+    /// Stores an integer and passes it to the visitor. `sign_size` is the width of a signed
+    /// integer.
     #[inline(always)]
     fn integer<V: Visitor>(
         &mut self,
@@ -357,7 +359,7 @@ impl<'w> Walk<'w> {
             let at = self.consume(8)?;
             let byte = self.view.bytes[(at / 8) as usize];
             let part = u64::from(byte & 0x7f);
-            // Beyond bit 63 only repetitions of the sign (or zeros) are tolerated.
+            // Above bit 63 only copies of the sign (zeros in unsigned integers) are accepted.
             if shift < 64 {
                 value |= part << shift;
             }
@@ -380,7 +382,7 @@ impl<'w> Walk<'w> {
         }
     }
 
-    /// Reads up to a NUL of `unit` bytes, and consumes the NUL too.
+    /// Reads a string up to a NUL of `unit` bytes, and consumes the NUL too.
     #[inline]
     fn string(&mut self, unit: usize) -> Result<&'w [u8], Stop> {
         let start = (self.position / 8) as usize;
@@ -403,7 +405,7 @@ impl<'w> Walk<'w> {
     fn bytes(&mut self, length: Count) -> Result<&'w [u8], Stop> {
         let length = self.count(length);
         let at = (self.consume(length.checked_mul(8).ok_or(Stop::Short)?)? / 8) as usize;
-        // An empty text may follow padding that extends beyond the view.
+        // A string of zero bytes may follow padding that extends beyond the view.
         Ok(self.view.bytes.get(at..at + length as usize).unwrap_or_default())
     }
 
@@ -454,7 +456,7 @@ fn in_ranges(ranges: &[(u64, u64)], value: u64) -> bool {
     ranges.iter().any(|&(low, high)| low <= value && value <= high)
 }
 
-/// Number of bytes before the first NUL of `unit` bytes.
+/// Returns the number of bytes before the first NUL of `unit` bytes.
 #[inline]
 fn find_nul(bytes: &[u8], unit: usize) -> Option<usize> {
     let is_nul = |unit: &[u8]| unit.iter().all(|&byte| byte == 0);
@@ -464,7 +466,7 @@ fn find_nul(bytes: &[u8], unit: usize) -> Option<usize> {
     }
 }
 
-/// The characters of a counted string: bytes after a NUL are padding.
+/// Returns the characters of a counted string, without the padding from its first NUL on.
 #[inline]
 pub(crate) fn before_nul(bytes: &[u8], encoding: Encoding) -> &[u8] {
     let unit = encoding.unit_size();

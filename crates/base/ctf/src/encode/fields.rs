@@ -1,19 +1,19 @@
-//! Writing of visited fields.
+//! Writing of visited fields into a packet.
 
 use super::sink::{Mark, Sink};
 use super::step::{Count, Step, Write};
 use crate::decode::{Node, NodeKind, Visitor, before_nul};
 use crate::schema::{Encoding, Scope};
 
-/// Largest event in bytes. Larger ones are refused, because readers could not read them.
+/// Maximum size of a counted string or blob, in bytes.
 pub(super) const EVENT_SIZE_MAX: usize = 16 << 20;
 
-/// A visitor that writes the fields it receives, in the order of the encoder's schema.
+/// A visitor that writes each field it receives, in the order of the encoder's schema.
 #[derive(Debug)]
 pub struct FieldWriter<'w> {
     pub(super) steps: &'w [Step],
     pub(super) sink: &'w mut Sink,
-    /// Lengths of texts that follow.
+    /// Lengths of counted strings that follow, by slot.
     pub(super) slots: &'w mut [u64],
     /// Position before the first field.
     pub(super) start: Mark,
@@ -42,7 +42,7 @@ impl<'w> FieldWriter<'w> {
         }
     }
 
-    /// Begins a compound field: writes its prefix, if it has one, and aligns.
+    /// Starts a compound field: writes its prefix, if it has one, and aligns.
     #[inline]
     fn begin(&mut self, node: &Node, prefix: u64) {
         let step = &self.steps[node.id as usize];

@@ -1,9 +1,9 @@
 //! Packet headers, packet contexts and event headers: structures whose fields the encoder fills by
-//! their roles.
+//! role.
 //!
-//! Such a structure may contain variants. (LTTng's event headers do: a short form and an extended
-//! one.) Each choice of their options is a [`Layout`], a flat list of fields. The first layout that
-//! can hold an event's class and time is used.
+//! Such a structure may contain variants. (LTTng's event headers have one, with a short and an
+//! extended form.) Each combination of options is a [`Layout`], a flat list of fields. The encoder
+//! uses the first layout that can represent the id of the event class and the time.
 
 use super::error::EncodeError;
 use super::sink::Sink;
@@ -16,20 +16,20 @@ use crate::schema::{
 };
 use std::collections::HashMap;
 
-/// Maximum number of combinations of options.
+/// Maximum number of layouts, i.e. of combinations of options.
 const LAYOUTS_MAX: usize = 64;
 /// Maximum number of fields of a header.
 const FIELDS_MAX: usize = 4096;
 
-/// A field that the encoder fills.
+/// A header field that the encoder fills by role or with a constant.
 #[derive(Clone, Debug)]
 pub(super) struct HeadField {
     pub(super) align: u64,
     pub(super) form: Form,
     pub(super) content: Content,
-    /// Names on the path to the field, for selectors.
+    /// Names on the path to the field, by which selectors refer to it.
     path: Vec<String>,
-    /// Width of the value if it advances the clock, else 0.
+    /// Width of the value in bits if it advances the clock, else 0.
     clock_bits: u32,
     is_signed: bool,
 }
@@ -37,11 +37,11 @@ pub(super) struct HeadField {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Form {
     Bits(Bits),
-    /// LEB128, always of ten bytes, so that its value can be set afterwards.
+    /// LEB128 of always ten bytes, so that the value can be set afterwards.
     VarInt {
         signed: bool,
     },
-    /// Zeros, by number of bits.
+    /// A number of zero bits.
     Padding(u64),
 }
 
@@ -52,25 +52,26 @@ pub(super) enum Content {
     Const(u64),
 }
 
-/// Fields in the order of their bits.
+/// The fields of a header for one combination of options, in the order of their bits.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Layout {
     pub(super) fields: Vec<HeadField>,
-    /// Event class ids that the layout can hold.
+    /// Event class ids that the layout can represent; `None` for no restriction.
     ids: Option<Ranges>,
-    /// Alignment that the next field must have in addition to its own.
+    /// Alignment required of the next field in addition to its own.
     align: u64,
 }
 
-/// All layouts of a structure.
+/// Finds all layouts of a structure.
 pub(super) fn layouts(scope: Scope, class: &FieldClass) -> Result<Vec<Layout>, EncodeError> {
     search_layouts(&Search { scope, first_only: false, values: HashMap::new() }, class)
 }
 
-/// Finds one layout.
+/// Finds the first layout of a structure.
 ///
-/// A selector gets its value when a variant needs it, perhaps after another field has used it as
-/// zero. So the search is repeated with the values that it has found, until no new ones are found.
+/// A variant determines the value of its selector, perhaps after an earlier optional or variant has
+/// read the selector as zero. So the search is repeated with the values found, until it finds no
+/// further ones.
 pub(super) fn one_layout(scope: Scope, class: &FieldClass) -> Result<Option<Layout>, EncodeError> {
     const TRIES_MAX: usize = 8;
     let mut search = Search { scope, first_only: true, values: HashMap::new() };
@@ -92,9 +93,9 @@ pub(super) fn one_layout(scope: Scope, class: &FieldClass) -> Result<Option<Layo
 
 struct Search {
     scope: Scope,
-    /// Whether one option of each variant suffices.
+    /// Whether only one option of each variant is searched.
     first_only: bool,
-    /// Values of selectors, by path.
+    /// Values of selectors found by earlier searches, by path.
     values: HashMap<Vec<String>, u64>,
 }
 
@@ -103,7 +104,7 @@ fn search_layouts(search: &Search, class: &FieldClass) -> Result<Vec<Layout>, En
     let mut path = Vec::new();
     add(search, class, &mut path, &mut all, 0)?;
     for layout in &mut all {
-        // An empty structure at the end may still align.
+        // An empty structure at the end may still require alignment.
         if layout.align > 1 {
             let (form, content) = (Form::Padding(0), Content::Const(0));
             let path = Vec::new();
@@ -196,7 +197,8 @@ fn add(
             }
         }
         FieldClass::Optional(optional) => {
-            // The presence depends on the value that the selector has so far.
+            // The content is present in those layouts whose selector currently has a matching
+            // value.
             let ranges = match &optional.ranges {
                 Some(ranges) => ranges.clone(),
                 None => Ranges(vec![(1, u64::MAX.into())]),
@@ -211,7 +213,7 @@ fn add(
         }
         FieldClass::Variant(variant) => {
             let before = std::mem::take(all);
-            // Of several possible options, takes the one that matches the selector's present value.
+            // Prefers the option that matches the current value of the selector.
             let fits = |option: &VariantOption| {
                 before.iter().all(|layout| layout.has_value(&variant.selector, &option.ranges))
             };
@@ -248,13 +250,14 @@ fn padding(length: &Length) -> Form {
 }
 
 fn role(roles: Roles) -> Content {
-    // A UUID is a blob, and has a form of its own.
+    // A UUID field is a blob, with `Content::Uuid`.
     let mut others = Role::ALL.into_iter().filter(|&role| role != Role::Uuid);
     others.find(|&role| roles.has(role)).map_or(Content::Const(0), Content::Role)
 }
 
 impl Layout {
-    /// The layout with a value of `ranges` in the selector.
+    /// Sets the selector to a value of `ranges`, or restricts the ids if the selector is the id.
+    /// Returns `None` if the selector is unknown or the ranges are empty.
     fn with_selector_in(mut self, selector: &FieldRef, ranges: &Ranges) -> Option<Layout> {
         let field = self.fields.iter_mut().rev().find(|field| field.path == selector.path)?;
         let low = ranges.0.iter().find(|(low, high)| low <= high)?.0;
@@ -265,7 +268,7 @@ impl Layout {
         Some(self)
     }
 
-    /// Whether the present value of a selector is in `ranges`.
+    /// Whether the current value of a selector is in `ranges`.
     fn has_value(&self, selector: &FieldRef, ranges: &Ranges) -> bool {
         let field = self.fields.iter().rev().find(|field| field.path == selector.path);
         field.is_some_and(|field| match field.content {
@@ -275,7 +278,8 @@ impl Layout {
         })
     }
 
-    /// Makes an id constant if it only selects an option with an id of its own.
+    /// Makes each id field but the last constant: with several id fields, the earlier ones only
+    /// select the option that contains the last one.
     fn resolve_ids(&mut self) {
         let is_id = |field: &HeadField| field.content == Content::Role(Role::EventClassId);
         let count = self.fields.iter().filter(|field| is_id(field)).count();
@@ -289,7 +293,7 @@ impl Layout {
         }
     }
 
-    /// Whether the layout can hold an event class's id.
+    /// Whether the layout can represent the id of an event class.
     pub(super) fn holds_id(&self, id: u64) -> bool {
         let fits = |field: &HeadField| match (field.content, field.form) {
             (Content::Role(Role::EventClassId), Form::Bits(bits)) => bits::low(id, bits.size) == id,
@@ -367,7 +371,7 @@ pub(super) fn set_var_int(bytes: &mut [u8], at: u64, value: u64, signed: bool) {
     }
 }
 
-/// Whether a field or a part of it has a role.
+/// Whether the field, or a field within it, has a role.
 pub(super) fn has_role(class: &FieldClass) -> bool {
     match class {
         FieldClass::Int(IntClass { roles, kind, .. }) => {

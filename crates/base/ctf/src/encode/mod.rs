@@ -1,10 +1,10 @@
 //! Encoding of packets, the inverse of [`crate::decode`], also without I/O.
 //!
-//! Start at [`Encoder`]. Made from a [`Lowered`] schema, it makes a packet's [`Head`], to which a
-//! [`PacketWriter`] adds events. Fields are passed as visits, so that a decoder can visit the
-//! writer directly; other producers of events describe their fields as [`Value`]s. `lower` derives
-//! the schema to write from the one that was read, `headers` fills fields with a role, `fields`
-//! writes all others.
+//! Start at [`Encoder`], which is compiled from a [`Lowered`] schema. It makes a packet's [`Head`],
+//! to which a [`PacketWriter`] adds events. Fields are passed as visits, so that a decoder can
+//! visit the writer directly; other producers of events describe their fields as [`Value`]s.
+//! `lower` derives the output schema from the source schema, `headers` fills fields with a role,
+//! `fields` writes all other fields.
 
 mod error;
 mod fields;
@@ -33,7 +33,7 @@ use step::Step;
 #[derive(Debug)]
 pub struct Encoder {
     schema: Arc<Schema>,
-    /// Steps by id of the visited node.
+    /// Steps, by id of the visited node.
     steps: Vec<Step>,
     slot_count: usize,
     packet_header: Vec<HeadField>,
@@ -44,19 +44,19 @@ pub struct Encoder {
 struct StreamEncoder {
     context_align: u64,
     context: Vec<ContextPart>,
-    /// The context, with blank values in place of visited fields.
+    /// Fields of the context, with blank values in place of visited fields.
     context_blank: Vec<HeadField>,
     layouts: Vec<Layout>,
-    /// By index of event class: the layouts that can hold its id.
+    /// Indexes of the layouts that can represent an event class's id, by index of the event class.
     layouts_of_event: Vec<Box<[u32]>>,
 }
 
-/// A part of a packet's context.
+/// A part of a packet context.
 #[derive(Debug)]
 enum ContextPart {
     /// Fields that the encoder fills.
     Filled(Vec<HeadField>),
-    /// A member that is visited.
+    /// A member that the caller visits.
     Visited,
 }
 
@@ -77,12 +77,12 @@ impl Encoder {
         Ok(Encoder { schema, steps, slot_count, packet_header, streams })
     }
 
-    /// Schema of the written packets.
+    /// Returns the schema of the written packets.
     pub fn schema(&self) -> &Arc<Schema> {
         &self.schema
     }
 
-    /// Makes the start of a stream's packets, with a context that `fill` visits.
+    /// Makes the header and context of a stream's packets; `fill` visits the fields of the context.
     pub fn head(
         &self,
         stream: usize,
@@ -101,14 +101,15 @@ impl Encoder {
         head
     }
 
-    /// Makes the start of a stream's packets with a blank context: zeros and empty strings.
+    /// Makes the header and context of a stream's packets. Fields without a role are blank: zeros
+    /// and empty strings.
     pub fn head_blank(&self, stream: usize, instance: u64) -> Head {
         let mut head = self.head_start(stream, instance);
         fill(&self.streams[stream].context_blank, &mut head.sink, &mut head.patches);
         head
     }
 
-    /// Makes the packet header, up to the start of the packet context.
+    /// Makes the packet header, and aligns to the start of the packet context.
     fn head_start(&self, stream: usize, instance: u64) -> Head {
         let mut sink = Sink::default();
         let mut patches = Vec::new();
@@ -181,7 +182,7 @@ impl StreamEncoder {
     }
 }
 
-/// The start of a packet: its header and context, without the values known only at its end.
+/// Start of a packet: its header and context. Values known only at the packet's end are still zero.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     stream: usize,
@@ -192,22 +193,22 @@ pub struct Head {
 }
 
 impl Head {
-    /// Id of the stream within its class.
+    /// Returns the id of the stream within its class.
     pub fn instance(&self) -> u64 {
         self.instance
     }
 }
 
-/// A field to be set when the packet ends; zero until then.
+/// A field that is set when the packet ends; zero until then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Patch {
     at: u64,
-    /// Layout of the field; `None` for ten bytes of LEB128.
+    /// Layout of the field; `None` for LEB128 of ten bytes.
     bits: Option<crate::schema::Bits>,
     role: Role,
 }
 
-/// Writes fields that the encoder fills, and records patches for unknown values.
+/// Writes the fields that the encoder fills, and records a patch for each field with a role.
 fn fill(fields: &[HeadField], sink: &mut Sink, patches: &mut Vec<Patch>) {
     for field in fields {
         match field.content {
@@ -233,7 +234,7 @@ struct RoleFields<'w> {
 }
 
 impl RoleFields<'_> {
-    /// Writes the encoder's fields up to the next visited member.
+    /// Writes the fields with roles up to the next visited member.
     fn fill(&mut self, sink: &mut Sink) {
         while let Some(ContextPart::Filled(fields)) = self.parts.get(self.next) {
             fill(fields, sink, self.patches);
@@ -242,7 +243,7 @@ impl RoleFields<'_> {
     }
 }
 
-/// Writes the visited fields of a packet's context, and the fields with roles between them.
+/// A visitor that writes the fields of a packet context, and the fields with roles between them.
 #[derive(Debug)]
 pub struct ContextWriter<'w> {
     fields: FieldWriter<'w>,
@@ -272,7 +273,7 @@ impl ContextWriter<'_> {
 }
 
 impl Visitor for ContextWriter<'_> {
-    // A packet's context is visited only if the view has all of it.
+    // A packet context is visited only if the view contains all of it.
     fn restart(&mut self) {}
     fn begin_struct(&mut self, node: &Node) {
         self.begin();
@@ -324,7 +325,7 @@ impl Visitor for ContextWriter<'_> {
     }
 }
 
-/// Values that are known at a packet's end.
+/// Values that become known at a packet's end.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PacketEnd {
     /// Clock at the packet's start.
@@ -333,11 +334,11 @@ pub struct PacketEnd {
     pub end: u64,
     /// Sequence number of the packet in its stream.
     pub seq: u64,
-    /// Number of events dropped in the stream so far.
+    /// Number of events discarded in the stream so far.
     pub discarded: u64,
 }
 
-/// A packet under construction. The memory is reused for the next one.
+/// A packet under construction. Its memory is reused for the next packet.
 #[derive(Debug)]
 pub struct PacketWriter {
     encoder: Arc<Encoder>,
@@ -349,7 +350,7 @@ pub struct PacketWriter {
 }
 
 impl PacketWriter {
-    /// Makes a writer for any streams of the encoder's schema, one packet at a time.
+    /// Makes a writer for all streams of the encoder's schema. It writes one packet at a time.
     pub fn new(encoder: Arc<Encoder>) -> PacketWriter {
         PacketWriter {
             encoder,
@@ -361,7 +362,7 @@ impl PacketWriter {
         }
     }
 
-    /// Begins a packet at a time of the stream's clock.
+    /// Starts a packet at the time `begin` of the stream's clock.
     pub fn begin(&mut self, head: &Head, begin: u64) {
         self.stream = head.stream;
         self.sink.copy_from(&head.sink);
@@ -370,14 +371,14 @@ impl PacketWriter {
         self.clock = begin;
     }
 
-    /// Size of the packet so far, in bytes.
+    /// Returns the size of the packet so far, in bytes.
     #[inline]
     pub fn size(&self) -> usize {
         self.sink.bytes.len()
     }
 
-    /// Adds an event of the class with that index, whose fields `fill` visits. If `fill` returns
-    /// `false`, the event is dropped.
+    /// Adds an event of the class with index `class`; `fill` visits its fields. If `fill` returns
+    /// `false`, the event is discarded.
     #[inline]
     pub fn event(
         &mut self,

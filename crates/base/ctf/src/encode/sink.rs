@@ -1,4 +1,4 @@
-//! A buffer for a packet's bytes, written bit by bit where necessary.
+//! A buffer for a packet's bytes that supports fields at any bit position.
 
 use crate::bits;
 use crate::float;
@@ -11,11 +11,11 @@ pub(super) struct Sink {
     position: u64,
 }
 
-/// A position to return to.
+/// A position to which the sink can be truncated.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Mark {
     position: u64,
-    /// The last byte, which later bits may share.
+    /// Value of the last byte, of which later fields may use the free bits.
     last: u8,
 }
 
@@ -24,7 +24,7 @@ impl Sink {
         self.position
     }
 
-    /// Replaces the contents by those of another sink.
+    /// Replaces the contents by the contents of another sink.
     pub(super) fn copy_from(&mut self, other: &Sink) {
         self.bytes.clear();
         self.bytes.extend_from_slice(&other.bytes);
@@ -44,7 +44,7 @@ impl Sink {
         }
     }
 
-    /// Aligns relative to the packet's start.
+    /// Appends zero bits up to a multiple of `align` from the packet's start.
     #[inline]
     pub(super) fn align(&mut self, align: u64) {
         let aligned = self.position.next_multiple_of(align.max(1));
@@ -53,7 +53,7 @@ impl Sink {
         }
     }
 
-    /// Appends this many zero bits, and returns their position.
+    /// Appends `size` zero bits, and returns their position.
     pub(super) fn reserve(&mut self, size: u64) -> u64 {
         let at = self.position;
         self.position += size;
@@ -61,7 +61,7 @@ impl Sink {
         at
     }
 
-    /// Writes an integer of any layout.
+    /// Writes an integer of any layout at the current bit.
     pub(super) fn bits(&mut self, bits: Bits, value: u64) {
         let at = self.reserve(u64::from(bits.size));
         bits::write(&mut self.bytes, at, bits, value);

@@ -1,4 +1,4 @@
-//! The way to write a field, determined once for each field.
+//! The operations that write a field, determined once for each field.
 
 use crate::schema::{Bits, ByteOrder, Encoding, FieldClass, FloatClass, Length};
 
@@ -8,16 +8,16 @@ pub(super) struct Step {
     /// Alignment of the field's first bit.
     pub(super) align: u64,
     pub(super) write: Write,
-    /// Slot to store the value in, if it is the length of a text.
+    /// Slot to store the value in, if the field is the length of a string.
     pub(super) save: Option<u16>,
-    /// An integer to write first, derived from the visited field.
+    /// An integer to write before the field, derived from its value.
     pub(super) prefix: Option<Prefix>,
 }
 
 /// Encoding of a field.
 #[derive(Clone, Debug)]
 pub(super) enum Write {
-    /// Nothing of its own: a structure, array, optional or variant.
+    /// No bytes: a structure, array, optional or variant, whose contents are separate fields.
     Nothing,
     /// An integer of whole bytes on a byte boundary.
     Int { bytes: u8, big: bool },
@@ -29,18 +29,18 @@ pub(super) enum Write {
     VarInt { signed: bool },
     /// A floating-point number.
     Float(FloatClass),
-    /// A terminated string, converted if the encodings differ.
+    /// A null-terminated string, converted if the encodings differ.
     String { from: Encoding, to: Encoding },
-    /// A counted string, padded with zeros.
+    /// A string with a length, padded with zeros.
     Text(Count),
-    /// Counted bytes.
+    /// A byte string with a length.
     Blob(Count),
 }
 
-/// Number of bytes to write.
+/// Source of the number of bytes to write.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Count {
-    /// A constant number.
+    /// A constant.
     Static(u64),
     /// The value of an earlier field.
     Slot(u16),
@@ -48,17 +48,17 @@ pub(super) enum Count {
     Exact,
 }
 
-/// An integer before a field with its length, selected option or presence, for fields whose own
-/// length or selector cannot be referred to in the target.
+/// An integer before a field that contains its length, selected option or presence. Needed for
+/// fields that cannot refer to their length or selector in the target.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Prefix {
-    /// Alignment of the structure that was added around the prefix, if any.
+    /// Alignment of the structure that was added around prefix and field; 1 if none was.
     pub(super) align: u64,
     pub(super) bits: Bits,
 }
 
 impl Step {
-    /// Derives the step for a field of the class. `from` is the encoding of visited text.
+    /// Derives the step for a field of `class`. `from` is the encoding of visited strings.
     pub(super) fn of(class: &FieldClass, from: Encoding) -> Step {
         let write = match class {
             FieldClass::Int(int) => Write::int(int.bits),

@@ -1,5 +1,5 @@
-//! Encoded events decode to the same values: random schemas and values pass through both versions,
-//! with their metadata as text.
+//! Tests that encoded events decode to the same values. Random schemas and values pass through both
+//! versions of CTF, with their metadata as text.
 
 mod headers;
 mod random;
@@ -13,7 +13,7 @@ use blkkin_sys::testing::Random;
 use random::Trace;
 use shown::Shown;
 
-/// Decodes packets: their headers, contexts and events as text.
+/// Decodes the headers, contexts and events of packets to text.
 fn decoded(decoder: &Decoder, packets: &[Vec<u8>]) -> String {
     let mut text = String::new();
     for bytes in packets {
@@ -59,7 +59,7 @@ fn events(
     }
 }
 
-/// Encodes again what `decoder` reads.
+/// Decodes packets, and encodes their contents again by a lowered schema.
 fn encoded_again(decoder: &Decoder, packets: &[Vec<u8>], lowered: Lowered) -> Vec<Vec<u8>> {
     let encoder = Arc::new(Encoder::new(lowered).unwrap());
     let mut written = Vec::new();
@@ -116,7 +116,7 @@ fn without_absent(text: &str) -> String {
     text.replace("<{}>", "<>")
 }
 
-/// Packets with blank contexts are valid.
+/// Checks that packets with blank contexts are valid.
 fn blank_contexts_decode(source: &Decoder) {
     let encoder = Arc::new(Encoder::new(unchanged(source).unwrap()).unwrap());
     for stream in 0..source.schema().streams.len() {
@@ -130,7 +130,7 @@ fn blank_contexts_decode(source: &Decoder) {
     }
 }
 
-/// Random values, their encoding, and the encoding of that in both versions.
+/// Random events decode to the same values after encoding, and after conversion to both versions.
 #[test]
 fn random_traces_survive_both_versions() {
     for seed in 0..600 {

@@ -1,4 +1,4 @@
-//! Fields as a tree, for producers of single events and for tests.
+//! Fields as a tree of values, for producers of single events and for tests.
 
 use super::error::EncodeError;
 use crate::decode::{Node, NodeKind, Visitor};
@@ -7,13 +7,13 @@ use crate::schema::Scope;
 /// Value of a field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// An integer other than a signed one.
+    /// An unsigned integer, a boolean, or the bits of a bit array or bit map.
     Unsigned(u64),
     /// A signed integer.
     Signed(i64),
     /// A floating-point number.
     Float(f64),
-    /// A string, in its encoding.
+    /// A string, in the encoding of its node.
     String(Vec<u8>),
     /// A byte string.
     Blob(Vec<u8>),
@@ -21,15 +21,15 @@ pub enum Value {
     Struct(Vec<Value>),
     /// An array, by the values of its elements.
     Array(Vec<Value>),
-    /// An optional, with its content if it is present.
+    /// An optional, with its content if present.
     Optional(Option<Box<Value>>),
     /// A variant, by index and value of the option.
     Variant(usize, Box<Value>),
 }
 
 impl Value {
-    /// Visits the value of a scope, whose structure is the node of id `root`. `nodes` belong to the
-    /// decoder that the encoder was made for.
+    /// Visits the value of a scope, whose structure is the node of id `root`. `nodes` are the nodes
+    /// of the decoder for which the encoder was made.
     pub fn visit(
         &self,
         nodes: &[Node],
@@ -106,7 +106,8 @@ fn members(
     }
 }
 
-/// Nodes directly follow their parents, interleaved with their own descendants.
+/// Iterates over the children of `parent`. They directly follow their parent in `nodes`,
+/// interleaved with their own descendants.
 fn children<'n>(nodes: &'n [Node], parent: &Node) -> impl Iterator<Item = &'n Node> {
     let id = parent.id;
     let within = move |node: &&Node| node.parent.is_some_and(|parent| parent >= id);
@@ -128,9 +129,9 @@ fn misfit(node: Option<&Node>) -> EncodeError {
 /// A visitor that collects fields as values.
 #[derive(Debug, Default)]
 pub struct Gather {
-    /// Scopes visited so far.
+    /// Scopes visited so far, with their values.
     pub scopes: Vec<(Scope, Value)>,
-    /// Members or elements of the open compound fields, outermost first.
+    /// Values in the unfinished compound fields, the outermost field first.
     open: Vec<Vec<Value>>,
     options: Vec<usize>,
 }
@@ -159,7 +160,7 @@ impl Visitor for Gather {
         self.begin();
     }
     fn end_scope(&mut self, scope: Scope) {
-        // A scope without visible fields ends without having begun.
+        // A scope without visible fields has an end but no start.
         if let Some(members) = self.open.pop() {
             self.scopes.push((scope, Value::Struct(members)));
         }

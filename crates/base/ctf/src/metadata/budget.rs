@@ -1,37 +1,37 @@
-//! Limit on the memory of metadata. A few bytes of text can describe many fields, so the size of
-//! everything made of a text is counted while it is made: see [`Budget`].
+//! Limit on the memory for a metadata text. A few bytes of text can describe many fields, so
+//! readers count the memory of all parts of a schema against a [`Budget`] while they make them.
 
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::fmt;
 
-/// Permitted memory of any text, however short, in bytes.
+/// Permitted memory of even the shortest text, in bytes.
 const BASE: usize = 12 << 20;
-/// Additional permitted memory for each byte of the text.
+/// Additional permitted memory per byte of the text, in bytes.
 const PER_BYTE: usize = 8;
-/// Upper limit on the memory of any text, itself included, in bytes.
+/// Upper limit on the memory for a text, including the text itself, in bytes.
 const MOST: usize = 208 << 20;
 
-/// Permitted memory of one text, and the memory counted so far.
+/// Permitted memory for one text, and the memory counted so far.
 ///
-/// Together with [`super::METADATA_SIZE_MAX`] it keeps a process that opens a trace below 256 MiB,
-/// and one that opens a text of up to a megabyte within 32 MiB of an idle one.
+/// Together with [`super::METADATA_SIZE_MAX`] it keeps a process that opens a trace below 256 MiB.
+/// A process that opens a text of up to a megabyte needs at most 32 MiB more than an idle one.
 pub(crate) struct Budget {
     limit: usize,
     /// Bytes of the schema, and of the decoder to be compiled from it.
     kept: Cell<usize>,
-    /// Bytes that are freed once the schema is complete.
+    /// Temporary bytes, which are freed once the schema is complete.
     passing: Cell<usize>,
 }
 
-/// Error of a text that would exceed its budget.
+/// Error of a text that exceeds its budget.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OverBudget {
     limit: usize,
 }
 
 impl OverBudget {
-    /// Explanation for the author of such a text.
+    /// Explanation for the author of the text: names do not save memory.
     pub(crate) const HINT: &str = "what stands behind a name counts wherever the name is used";
 }
 
@@ -43,34 +43,34 @@ impl fmt::Display for OverBudget {
 }
 
 impl Budget {
-    /// Budget for a text of `text_size` bytes.
+    /// Makes the budget for a text of `text_size` bytes.
     pub(crate) fn of_text(text_size: usize) -> Budget {
         let limit = text_size.saturating_mul(PER_BYTE).saturating_add(BASE);
         let limit = limit.min(MOST.saturating_sub(text_size));
         Budget { limit, kept: Cell::new(0), passing: Cell::new(0) }
     }
 
-    /// Counts bytes that the schema or its decoder will hold.
+    /// Counts bytes that the schema or its decoder will own.
     #[inline]
     pub(crate) fn keep(&self, bytes: usize) -> Result<(), OverBudget> {
         self.kept.set(self.kept.get().saturating_add(bytes));
         self.check()
     }
 
-    /// Counts bytes that are freed before a later [`Budget::forget_to`].
+    /// Counts temporary bytes, which are freed before a later [`Budget::forget_to`].
     #[inline]
     pub(crate) fn pass(&self, bytes: usize) -> Result<(), OverBudget> {
         self.passing.set(self.passing.get().saturating_add(bytes));
         self.check()
     }
 
-    /// Temporary bytes at present, to be passed to [`Budget::forget_to`] later.
+    /// Returns the number of temporary bytes counted, for a later [`Budget::forget_to`].
     pub(crate) fn passing(&self) -> usize {
         self.passing.get()
     }
 
-    /// Uncounts the temporary bytes that were counted since `passing` was read, and have been
-    /// freed.
+    /// Resets the number of temporary bytes to an earlier result of [`Budget::passing`]. The bytes
+    /// counted since then must have been freed.
     pub(crate) fn forget_to(&self, passing: usize) {
         self.passing.set(passing);
     }
@@ -84,7 +84,8 @@ impl Budget {
     }
 }
 
-/// Memory taken by an allocation of `bytes`: allocators round up, and store a word of their own.
+/// Returns the memory for an allocation of `bytes`: allocators round up, and add a word of their
+/// own.
 #[inline]
 pub(crate) fn allocation(bytes: usize) -> usize {
     match bytes {
@@ -93,7 +94,7 @@ pub(crate) fn allocation(bytes: usize) -> usize {
     }
 }
 
-/// Memory of a name apart from the text that it may borrow from.
+/// Returns the memory of a name, apart from the text from which it may borrow.
 #[allow(clippy::ptr_arg, reason = "whether it is a piece is what matters")]
 pub(crate) fn owned(name: &Cow<'_, str>) -> usize {
     match name {
@@ -102,8 +103,8 @@ pub(crate) fn owned(name: &Cow<'_, str>) -> usize {
     }
 }
 
-/// Worst-case memory of an entry in a hash table: just after the table has grown, half of it is
-/// empty, and the previous table still exists.
+/// Returns the worst-case memory of an entry in a hash table: just after the table has grown, half
+/// of it is empty, and the previous table still exists.
 pub(crate) const fn table_entry<K, V>() -> usize {
     (size_of::<(K, V)>() + 1) * 7 / 2
 }

@@ -1,4 +1,4 @@
-//! Error in metadata, with its position in the text.
+//! Errors in metadata, with their position in the text.
 
 use super::budget::OverBudget;
 use std::fmt;
@@ -6,9 +6,10 @@ use std::fmt;
 /// An error in metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetadataError {
-    /// Byte offset in the metadata text (packet headers and padding not counted).
+    /// Byte offset in the metadata text, without packet headers and padding. An offset in the file
+    /// if `position` is `None`.
     pub offset: usize,
-    /// Line and column from 1, if the text has lines.
+    /// Line and column in the text, both from 1; `None` for an error of the file or its packets.
     pub position: Option<(u32, u32)>,
     /// Message: a lower-case fragment.
     pub message: String,
@@ -17,7 +18,7 @@ pub struct MetadataError {
 }
 
 impl MetadataError {
-    /// An error at a byte offset of `text`.
+    /// Makes an error at a byte offset of `text`.
     pub fn at(text: &str, offset: usize, message: impl Into<String>) -> MetadataError {
         let before = &text.as_bytes()[..offset.min(text.len())];
         let line = before.iter().filter(|&&byte| byte == b'\n').count() as u32 + 1;
@@ -30,7 +31,7 @@ impl MetadataError {
         }
     }
 
-    /// The error of a text that exceeds its budget at an offset.
+    /// Makes the error of a text that exceeds its budget at `offset`.
     pub(crate) fn over_budget(text: &str, offset: usize, error: OverBudget) -> MetadataError {
         MetadataError::at(text, offset, error.to_string()).hint(OverBudget::HINT)
     }

@@ -1,4 +1,4 @@
-//! Packetised metadata, the form in which LTTng stores and sends it. Each packet is
+//! Packetised metadata, the form in which LTTng stores and sends metadata. Each packet is
 //!
 //! ```text
 //! 0  u32 magic 0x75D11D57, whose byte order is that of all numbers   24 u32 content size, bits
@@ -8,7 +8,7 @@
 //! 37 text, then padding up to the packet size
 //! ```
 //!
-//! Packets split the text at any byte, so it is reassembled before it is parsed.
+//! Packets split the text at any byte, so the text is reassembled before parsing.
 
 use super::error::MetadataError;
 use super::limits::METADATA_SIZE_MAX;
@@ -18,7 +18,7 @@ use std::ops::Range;
 
 const MAGIC: u32 = 0x75D1_1D57;
 const HEADER_SIZE: usize = 37;
-/// Size of the packets that [`pack`] makes: LTTng's usual size.
+/// Size of the packets that [`pack`] makes, in bytes: LTTng's usual size.
 const PACKET_SIZE: usize = 4096;
 
 /// The text of a metadata file, and its packing.
@@ -29,7 +29,7 @@ pub struct MetadataText {
     /// Packing of the file; `None` for a plain text file.
     pub packing: Option<Packing>,
     /// Range of bytes after the last metadata packet that are too few for another packet's header.
-    /// They are not in the text.
+    /// `text` does not contain them.
     pub stray: Option<Range<usize>>,
 }
 
@@ -57,7 +57,7 @@ pub fn unpack<'b>(bytes: impl Into<Cow<'b, [u8]>>) -> Result<MetadataText, Metad
     };
     let mut uuid = None;
     let mut offset = 0;
-    // The text is moved to the front of the same buffer.
+    // Moves the text to the front of the same buffer.
     let mut length = 0;
     let mut stray = None;
     while offset < bytes.len() {
@@ -115,7 +115,7 @@ struct Packet {
     end: usize,
 }
 
-/// Byte order of packetised metadata; `None` for any other file.
+/// Detects the byte order of packetised metadata; `None` for any other file.
 fn packed_byte_order(bytes: &[u8]) -> Option<ByteOrder> {
     match bytes.first_chunk()? {
         magic if u32::from_le_bytes(*magic) == MAGIC => Some(ByteOrder::Little),
@@ -192,7 +192,7 @@ fn utf8(bytes: Vec<u8>) -> Result<String, MetadataError> {
     })
 }
 
-/// An error at an offset of the file, as opposed to the text.
+/// Makes an error at an offset of the file instead of the text.
 fn at_byte(offset: usize, message: String) -> MetadataError {
     MetadataError { offset, position: None, message, hint: None }
 }
@@ -203,7 +203,7 @@ mod tests {
 
     const UUID: Uuid = Uuid([7; 16]);
 
-    /// One packet with the given sizes in bits and content.
+    /// Makes one packet with the given sizes in bits and content.
     fn packet(content_bits: u32, packet_bits: u32, content: &str) -> Vec<u8> {
         let mut bytes = MAGIC.to_le_bytes().to_vec();
         bytes.extend_from_slice(&UUID.0);
@@ -235,7 +235,8 @@ mod tests {
     fn what_is_packed_can_be_unpacked() {
         for byte_order in [ByteOrder::Little, ByteOrder::Big] {
             for size in [0, 1, 4058, 4059, 4060, 20_000] {
-                // A character of two bytes falls on the packets' seams.
+                // For one of the byte orders or sizes, a two-byte character is split between two
+                // packets.
                 let text = "é".repeat(size / 2) + &"x".repeat(size % 2);
                 let bytes = pack(&text, UUID, byte_order);
                 assert_eq!(bytes.len(), size.div_ceil(4059).max(1) * 4096);
@@ -254,7 +255,8 @@ mod tests {
         check(&bytes, "abcde");
     }
 
-    /// One stray byte once refused a whole trace.
+    /// Stray bytes at the end of a file are ignored. A single one used to make the whole trace
+    /// unreadable.
     #[test]
     fn a_few_bytes_behind_the_last_packet_are_left_out() {
         for stray in [&[7][..], &[0; 36], &packet(39 * 8, 39 * 8, "bc")[..20]] {

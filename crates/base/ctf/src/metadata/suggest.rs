@@ -2,11 +2,11 @@
 
 use super::error::MetadataError;
 
-/// Maximum length of compared names, which bounds the time spent on a hint.
+/// Maximum length of compared names in bytes, which bounds the time spent on a hint.
 const LENGTH_MAX: usize = 64;
 pub(crate) const CANDIDATES_MAX: usize = 4096;
 
-/// The candidate closest to `name`, if it differs by at most a third of the letters.
+/// Returns the candidate closest to `name`, if the edit distance is at most a third of its letters.
 fn nearest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     if name.len() > LENGTH_MAX {
         return None;
@@ -34,7 +34,8 @@ pub(crate) fn did_you_mean<'c>(
     }
 }
 
-/// Edit distance: the number of letters to insert, remove or replace to turn `a` into `b`.
+/// Returns the edit distance: the number of letters to insert, remove or replace to turn `a` into
+/// `b`.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

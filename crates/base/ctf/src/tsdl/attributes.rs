@@ -1,5 +1,5 @@
-//! The attributes in the braces of `integer`, `floating_point` and `string`, and the values of
-//! attributes in general: numbers, words and booleans.
+//! Reading of the attributes in the braces of `integer`, `floating_point` and `string`, and of the
+//! values of attributes in general: numbers, words and booleans.
 
 use super::lexer::shortened;
 use super::syntax::{Attribute, Value};
@@ -10,12 +10,12 @@ use crate::metadata::suggest::did_you_mean;
 use crate::schema::{Base, ByteOrder, Encoding, FloatClass, IntKind, Uuid};
 use std::collections::HashMap;
 
-/// Reader of attributes, with the context that they may refer to.
+/// Reader of attributes, with the byte order and clocks to which they may refer.
 pub(super) struct AttributeReader<'t> {
     pub(super) text: &'t str,
     pub(super) budget: &'t Budget,
     pub(super) byte_order: ByteOrder,
-    /// Index of each clock by name.
+    /// Index of each clock, by name.
     pub(super) clocks: HashMap<String, usize>,
 }
 
@@ -24,13 +24,13 @@ impl<'t> AttributeReader<'t> {
         MetadataError::at(self.text, at, message)
     }
 
-    /// Counts memory that the schema, or its decoder, will hold.
+    /// Counts memory that the schema or its decoder will own.
     pub(super) fn keep(&self, at: usize, bytes: usize) -> Result<(), MetadataError> {
         let error = |error| MetadataError::over_budget(self.text, at, error);
         self.budget.keep(bytes).map_err(error)
     }
 
-    /// Counts memory that is freed when the block, or the whole text, has been read.
+    /// Counts memory that is freed after the block, or after the whole text, has been read.
     pub(super) fn pass(&self, at: usize, bytes: usize) -> Result<(), MetadataError> {
         let error = |error| MetadataError::over_budget(self.text, at, error);
         self.budget.pass(bytes).map_err(error)
@@ -128,7 +128,7 @@ impl<'t> AttributeReader<'t> {
         Ok(Type::String(encoding.flatten().unwrap_or_default()))
     }
 
-    /// Sets a value; fails if it is set already.
+    /// Sets a value; fails if the value is already set.
     pub(super) fn once<T>(
         &self,
         slot: &mut Option<T>,
@@ -187,7 +187,7 @@ impl<'t> AttributeReader<'t> {
         }
     }
 
-    /// Reads a byte order; `native` is the trace's.
+    /// Reads a byte order; `native` stands for the trace's byte order.
     fn byte_order(&self, attribute: &Attribute<'_>) -> Result<ByteOrder, MetadataError> {
         match named_byte_order(&attribute.value) {
             Some(byte_order) => Ok(byte_order),
@@ -236,7 +236,7 @@ impl<'t> AttributeReader<'t> {
         }
     }
 
-    /// Index of the clock in `clock.NAME.value`.
+    /// Returns the index of the clock in `clock.NAME.value`.
     fn clock(&self, attribute: &Attribute<'_>) -> Result<usize, MetadataError> {
         let path = self.string_value(attribute)?;
         let name = path.strip_prefix("clock.").and_then(|rest| rest.strip_suffix(".value"));
@@ -260,7 +260,7 @@ impl<'t> AttributeReader<'t> {
     }
 }
 
-/// The byte order of a word other than `native`.
+/// Returns the byte order that a word names, except for `native`.
 pub(super) fn named_byte_order(value: &Value<'_>) -> Option<ByteOrder> {
     match value {
         Value::Text(text) => match text.as_ref() {

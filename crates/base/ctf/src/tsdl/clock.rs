@@ -1,4 +1,4 @@
-//! The `clock` block.
+//! Reading of `clock` blocks.
 
 use super::attributes::AttributeReader;
 use super::syntax::Block;
@@ -6,7 +6,7 @@ use crate::metadata::budget::{allocation, table_entry};
 use crate::metadata::error::MetadataError;
 use crate::schema::{Clock, ClockOrigin};
 
-/// Reads a clock from a block; `is_lttng` tells whether LTTng wrote the trace.
+/// Reads a clock from a block. `is_lttng` is true if LTTng wrote the trace.
 pub(super) fn clock(
     reader: &AttributeReader<'_>,
     block: &Block<'_>,
@@ -53,7 +53,7 @@ pub(super) fn clock(
     let texts = 2 * allocation(name.len()) + description.as_deref().map_or(0, str::len);
     let entry = size_of::<Clock>() + table_entry::<String, usize>();
     reader.keep(block.at, entry + texts)?;
-    // Whole seconds among the cycles move to the seconds, so that 0 <= cycles < frequency.
+    // Moves whole seconds from the cycles to the seconds, so that 0 <= cycles < frequency.
     let (seconds, cycles) = (seconds.unwrap_or(0), cycles.unwrap_or(0));
     let seconds = seconds + cycles.div_euclid(i128::from(frequency));
     let cycles = cycles.rem_euclid(i128::from(frequency));
@@ -61,7 +61,7 @@ pub(super) fn clock(
     else {
         return Err(reader.error(block.at, "clock's offset needs more than 64 bits"));
     };
-    // LTTng's clock counts from the epoch, although its metadata does not state it.
+    // LTTng's "monotonic" clock counts from the epoch, although its metadata does not state it.
     let is_absolute = absolute == Some(true) || (is_lttng && name == "monotonic");
     Ok(Clock {
         name,

@@ -1,5 +1,5 @@
-//! Conversion of written types to [`Type`]s: keeps the names declared in each lexical scope, and
-//! looks them up from the innermost scope outwards. Start at [`Declarations::type_of`].
+//! Conversion of type specifications to [`Type`]s. It stores the names declared in each lexical
+//! scope, and looks them up from the innermost scope outwards. Start at [`Declarations::type_of`].
 
 use super::attributes::AttributeReader;
 use super::lexer::shortened;
@@ -23,14 +23,14 @@ use std::rc::Rc;
 
 pub(super) struct Declarations<'t> {
     pub(super) reader: AttributeReader<'t>,
-    /// Environment of the trace, for lengths such as `x[env.count]`.
+    /// Environment of the trace, to which lengths such as `x[env.count]` refer.
     pub(super) env: Environment<'t>,
-    /// Declared names by scope, innermost last. The names of structures, variants and enumerations
-    /// include their keyword.
+    /// Declared types by name, for each lexical scope, the innermost last. The names of structures,
+    /// variants and enumerations include their keyword.
     scopes: Vec<HashMap<Cow<'t, str>, Type<'t>>>,
 }
 
-/// Environment of the trace, in order of appearance and indexed by name.
+/// Environment of the trace, in order of appearance, with an index by name.
 #[derive(Default)]
 pub(super) struct Environment<'t> {
     pub(super) list: Vec<(String, EnvValue)>,
@@ -48,7 +48,7 @@ impl<'t> Declarations<'t> {
         Declarations { reader, env: Environment::default(), scopes: vec![HashMap::new()] }
     }
 
-    /// Runs `inside` in a new scope.
+    /// Runs `inside` in a new lexical scope.
     pub(super) fn scoped<T>(
         &mut self,
         inside: impl FnOnce(&mut Self) -> Result<T, MetadataError>,
@@ -59,7 +59,7 @@ impl<'t> Declarations<'t> {
         result
     }
 
-    /// Declares the types of a statement; returns any other statement.
+    /// Declares the types of a statement. Returns the statement if it is not a declaration.
     pub(super) fn declare<'s>(
         &mut self,
         statement: &'s Statement<'t>,
@@ -87,7 +87,7 @@ impl<'t> Declarations<'t> {
         Ok(None)
     }
 
-    /// Converts a written type. Also declares the name in `struct name { … }`.
+    /// Converts a type specification. Also declares the name in `struct name { … }`.
     pub(super) fn type_of(&mut self, spec: &TypeSpec<'t>) -> Result<Type<'t>, MetadataError> {
         match &spec.kind {
             TypeKind::Named(name) => self.lookup(name, spec.at),
@@ -112,7 +112,7 @@ impl<'t> Declarations<'t> {
         if let Some(found) = self.find(name) {
             return Ok(found.clone());
         }
-        // An alias of `int` also stands for `const int`.
+        // An alias of `int` also applies to `const int`.
         let words = || name.split(' ').filter(|word| *word != "const");
         if let Some(found) = self.find(&words().collect::<Vec<_>>().join(" ")) {
             return Ok(found.clone());
@@ -263,7 +263,7 @@ impl<'t> Declarations<'t> {
         })
     }
 
-    /// The type that several declarators share; `None` if all of them are pointers to it.
+    /// Returns the type that several declarators share; `None` if all of them are pointers to it.
     fn declared_type(
         &mut self,
         class: &TypeSpec<'t>,
@@ -295,7 +295,8 @@ impl<'t> Declarations<'t> {
         Ok(declared)
     }
 
-    /// Looks up a pointer type, which has a name of its own. Pointers are shown in hexadecimal.
+    /// Looks up a pointer type, which must be declared by its own name. Pointers are displayed in
+    /// hexadecimal.
     fn pointer(
         &self,
         class: &TypeSpec<'t>,
@@ -407,7 +408,7 @@ impl<'t> Declarations<'t> {
                     mappings.push(Mapping { label, ranges });
                 }
                 Entry::Occupied(known) => {
-                    // A growing list is up to half empty.
+                    // The capacity of a growing vector is up to twice its length.
                     self.reader.keep(*at, 2 * size_of::<(i128, i128)>())?;
                     mappings[*known.get()].ranges.0.push((low, high));
                 }
@@ -417,7 +418,7 @@ impl<'t> Declarations<'t> {
     }
 }
 
-/// Converts a label's value to the range of the integer's kind in 64 bits: an unsigned -1 is the
+/// Converts a label's value to the 64-bit range of the integer's kind: an unsigned -1 is the
 /// largest value.
 fn fit(value: i128, kind: IntKind) -> Option<i128> {
     match kind {
@@ -432,7 +433,7 @@ fn fit(value: i128, kind: IntKind) -> Option<i128> {
     }
 }
 
-/// The element type of nested arrays.
+/// Returns the element type of nested arrays.
 fn innermost<'a, 't>(mut class: &'a Type<'t>) -> &'a Type<'t> {
     while let Type::Array(array) = class {
         class = &array.element;

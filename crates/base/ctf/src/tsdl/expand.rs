@@ -1,5 +1,5 @@
-//! Expansion of a [`Type`] to a tree of field classes at its place of use: assigns roles and
-//! display names, and replaces aliases by their types. Start at [`Expander::scope`].
+//! Expansion of a [`Type`] to a tree of field classes at its place of use. The expander assigns
+//! roles and display names, and replaces aliases by their types. Start at [`Expander::scope`].
 
 use super::frame::{Frame, Level, Purpose};
 use super::roles;
@@ -15,23 +15,23 @@ use crate::schema::{
 };
 use std::collections::HashSet;
 
-/// Known types of an event's scopes, in the order of [`Scope`].
+/// Types of the scopes read so far, indexed by [`Scope`].
 pub(super) type ScopeTypes<'t> = [Option<Type<'t>>; 6];
 
 pub(super) struct Expander<'t> {
     pub(super) text: &'t str,
     budget: &'t Budget,
     pub(super) clocks: Vec<Clock>,
-    /// Types of the scopes before the current one.
+    /// Types of the scopes before the current one, to which its fields may refer.
     pub(super) scopes: ScopeTypes<'t>,
     pub(super) current: Scope,
-    /// The compound types around the current field, outermost first.
+    /// The compound types around the current field, the outermost first.
     pub(super) frames: Vec<Frame<'t>>,
-    /// Offset of the current field's declaration, for errors.
+    /// Offset of the current field's declaration, for error messages.
     at: usize,
 }
 
-/// Name of a field, if it has one.
+/// Name of a field: of a member, of an option, or none.
 #[derive(Clone, Copy)]
 enum Name<'n> {
     Member(&'n str),
@@ -52,7 +52,7 @@ impl<'t> Expander<'t> {
         }
     }
 
-    /// Expands a whole scope; later scopes can refer to it.
+    /// Expands a whole scope, and stores its type for references from later scopes.
     pub(super) fn scope(
         &mut self,
         scope: Scope,
@@ -74,7 +74,7 @@ impl<'t> Expander<'t> {
         MetadataError::at(self.text, at, message)
     }
 
-    /// Counts memory before it is allocated.
+    /// Counts memory before its allocation.
     fn keep(&self, bytes: usize) -> Result<(), MetadataError> {
         let error = |error| MetadataError::over_budget(self.text, self.at, error);
         self.budget.keep(bytes).map_err(error)
@@ -109,7 +109,7 @@ impl<'t> Expander<'t> {
         }
     }
 
-    /// Moves to the next member or option of the innermost frame.
+    /// Enters the next member or option of the innermost frame.
     fn enter(&mut self, index: usize, member: &MemberType<'_>) {
         self.at = member.at;
         if let Some(frame) = self.frames.last_mut() {
@@ -147,8 +147,8 @@ impl<'t> Expander<'t> {
         }))
     }
 
-    /// Clock of timestamps without a `map`: the trace's only clock. A trace without clocks gets one
-    /// in nanoseconds.
+    /// Returns the clock of timestamps without a `map`: the trace's only clock. A trace without
+    /// clocks gets one in nanoseconds.
     fn only_clock(&mut self, name: &str) -> Result<usize, MetadataError> {
         if self.clocks.is_empty() {
             self.clocks.push(Clock { name: "default".to_owned(), ..Clock::default() });
@@ -233,7 +233,7 @@ impl<'t> Expander<'t> {
         Ok(FieldClass::Variant(VariantClass { selector, options }))
     }
 
-    /// Rejects members with a reserved name and an unsuitable type.
+    /// Rejects a member with a reserved name and an unsuitable type.
     fn check_reserved(&self, index: usize, member: &MemberType<'_>) -> Result<(), MetadataError> {
         if !self.is_top() {
             return Ok(());
@@ -277,7 +277,7 @@ fn is_uuid_type(class: &Type<'_>) -> bool {
     }
 }
 
-/// The scope of a block's key such as `event.header`.
+/// Returns the scope of a block's key such as `event.header`.
 pub(super) fn scope_of(block: BlockKind, key: &str) -> Option<Scope> {
     match (block, key) {
         (BlockKind::Trace, "packet.header") => Some(Scope::PacketHeader),

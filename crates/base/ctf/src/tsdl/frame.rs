@@ -1,12 +1,12 @@
-//! The position of a field during expansion: the compound types around it.
+//! The position of a field during expansion: the stack of compound types around it.
 
 use super::types::StructType;
 use std::rc::Rc;
 
-/// A compound type that is being expanded.
+/// A compound type during its expansion.
 pub(super) struct Frame<'t> {
     pub(super) level: Level<'t>,
-    /// Index of the member or option that is being expanded; 0 in arrays.
+    /// Index of the member or option under expansion; 0 in arrays.
     pub(super) index: usize,
 }
 

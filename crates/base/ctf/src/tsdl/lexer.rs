@@ -1,13 +1,13 @@
-//! Splits TSDL text into [`Token`]s on demand. Skips comments and white space, and resolves escapes
-//! in strings and identifiers.
+//! Lexer that splits TSDL text into [`Token`]s on demand. It skips comments and white space, and
+//! resolves escapes in strings and identifiers.
 
 use crate::metadata::error::MetadataError;
 use std::borrow::Cow;
 
-/// A token and its position.
+/// A token and its position in the text.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Token<'t> {
-    /// Byte offset of its start.
+    /// Byte offset of the token's start.
     pub(super) at: usize,
     pub(super) kind: Kind<'t>,
 }
@@ -24,7 +24,7 @@ pub(super) enum Kind<'t> {
 }
 
 impl Kind<'_> {
-    /// Description of the token for an error message.
+    /// Describes the token for an error message.
     pub(super) fn describe(&self) -> String {
         match self {
             Kind::Word(word) => format!("`{}`", shortened(word)),
@@ -36,7 +36,7 @@ impl Kind<'_> {
     }
 }
 
-/// Words that cannot name a field or a type.
+/// Keywords, which cannot name a field or a type.
 const KEYWORDS: [&str; 28] = [
     "align",
     "callsite",
@@ -68,7 +68,7 @@ const KEYWORDS: [&str; 28] = [
     "_Imaginary",
 ];
 
-/// Whether `word` is reserved by the language.
+/// Whether `word` is a keyword of the language.
 pub(crate) fn is_keyword(word: &str) -> bool {
     KEYWORDS.contains(&word)
 }
@@ -101,19 +101,19 @@ pub(super) fn shortened(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Reads tokens in sequence.
+/// A lexer: reads tokens in sequence.
 pub(super) struct Lexer<'t> {
     text: &'t str,
     at: usize,
 }
 
 impl<'t> Lexer<'t> {
-    /// Starts at the offset of a token.
+    /// Makes a lexer that starts at the offset of a token.
     pub(super) fn new(text: &'t str, at: usize) -> Lexer<'t> {
         Lexer { text, at }
     }
 
-    /// The next token; [`Kind::End`] at the end of the text, also when called again.
+    /// Returns the next token. At the end of the text, each call returns [`Kind::End`].
     pub(super) fn next(&mut self) -> Result<Token<'t>, MetadataError> {
         self.skip_blanks()?;
         let at = self.at;
@@ -122,7 +122,7 @@ impl<'t> Lexer<'t> {
             None => Kind::End,
             Some(b'0'..=b'9') => self.integer()?,
             Some(&quote @ (b'"' | b'\'')) => self.literal(quote)?,
-            // A wide string: the prefix determines C's storage, which does not matter here.
+            // A wide string is read like any other: its prefix only affects storage in C.
             Some(b'L') if matches!(bytes.get(at + 1), Some(b'"' | b'\'')) => {
                 self.at += 1;
                 self.literal(bytes[at + 1])?
@@ -154,7 +154,7 @@ impl<'t> Lexer<'t> {
     }
 
     fn symbol(&mut self) -> Result<Kind<'t>, MetadataError> {
-        // A symbol precedes its own prefixes.
+        // Each symbol stands before its own prefixes, so that the longest match is found first.
         const SYMBOLS: [&str; 19] = [
             "...", ":=", "->", "{", "}", ";", "=", "[", "]", "(", ")", "<", ">", ",", ".", ":",
             "*", "+", "-",
@@ -262,7 +262,7 @@ impl<'t> Lexer<'t> {
         let opening = self.at;
         self.at += 1;
         let start = self.at;
-        // Contains the literal from its first escape on; without escapes the literal borrows the
+        // Unescaped content, once an escape has been found; without escapes the literal borrows the
         // text.
         let mut escaped: Option<Vec<u8>> = None;
         loop {
@@ -326,7 +326,7 @@ impl<'t> Lexer<'t> {
         Ok(())
     }
 
-    /// Reads up to three digits.
+    /// Reads up to three digits of base `radix` as the value of a byte.
     fn numeric_escape(&mut self, backslash: usize, radix: u32) -> Result<u8, MetadataError> {
         let bytes = self.text.as_bytes();
         let digits = bytes[self.at..]

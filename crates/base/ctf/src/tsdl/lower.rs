@@ -1,6 +1,6 @@
 //! Conversion of the syntax tree to a [`Schema`]. Start at [`lower`], which processes the blocks in
-//! the order of their dependencies, whatever their order in the text: byte order, environment,
-//! clocks, types, trace, streams, events.
+//! the order of their dependencies, independent of their order in the text: byte order,
+//! environment, clocks, types, trace, streams, events.
 
 use super::attributes::{AttributeReader, named_byte_order};
 use super::clock::clock;
@@ -22,7 +22,7 @@ use std::borrow::Cow;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
-/// Converts all statements of a text to a schema.
+/// Converts the syntax tree of a text to a schema, and parses the `event` blocks one by one.
 pub(super) fn lower<'t>(
     text: &'t str,
     syntax: Syntax<'t>,
@@ -106,7 +106,7 @@ fn trace_byte_order(text: &str, trace: &Block<'_>) -> Result<ByteOrder, Metadata
     })
 }
 
-/// Merges all `env` blocks; for repeated keys the last value counts.
+/// Merges all `env` blocks; the last value of a repeated key counts.
 fn environment<'t>(
     reader: &AttributeReader<'t>,
     statements: &[Statement<'t>],
@@ -147,13 +147,13 @@ struct Lowering<'t> {
     stream_by_id: HashMap<u64, usize>,
 }
 
-/// A stream, to which events are still added.
+/// A stream class under construction, to which events are added.
 struct Stream<'t> {
     class: StreamClass,
     at: usize,
     types: ScopeTypes<'t>,
     event_ids: HashSet<u64>,
-    /// Memory of each event apart from its own fields.
+    /// Memory of each event apart from its own fields, in bytes.
     event_size: usize,
 }
 
@@ -166,8 +166,8 @@ impl<'t> Lowering<'t> {
         self.declarations.reader.keep(at, bytes)
     }
 
-    /// Processes a block's statements in a new scope: declares its types, passes its attributes to
-    /// `attribute`, and returns the field classes that it assigns.
+    /// Processes a block's statements in a new lexical scope. Declares its types, passes its
+    /// attributes to `attribute`, and returns the field classes that it assigns.
     fn block(
         &mut self,
         block: &Block<'t>,
@@ -191,7 +191,7 @@ impl<'t> Lowering<'t> {
                     _ => (),
                 }
             }
-            // Lengths may refer to scopes that are assigned further down in the text.
+            // Lengths may refer to a scope that is assigned further down in the text.
             assigned.sort_by_key(|&(scope, ..)| scope);
             let mut classes = ScopeClasses::default();
             for (scope, class, at) in assigned {
@@ -298,7 +298,7 @@ impl<'t> Lowering<'t> {
             id,
             name,
             log_level,
-            // An empty URI counts as none, as in babeltrace2.
+            // An empty URI counts as absent, as in babeltrace2.
             emf_uri: emf_uri.filter(|uri: &String| !uri.is_empty()),
             specific_context: classes.take(Scope::SpecificContext),
             payload: classes.take(Scope::Payload),
@@ -307,8 +307,8 @@ impl<'t> Lowering<'t> {
         Ok(())
     }
 
-    /// Index of the stream that an event belongs to. A trace with one stream needs no `stream_id`.
-    /// A trace without `stream` blocks has an implicit stream.
+    /// Returns the index of an event's stream. A trace with one stream needs no `stream_id`. A
+    /// trace without `stream` blocks has an implicit stream.
     fn stream_of_event(&mut self, block: &Block<'t>) -> Result<usize, MetadataError> {
         let Some(attribute) = block.attributes().find(|attribute| attribute.key == "stream_id")
         else {
@@ -359,7 +359,7 @@ impl<'t> Lowering<'t> {
     }
 }
 
-/// Field classes of a block, in the order of [`Scope`].
+/// Field classes of a block, indexed by [`Scope`].
 #[derive(Default)]
 struct ScopeClasses([Option<FieldClass>; 6]);
 

@@ -1,9 +1,9 @@
-//! CTF 1.8's metadata language, TSDL, parsed into and written from a [`Schema`].
+//! TSDL, the metadata language of CTF 1.8, parsed into and written from a [`Schema`].
 //!
 //! The stages of reading are `lexer`, `parser` (the syntax tree), `declare` (types, with their
 //! names looked up) and `expand` (field classes, with lengths and tags resolved by `resolve`);
-//! `lower` drives them. Events, which are most of a text, pass through the stages one by one, and
-//! all stages draw on one budget of memory. Writing is [`write()`].
+//! `lower` runs them. Events are most of a text, so they pass through the stages one by one. All
+//! stages share one memory budget. Writing is [`write()`].
 
 mod attributes;
 mod clock;

@@ -1,7 +1,7 @@
 //! Parsing of tokens into the syntax tree, statement by statement. Start at [`parse`].
 //!
-//! The parser needs no table of type names: it takes the last word before `[`, `,` or `;` for the
-//! field's name, and the words before it for the type.
+//! The parser needs no table of type names: the last word before `[`, `,` or `;` is the field's
+//! name, and the words before it are the type.
 
 mod type_specs;
 
@@ -76,7 +76,7 @@ impl<'t, 'b> Parser<'t, 'b> {
         Ok(Parser { text, budget, lexer, current, following, depth: 0 })
     }
 
-    /// Skips a block by its braces, and returns its offset.
+    /// Skips a block by counting braces, and returns its offset.
     fn skip_block(&mut self) -> Result<usize, MetadataError> {
         let at = self.advance()?.at;
         let mut open = 0_usize;
@@ -84,7 +84,7 @@ impl<'t, 'b> Parser<'t, 'b> {
             match self.advance()?.kind {
                 Kind::Symbol("{") => open += 1,
                 Kind::Symbol("}") => open -= 1,
-                // If braces do not match, the full parser reports the missing one.
+                // The braces do not match; the full parser reports the position of the missing one.
                 Kind::End => return event(self.text, at, self.budget).map(|block| block.at),
                 _ => {}
             }
@@ -125,7 +125,8 @@ impl<'t, 'b> Parser<'t, 'b> {
         }
     }
 
-    /// Attributes may be named by keywords, so the token after the first word decides.
+    /// Parses a statement in a block. Attributes may be named by keywords, so the token after the
+    /// first word decides whether the statement is an attribute.
     fn block_statement(&mut self) -> Result<Statement<'t>, MetadataError> {
         let is_attribute = match self.current.kind {
             Kind::Text(_) => true,
@@ -148,7 +149,7 @@ impl<'t, 'b> Parser<'t, 'b> {
         Ok(statement)
     }
 
-    /// Parses an attribute after its name.
+    /// Parses the rest of an attribute after its name.
     fn attribute_value(
         &mut self,
         key: Cow<'t, str>,
@@ -162,7 +163,7 @@ impl<'t, 'b> Parser<'t, 'b> {
         Ok(Attribute { key, at, value: self.value()?, value_at })
     }
 
-    /// Parses `{ key = value; … }` of an `integer`, `floating_point` or `string`.
+    /// Parses the `{ key = value; … }` of an `integer`, `floating_point` or `string`.
     fn attributes(&mut self) -> Result<Vec<Attribute<'t>>, MetadataError> {
         self.braces(|parser| {
             let at = parser.current.at;
@@ -253,7 +254,7 @@ impl<'t, 'b> Parser<'t, 'b> {
         Ok(i128::from(value))
     }
 
-    /// Parses words or a string, joined by dots.
+    /// Parses words joined by dots; the first may be a string.
     fn dotted(&mut self, what: &str) -> Result<Cow<'t, str>, MetadataError> {
         let mut path = match &self.current.kind {
             Kind::Text(_) => self.advance_text()?,
@@ -283,7 +284,7 @@ impl<'t, 'b> Parser<'t, 'b> {
         Ok(text)
     }
 
-    /// Parses items in braces.
+    /// Parses a list of items in braces.
     fn braces<T>(
         &mut self,
         item: impl Fn(&mut Self) -> Result<T, MetadataError>,
@@ -306,13 +307,13 @@ impl<'t, 'b> Parser<'t, 'b> {
         })
     }
 
-    /// Runs `parse` one level deeper.
+    /// Runs `parse` one nesting level deeper.
     fn nested<T>(
         &mut self,
         parse: impl FnOnce(&mut Self) -> Result<T, MetadataError>,
     ) -> Result<T, MetadataError> {
-        // A type and its braces are two levels here but one level of nesting. One more level is the
-        // block around the outermost structure, and one the fields of the innermost.
+        // A type and its braces are two levels here, but one level of nesting. The two additional
+        // levels are the block around the outermost structure and the fields of the innermost one.
         if self.depth == 2 * DEPTH_MAX + 2 {
             return Err(self.too_deep());
         }
@@ -327,7 +328,7 @@ impl<'t, 'b> Parser<'t, 'b> {
         MetadataError::at(self.text, self.current.at, message)
     }
 
-    /// Counts memory of the syntax tree.
+    /// Counts memory of the syntax tree, which is temporary.
     fn pass(&self, bytes: usize) -> Result<(), MetadataError> {
         self.budget.pass(bytes).map_err(|error| self.over_budget(error))
     }
@@ -336,16 +337,16 @@ impl<'t, 'b> Parser<'t, 'b> {
         MetadataError::over_budget(self.text, self.current.at, error)
     }
 
-    /// Appends to a list of the syntax tree.
+    /// Appends an item to a list of the syntax tree, and counts its memory.
     fn push<T>(&self, list: &mut Vec<T>, item: T) -> Result<(), MetadataError> {
-        // The first push allocates four items.
+        // The first push allocates space for four items.
         let room = if list.capacity() == 0 { 4 } else { 1 };
         self.pass(room * size_of::<T>())?;
         list.push(item);
         Ok(())
     }
 
-    /// Appends a word to a text.
+    /// Appends a word to a text, with `between` as separator.
     fn join(
         &self,
         text: &mut Cow<'t, str>,
@@ -382,7 +383,7 @@ impl<'t, 'b> Parser<'t, 'b> {
         matches!(&self.current.kind, Kind::Word(current) if current == word)
     }
 
-    /// Consumes the current token if it is `symbol`.
+    /// Consumes the current token if it is `symbol`. Returns whether it was.
     fn skip(&mut self, symbol: &str) -> Result<bool, MetadataError> {
         let there = self.is_symbol(symbol);
         if there {

@@ -12,15 +12,15 @@ use crate::schema::{FieldRef, IntKind, Scope};
 
 /// The field at the end of a path.
 struct FieldAtPath<'t> {
-    /// Display names of members on the path.
+    /// Display names of the members on the path.
     names: Vec<String>,
-    /// Indexes of members and options (and 0 for arrays) on the path.
+    /// Indexes of the members and options on the path, and 0 for each array.
     steps: Vec<usize>,
     class: Type<'t>,
 }
 
 impl<'t> Expander<'t> {
-    /// Finds the place and type of the field that `path` refers to from the current position.
+    /// Finds the field to which `path` refers from the current position, and its type.
     pub(super) fn resolve(
         &self,
         path: &PathRef,
@@ -88,7 +88,8 @@ impl<'t> Expander<'t> {
         Ok((FieldRef { scope, path: found.names }, found.class))
     }
 
-    /// Searches by a path without a scope; exact names take precedence.
+    /// Searches for a path without a scope, first by exact names, then by names that differ in the
+    /// escaping underscore.
     fn relative(&self, path: &PathRef) -> Option<(FieldRef, Type<'t>)> {
         [true, false].into_iter().find_map(|exactly| {
             self.around(&path.words, exactly).or_else(|| {
@@ -100,7 +101,7 @@ impl<'t> Expander<'t> {
         })
     }
 
-    /// Searches the structures around the current field.
+    /// Searches the structures around the current field, from the innermost outwards.
     fn around(&self, words: &[String], exactly: bool) -> Option<(FieldRef, Type<'t>)> {
         (0..self.frames.len()).rev().find_map(|depth| {
             let frame = &self.frames[depth];
@@ -115,7 +116,7 @@ impl<'t> Expander<'t> {
         })
     }
 
-    /// Members of an earlier scope.
+    /// Returns the members of an earlier scope.
     fn scope_members(&self, scope: Scope) -> Option<&Members<'t>> {
         match &self.scopes[scope as usize] {
             Some(Type::Struct(structure)) => Some(&structure.members),
@@ -148,13 +149,13 @@ impl<'t> Expander<'t> {
 }
 
 impl PathRef {
-    /// The path as in the text, shortened for messages.
+    /// Returns the path as in the text, shortened for messages.
     fn shown(&self) -> String {
         shortened(&self.words.join(".")).into_owned()
     }
 }
 
-/// Splits the name of a scope off a path.
+/// Splits the name of a scope from the start of a path.
 fn absolute(path: &PathRef) -> Option<(Scope, &[String])> {
     Scope::ALL.iter().find_map(|&scope| {
         let mut words = &*path.words;
@@ -169,7 +170,8 @@ fn absolute(path: &PathRef) -> Option<(Scope, &[String])> {
     })
 }
 
-/// Follows `words` into a structure: arrays take no word, a variant takes the name of an option.
+/// Follows `words` from a structure to a field. An array consumes no word, a variant the name of an
+/// option.
 fn descend<'t>(root: &Members<'t>, words: &[String], exactly: bool) -> Option<FieldAtPath<'t>> {
     let mut members = root;
     let mut in_variant = false;
@@ -199,7 +201,7 @@ fn descend<'t>(root: &Members<'t>, words: &[String], exactly: bool) -> Option<Fi
     None
 }
 
-/// Display name that a frame adds to a path.
+/// Returns the display name that a frame adds to a path.
 fn name_of(frame: &Frame<'_>) -> Option<String> {
     match &frame.level {
         Level::Struct(structure) => {

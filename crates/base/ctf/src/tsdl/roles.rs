@@ -1,10 +1,10 @@
 //! The reserved names of CTF 1.8's special fields, and the clock of a stream. Reader and writer
-//! share them, so that both agree on the reserved names.
+//! share this module, so that they agree on the reserved names.
 
 use crate::schema::{FieldClass, IntClass, IntKind, Role, Scope, StreamClass};
 
-/// Role of an integer by its written name. `top` tells whether it is a direct member of the scope's
-/// structure.
+/// Returns the role of an integer by its written name. `top` is true for a direct member of the
+/// scope's structure.
 pub(super) fn reserved_role(scope: Scope, top: bool, name: &str) -> Option<Role> {
     match (scope, name) {
         (Scope::PacketHeader, "magic") if top => Some(Role::Magic),
@@ -36,7 +36,7 @@ pub(super) fn is_timestamp_name(scope: Scope, name: &str) -> bool {
 }
 
 /// Whether an integer that is mapped to the stream's own clock sets this clock. In packet contexts
-/// only `timestamp_begin` does, which has its role from its name.
+/// only `timestamp_begin` sets the clock, by the role of its name.
 pub(super) fn sets_clock(scope: Scope, int: &IntClass, own_clock: Option<usize>) -> bool {
     scope >= Scope::EventHeader
         && int.kind == IntKind::Unsigned
@@ -76,7 +76,7 @@ pub(super) fn assign_clock(stream: &mut StreamClass) {
     }
 }
 
-/// Clock of the first integer that has one and satisfies `wanted`.
+/// Returns the clock of the first integer that has a clock and satisfies `wanted`.
 fn first_clock(class: Option<&FieldClass>, wanted: fn(&IntClass) -> bool) -> Option<usize> {
     match class? {
         FieldClass::Int(int) if wanted(int) => int.clock,

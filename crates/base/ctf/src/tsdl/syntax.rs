@@ -1,14 +1,15 @@
-//! The syntax tree of TSDL text, as [`super::parser`] builds it, before names are resolved. Start
-//! at [`Statement`]. `at` is always a byte offset in the text.
+//! The syntax tree of TSDL text that [`super::parser`] builds, with unresolved names. Start at
+//! [`Statement`]. Each `at` is a byte offset in the text.
 
 use std::borrow::Cow;
 
-/// A whole text. Its events are parsed one by one, after everything else has been processed.
+/// A whole text. Its `event` blocks are parsed one by one, after all other statements have been
+/// processed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Syntax<'t> {
-    /// All statements except for events and ignored blocks.
+    /// All statements except for `event` and `callsite` blocks.
     pub(super) statements: Vec<Statement<'t>>,
-    /// Memory of the statements.
+    /// Memory of the statements, in bytes.
     pub(super) size: usize,
     /// Offsets of the `event` blocks.
     pub(super) events: Vec<usize>,
@@ -37,7 +38,7 @@ pub(super) enum Statement<'t> {
 pub(super) struct Typealias<'t> {
     pub(super) class: TypeSpec<'t>,
     pub(super) declarator: Declarator<'t>,
-    /// The new name, with its pointers.
+    /// Name of the new type, with its pointers.
     pub(super) name: Cow<'t, str>,
     pub(super) at: usize,
 }
@@ -50,7 +51,7 @@ pub(super) struct Block<'t> {
 }
 
 impl<'t> Block<'t> {
-    /// The block's attributes, in the order of the text.
+    /// Iterates over the block's attributes, in the order of the text.
     pub(super) fn attributes(&self) -> impl Iterator<Item = &Attribute<'t>> {
         self.body.iter().filter_map(|statement| match statement {
             Statement::Attribute(attribute) => Some(attribute),
@@ -81,13 +82,13 @@ pub(super) struct Attribute<'t> {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value<'t> {
-    /// Wide enough for all of `u64` and its negatives.
+    /// An integer; the type fits each `u64` and its negative.
     Integer(i128),
     /// A string, or words joined by dots: TSDL treats both alike.
     Text(Cow<'t, str>),
 }
 
-/// A type as written.
+/// A type specification, as in the text.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct TypeSpec<'t> {
     pub(super) at: usize,
@@ -156,15 +157,16 @@ pub(super) struct Enumerator<'t> {
     pub(super) range: Option<(i128, i128)>,
 }
 
-/// The part of a declaration after the type, which declares a field or a new type.
+/// The part of a declaration after the type: the name, pointers and array lengths of a field or a
+/// new type.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Declarator<'t> {
     pub(super) at: usize,
-    /// `" *"` or `" * const"` for each pointer: they only extend the type's name.
+    /// `" *"` or `" * const"` for each pointer. Pointers only extend the type's name.
     pub(super) pointers: String,
-    /// Empty if the declaration names nothing.
+    /// Name of the field or type; empty in a `typealias`.
     pub(super) name: Cow<'t, str>,
-    /// Outermost array first.
+    /// Lengths of the arrays, the outermost first.
     pub(super) lengths: Vec<LengthSpec<'t>>,
 }
 

@@ -1,7 +1,7 @@
-//! Small texts and their schemas, in a short notation made by [`show`]: `u8` is an integer, `@16`
-//! its alignment unless it is 8, `be` its byte order unless it is the trace's little-endian, `x`,
-//! `o` or `b` its base, `{A=0..3}` its labels, `#0` its clock and `!Magic` its roles. Every text
-//! that parses is also written and parsed again, which must give an equal schema.
+//! Tests of small texts and their schemas, in a short notation made by [`show`]: `u8` is an
+//! integer, `@16` its alignment unless it is 8, `be` its byte order unless it is the trace's
+//! little-endian, `x`, `o` or `b` its base, `{A=0..3}` its labels, `#0` its clock and `!Magic` its
+//! roles. Every text that parses is also written and parsed again, which must give an equal schema.
 
 mod blocks;
 mod fields;
@@ -17,7 +17,7 @@ use crate::schema::{
 
 const TRACE: &str = "trace { major = 1; minor = 8; byte_order = le; };";
 
-/// Parses a text, and checks that writing loses nothing.
+/// Parses a text, and checks that the written schema parses to an equal one.
 fn parse_and_write(text: &str) -> Result<Schema, MetadataError> {
     let schema = parse(text)?;
     let written = write(&schema).unwrap_or_else(|error| panic!("{error}\n{text}"));
@@ -28,14 +28,14 @@ fn parse_and_write(text: &str) -> Result<Schema, MetadataError> {
     Ok(schema)
 }
 
-/// The class in `event { fields := … }`, which is line 2, after `before`.
+/// Returns the class in `event { fields := … }`, which is on line 2, after `before`.
 fn payload(before: &str, fields: &str) -> Result<String, MetadataError> {
     let text = format!("{TRACE} {before} event {{ name = e; fields :=\n{fields}; }};");
     let schema = parse_and_write(&text)?;
     Ok(show(schema.streams[0].events[0].payload.as_ref().unwrap()))
 }
 
-/// An error's message with line and column, and its hint.
+/// Formats an error's message with line, column and hint.
 fn located(error: MetadataError) -> String {
     let (line, column) = error.position.unwrap();
     let hint = error.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
@@ -49,7 +49,7 @@ fn check_fields(fields: &str, expected: &str) {
     assert_eq!(found, format!("{{{expected}}}"));
 }
 
-/// Checks the error for a structure's fields, which are line 3.
+/// Checks the error for a structure's fields, which are on line 3.
 #[track_caller]
 fn check_error(fields: &str, expected: &str) {
     assert_eq!(located(payload("", &format!("struct {{\n{fields}\n}}")).unwrap_err()), expected);
@@ -144,7 +144,7 @@ fn show_length(length: &Length) -> String {
     }
 }
 
-/// The scope by its initials, then the path.
+/// Formats a reference as the initials of its scope and its path.
 fn show_field(field: &FieldRef) -> String {
     let scope = ["ph", "pc", "eh", "ec", "es", "ef"][field.scope as usize];
     format!("{scope}.{}", field.path.join("."))

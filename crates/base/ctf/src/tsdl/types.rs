@@ -1,15 +1,15 @@
 //! Types with resolved type names. Aliases share their types, so a text with aliases of aliases
-//! stays small here. [`super::expand`] makes a tree of field classes at each use of a type, because
-//! lengths and tags are resolved only there.
+//! stays small in this form. [`super::expand`] makes a tree of field classes at each use of a type,
+//! because lengths and tags can only be resolved at the use.
 //!
-//! Names borrow the text, and are looked up by binary search: there may be very many.
+//! Names borrow from the text, and lookups use binary search, because there may be very many names.
 
 use crate::schema::{Base, Bits, ByteOrder, Encoding, FloatClass, IntKind, Mapping};
 use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A type with resolved names of types, and unresolved names of fields.
+/// A type whose type names are resolved, and whose references to fields are not.
 #[derive(Clone, Debug)]
 pub(super) enum Type<'t> {
     Int(IntType),
@@ -27,7 +27,7 @@ pub(super) struct IntType {
     pub(super) bits: Bits,
     pub(super) kind: IntKind,
     pub(super) base: Base,
-    /// Encoding by which an array of the integer is text.
+    /// Encoding of an array of such integers, if the array is text.
     pub(super) encoding: Option<Encoding>,
     /// Index of the clock in `map = clock.NAME.value`.
     pub(super) clock: Option<usize>,
@@ -36,7 +36,7 @@ pub(super) struct IntType {
 
 #[derive(Debug)]
 pub(super) struct Enumeration {
-    /// Labels, shared with the field classes made of the type.
+    /// Labels, shared with the field classes made from the type.
     pub(super) mappings: Arc<[Mapping]>,
     /// Indexes in `mappings`, sorted by label.
     sorted: Box<[u32]>,
@@ -74,7 +74,7 @@ pub(super) struct StructType<'t> {
 #[derive(Debug)]
 pub(super) struct VariantType<'t> {
     pub(super) options: Rc<Members<'t>>,
-    /// `None` for the declaration of a named variant.
+    /// Reference to the tag; `None` for the declaration of a named variant.
     pub(super) tag: Option<Rc<PathRef>>,
     pub(super) at: usize,
     pub(super) depth: usize,
@@ -98,7 +98,7 @@ pub(super) struct MemberType<'t> {
     pub(super) at: usize,
 }
 
-/// The first member with the name of an earlier one.
+/// Error of two members with the same name: the first repetition.
 #[derive(Debug)]
 pub(super) struct DuplicateMember<'t> {
     pub(super) name: Cow<'t, str>,
@@ -107,7 +107,7 @@ pub(super) struct DuplicateMember<'t> {
 }
 
 impl Type<'_> {
-    /// Number of nested compound types, this one included.
+    /// Returns the number of nested compound types, including this one.
     pub(super) fn depth(&self) -> usize {
         match self {
             Type::Array(array) => array.depth,
@@ -117,7 +117,7 @@ impl Type<'_> {
         }
     }
 
-    /// Description of the type for an error message.
+    /// Describes the type for an error message.
     pub(super) fn describe(&self) -> &'static str {
         match self {
             Type::Int(IntType { enumeration: Some(_), .. }) => "an enumeration",
@@ -134,7 +134,7 @@ impl Type<'_> {
 }
 
 impl IntType {
-    /// The encoding, if arrays of such integers are text.
+    /// Returns the encoding, if arrays of such integers are text.
     pub(super) fn text_encoding(&self) -> Option<Encoding> {
         self.encoding.filter(|_| self.bits.size == 8 && self.bits.align == 8)
     }
@@ -148,7 +148,7 @@ impl Enumeration {
         Enumeration { mappings: mappings.into(), sorted }
     }
 
-    /// Index of a label.
+    /// Returns the index of a label.
     pub(super) fn find(&self, label: &str) -> Option<usize> {
         let label_of = |index: &u32| self.mappings[*index as usize].label.as_str();
         let found = self.sorted.binary_search_by_key(&label, label_of).ok()?;
@@ -161,7 +161,7 @@ impl<'t> MemberType<'t> {
         MemberType { written, is_escaped: false, class, at }
     }
 
-    /// Display name.
+    /// Returns the display name.
     pub(super) fn display(&self) -> &str {
         &self.written[usize::from(self.is_escaped)..]
     }
@@ -189,8 +189,8 @@ impl<'t> Members<'t> {
         Ok(members)
     }
 
-    /// Index of the member with that name or, unless `exactly`, of one that differs by the escaping
-    /// underscore.
+    /// Returns the index of the member named `name`. Unless `exactly`, returns the index of a
+    /// member whose name differs in the escaping underscore.
     pub(super) fn find(&self, name: &str, exactly: bool) -> Option<usize> {
         let find = |name: &str| {
             let name_of = |index: &u32| self.list[*index as usize].written.as_ref();
@@ -208,14 +208,15 @@ impl<'t> Members<'t> {
     }
 }
 
-/// Display name of a written name: without the one leading underscore that separates producers'
-/// names from keywords, unless another field is displayed under that name. `is_taken` tells which
-/// other names are written.
+/// Returns the display name of a written name. It lacks the leading underscore by which producers
+/// distinguish names from keywords, unless another field has that display name. `is_taken` returns
+/// whether a name is written in the same structure.
 pub(super) fn display_name(written: &str, is_taken: impl Fn(&str) -> bool) -> &str {
     let mut lowest = written;
     while let Some(bare) = lowest.strip_prefix('_').filter(|bare| !bare.is_empty()) {
         if !is_taken(bare) {
-            // The field and all names above it are displayed without the leading underscore.
+            // This name and the shorter names in the chain all lose one underscore, so they stay
+            // distinct.
             return &written[1..];
         }
         lowest = bare;
@@ -223,7 +224,7 @@ pub(super) fn display_name(written: &str, is_taken: impl Fn(&str) -> bool) -> &s
     written
 }
 
-/// Layout with the usual order of bits.
+/// Returns the layout with the usual bit order of `byte_order`.
 pub(super) fn bits(size: u32, align: u64, byte_order: ByteOrder) -> Bits {
     Bits { size, align, byte_order, bit_order: byte_order.usual_bit_order() }
 }

@@ -1,10 +1,10 @@
-//! Writing of a schema as TSDL text that babeltrace2 reads. Start at [`write`].
+//! Writing of a schema as TSDL text that babeltrace2 can read. Start at [`write`].
 //!
-//! Parsing the text yields an equal schema, or an error names the field that CTF 1.8 cannot
-//! describe. Descriptive properties (namespaces, names and unique ids of CTF 2, a clock's accuracy)
-//! are left out. babeltrace2 2.0.4 lacks some of CTF 1.8: it rejects blobs (integers over 64 bits),
-//! floats other than of 32 and 64 bits, events without a name, negative log levels, tags outside of
-//! the structures around their variant, and options that share a value.
+//! Parsing the text yields an equal schema. A field that CTF 1.8 cannot describe causes an error.
+//! Descriptive properties (namespaces, names and unique ids of CTF 2, a clock's accuracy) are left
+//! out. babeltrace2 2.0.4 lacks some of CTF 1.8: it rejects blobs (integers over 64 bits), floats
+//! other than of 32 and 64 bits, events without a name, negative log levels, tags outside of the
+//! structures around their variant, and options that share a value.
 
 mod classes;
 mod frame;
@@ -25,7 +25,7 @@ use std::rc::Rc;
 /// Error for a part of a schema that TSDL cannot express.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteError {
-    /// The field, with its scope and event.
+    /// Name of the field, with its scope and event.
     pub field: String,
     /// Message: a lower-case fragment.
     pub message: String,
@@ -44,7 +44,7 @@ pub fn write(schema: &Schema) -> Result<String, WriteError> {
     write_more(schema, &mut Written::default())
 }
 
-/// Progress of writing a growing schema.
+/// Progress of [`write_more`]: the parts of a growing schema that have been written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     has_begun: bool,
@@ -52,9 +52,8 @@ pub struct Written {
     events: Vec<usize>,
 }
 
-/// Writes the additions to a schema since the last call: new streams after the written ones, and
-/// new events after the written ones of each stream. The concatenated results for one `written` are
-/// the text of the whole schema.
+/// Writes the additions to a schema since the last call: new streams, and new events of each
+/// stream. The concatenated results for one `written` are the text of the whole schema.
 pub fn write_more(schema: &Schema, written: &mut Written) -> Result<String, WriteError> {
     let mut writer = Writer {
         schema,
@@ -68,8 +67,8 @@ pub fn write_more(schema: &Schema, written: &mut Written) -> Result<String, Writ
         names: HashMap::new(),
         labels: HashMap::new(),
     };
-    // Parts that were written before are written again and discarded, if additions may refer to
-    // them.
+    // Additions may refer to scopes and names in earlier parts, which the writer learns by writing
+    // them. So these parts are written again, and their text is discarded.
     writer.out.push_str("/* CTF 1.8 */\n");
     writer.trace()?;
     writer.env();
@@ -102,18 +101,18 @@ struct Writer<'s> {
     schema: &'s Schema,
     out: String,
     indent: usize,
-    /// The stream or event that is being written, for error messages.
+    /// Stream or event to which the current field belongs, for error messages.
     owner: String,
-    /// The clock of the stream that is being written.
+    /// Clock of the current stream.
     own_clock: Option<usize>,
     current: Scope,
-    /// The structures of the current scope and those before it.
+    /// Structures of the current scope and the scopes before it, indexed by [`Scope`].
     roots: [Option<&'s StructClass>; 6],
-    /// The structures and variants around the current field, outermost first.
+    /// The structures and variants around the current field, the outermost first.
     frames: Vec<Frame<'s>>,
-    /// Written names of structures, by their address.
+    /// Written names of structures, by the structure's address.
     names: HashMap<*const StructClass, Rc<Names>>,
-    /// Values of the labels of tags, by their address.
+    /// Values of the labels of tags, by the tag class's address.
     labels: HashMap<*const IntClass, Rc<HashMap<&'s str, &'s Ranges>>>,
 }
 
@@ -165,7 +164,8 @@ impl<'s> Writer<'s> {
         if clock.frequency == 0 || clock.frequency == u64::MAX {
             return fail("its frequency is none");
         }
-        // babeltrace2 rejects negative cycles.
+        // Whole seconds among the cycles move to the seconds, because babeltrace2 rejects negative
+        // cycles.
         let frequency = i128::from(clock.frequency);
         let cycles = i128::from(clock.offset_cycles);
         let seconds = i128::from(clock.offset_seconds) + cycles.div_euclid(frequency);
@@ -238,7 +238,7 @@ impl<'s> Writer<'s> {
         Ok(())
     }
 
-    /// Writes `key := struct { … };`
+    /// Writes `key := struct { … };` for a scope.
     fn scope(
         &mut self,
         scope: Scope,
@@ -288,7 +288,7 @@ impl<'s> Writer<'s> {
         self.out.extend(std::iter::repeat_n('\t', self.indent));
     }
 
-    /// An error about the current field.
+    /// Makes an error about the current field.
     fn fail(&self, message: impl Into<String>) -> WriteError {
         let mut field = self.current.tsdl_name().to_owned();
         for name in self.frames.iter().filter_map(Frame::name) {

@@ -1,4 +1,4 @@
-//! Error messages for wrong filters.
+//! Tests of error messages for invalid filters.
 
 use super::parse;
 use crate::tree::DEPTH_MAX;
@@ -11,7 +11,7 @@ fn fail(text: &str) -> FilterError {
     }
 }
 
-/// `expected` is the rendered text without the first line's start, `bad filter: `.
+/// Checks the rendered error; `expected` lacks the initial `bad filter: `.
 #[track_caller]
 fn check(text: &str, expected: &str) {
     let rendered = fail(text).render(false);
@@ -471,7 +471,7 @@ fn messages_stay_short() {
     assert!(error.render(false).len() < 1000);
 }
 
-/// Operands known only after the recording of an event are refused; the event's own fields are not.
+/// Operands that an event has only after its recording are refused; the event's own fields are not.
 #[test]
 fn filters_for_recording() {
     for (text, field) in [

@@ -1,4 +1,4 @@
-//! Results of filters on constants and on a sample event.
+//! Tests of the results of filters on constants and on a sample event.
 
 use super::{State, eval};
 use crate::{Filter, Integer, Severity, Value};
@@ -49,7 +49,7 @@ fn comparisons() {
     fails(&["1 == 2", "1 != 1", "2 < 2", "3 <= 2", "2 > 2", "1 >= 2", "2 < 1.5", "2.5 == 2"]);
     holds(&["nan != nan", "nan != 1"]);
     fails(&["nan == nan", "nan < 1", "nan >= 1"]);
-    // A comparison is 1 or 0.
+    // A comparison is 1 or 0 as a number.
     holds(&["(1 < 2) == 1", "(1 > 2) + 1 == 1", "1 >= (1 >= 1)", "-(1 == 1) < 0"]);
 }
 
@@ -90,7 +90,7 @@ fn arithmetic() {
         "half - 1 < 0",
     ]);
     holds(&["state + 1 == 2", "broken - 1 == -2", "-broken == 1"]);
-    // Two unsigned integers give an unsigned one, but a difference is signed.
+    // Two unsigned integers give an unsigned result, but a difference is signed.
     holds(&["big + 1 == 0", "big * 2 == 18446744073709551614", "big / 2 == 0x7fffffffffffffff"]);
     holds(&["big % 16 == 15", "zero - one == -1", "zero - one < 0", "-one == -1"]);
     // One signed operand makes the result signed.
@@ -108,9 +108,9 @@ fn bits() {
         "1 << 63 == 9223372036854775808",
     ]);
     holds(&["big & (1 << 63) == 1 << 63", "(one & 1) - 2 < 0", "state | 2 == 3"]);
-    // Shifts by too much are absent.
+    // Shifts by less than 0 or more than 63 are absent.
     fails(&["1 << 64 == 0", "1 << 64 != 0", "1 << -1", "1 >> 64 == 0", "1 << 10000", "1 << big"]);
-    // Bit operations on anything but integers give absent.
+    // Bit operations on values other than integers are absent.
     fails(&["half & 1 == 0", "half & 1 != 0", "~half", "msg | 1", "half % 1 == 0"]);
 }
 
@@ -160,7 +160,7 @@ fn strings() {
     ]);
     holds(&[r#"bytes == "\xff\0\*""#, "\"a\" == \"a*\"", "\"a\" == \"a\""]);
     fails(&["msg == \"foo\"", "msg != \"foobar\"", "msg < \"foo\"", "msg == \"Foobar\""]);
-    // Comparisons across kinds.
+    // Comparisons of strings with numbers are false.
     fails(&["msg == 1", "msg != 1", "msg < 1", "one == \"1\"", "one != \"1\"", "one != msg"]);
     fails(&["msg + 1 == 1", "-msg", "!!msg"]);
 }

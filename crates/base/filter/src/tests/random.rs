@@ -1,4 +1,4 @@
-//! Properties, on random input from a small generator with fixed seeds.
+//! Tests of properties on random input, from a small generator with fixed seeds.
 
 use super::State;
 use crate::eval::truth;
@@ -29,8 +29,8 @@ const COMPARISONS: [&str; 6] = ["==", "!=", "<", "<=", ">", ">="];
 const BITS: [&str; 6] = ["&", "|", "^", "<<", ">>", "%"];
 const SUMS: [&str; 4] = ["+", "-", "*", "/"];
 
-/// A well-typed expression in which each operator's operands are in parentheses, so that the
-/// parser's view of precedence plays no role.
+/// Makes a well-typed expression in which each operator's operands are in parentheses, so that the
+/// parser's precedences do not matter.
 fn expression(random: &mut Random, ty: Type, depth: usize) -> String {
     if depth == 0 {
         return match ty {
@@ -84,7 +84,7 @@ fn value(random: &mut Random) -> Value<'static> {
     }
 }
 
-/// The canonical text has the same meaning, as a tree and for events, and is its own canonical
+/// The canonical text gives the same tree and the same results for events, and is its own canonical
 /// text.
 #[test]
 fn canonical_text_parses_to_the_same_tree() {
@@ -114,8 +114,8 @@ fn canonical_text_parses_to_the_same_tree() {
     }
 }
 
-/// Any input is accepted or gives an error; errors can be displayed, and parsed filters can be
-/// printed and evaluated.
+/// Parses any text. An error must be displayable; a filter must be printable and evaluable. Returns
+/// whether the text is a filter.
 fn try_everything(text: &str, random: &mut Random) -> bool {
     match Filter::parse(text) {
         Err(error) => {
@@ -126,7 +126,7 @@ fn try_everything(text: &str, random: &mut Random) -> bool {
             let values: Vec<Value<'_>> = filter.operands().iter().map(|_| value(random)).collect();
             filter.eval(&values[..]);
             let canonical = filter.to_string();
-            // Spaces and escapes may make it longer than the original text.
+            // Spaces and escapes may make the canonical text longer than the original.
             if canonical.len() <= FILTER_SIZE_MAX {
                 let again = Filter::parse(&canonical).map(|again| again.root().clone());
                 assert!(again.as_ref() == Ok(filter.root()), "{text:.200}\n{canonical:.200}");
@@ -172,7 +172,7 @@ fn random_tokens_do_no_harm() {
     assert!(parsed > 500, "too few of the texts are filters to show anything: {parsed}");
 }
 
-/// Deletes, doubles or replaces a random character of a valid filter.
+/// Valid filters with a random character deleted, doubled or replaced cause no panic.
 #[test]
 fn damaged_filters_do_no_harm() {
     let mut random = Random::new(1234);

@@ -1,11 +1,10 @@
-//! The tree of a text, shown as the tree's canonical text or with every operator's operands in
-//! brackets.
+//! Tests of the tree of a text, shown as canonical text or in prefix notation.
 
 use super::parse;
 use crate::tree::{Expr, Node, Type};
 use crate::{Filter, Operand, OperandKind, Pseudo, Severity, Step};
 
-/// The tree in prefix notation.
+/// Formats a tree in prefix notation.
 fn tree(node: &Node, operands: &[Operand]) -> String {
     let list = |symbol: &str, children: &[&Node]| {
         let children: Vec<String> = children.iter().map(|child| tree(child, operands)).collect();
@@ -218,7 +217,7 @@ fn levels() {
 fn operands_are_listed_once() {
     let filter = parse("a.b[1] == $ctx.x && a . b [01] > 2 && severity < err && $event.name == x");
     let names: Vec<String> = filter.operands().iter().map(ToString::to_string).collect();
-    // The word `err` is no operand.
+    // The word `err` is a severity level, not an operand.
     assert_eq!(names, ["a.b[1]", "$ctx.x", "severity", "$event.name", "x"]);
 
     let first = &filter.operands()[0];
@@ -285,7 +284,7 @@ fn canonical_text() {
     check("has( $app.a:b )", "has($app.a:b)");
 }
 
-/// Filters from lttng-enable-event(1) and its users.
+/// Filters from lttng-enable-event(1) and from its users are valid.
 #[test]
 fn accepts_what_lttng_accepts() {
     for text in [
@@ -321,7 +320,7 @@ fn long_chains_are_flat() {
     assert_eq!(filter.to_string(), text);
 }
 
-/// The user's page: each example in its table is a valid filter, and its error looks as shown.
+/// Each example in the user's page is a valid filter, and the page's error has the shown form.
 #[test]
 fn examples_of_the_manual() {
     let page = include_str!("../../../../../docs/filter.md");

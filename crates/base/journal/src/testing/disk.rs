@@ -10,7 +10,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// A disk in memory. Clones share the same disk.
+/// Disk in memory. Clones share the same disk.
 #[derive(Clone)]
 pub struct SimulatedDisk {
     shared: Arc<Shared>,
@@ -24,7 +24,7 @@ struct Shared {
     released: Condvar,
 }
 
-/// A pause of the disk: `sync` of files waits until this is dropped.
+/// Pause of the disk: `sync` of files waits until the pause is dropped.
 #[must_use = "dropped, the disk goes on"]
 pub struct Held(SimulatedDisk);
 
@@ -35,7 +35,7 @@ impl Drop for Held {
     }
 }
 
-/// A way of lying about durability.
+/// False report about durability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lie {
     /// `sync` of a file reports success, and does nothing.
@@ -63,7 +63,7 @@ struct State {
     lock: (u32, bool),
 }
 
-/// A change of names that is not durable yet.
+/// Change of names that is not durable yet.
 #[derive(Clone, Debug)]
 enum Change {
     Set(String, usize),
@@ -74,24 +74,24 @@ enum Change {
 /// Outcome of an operation.
 enum Fate {
     Happens,
-    /// The operation fails, perhaps after a part of it has happened.
+    /// The operation fails, perhaps after a part of it has taken effect.
     Fails(Errno),
 }
 
 impl SimulatedDisk {
-    /// An empty disk. The seed determines what it loses.
+    /// Makes an empty disk. The seed determines its losses.
     pub fn new(seed: u64) -> SimulatedDisk {
         let disk = SimulatedDisk { shared: Arc::default(), prefix: String::new() };
         disk.state().random = Some(Random::new(seed));
         disk
     }
 
-    /// Number of operations so far.
+    /// Returns the number of operations so far.
     pub fn operations(&self) -> u64 {
         self.state().operations
     }
 
-    /// Makes the operations in this range fail, counted from the disk's first one.
+    /// Makes the operations in this range fail, counted from the disk's first operation.
     pub fn fail(&self, operations: Range<u64>, with: Errno) {
         self.state().failing = Some((operations, with));
     }
@@ -109,18 +109,18 @@ impl SimulatedDisk {
         state.stops_at = None;
     }
 
-    /// Ends the power in operation `operation`: it and all later ones fail.
+    /// Cuts the power in operation `operation`: it and all later operations fail.
     pub fn end_power_at(&self, operation: u64) {
         self.state().power_ends_at = Some(operation);
     }
 
-    /// Cuts the power, if it has not ended before, and turns it on again. Each change that was not
-    /// durable is lost or kept at random.
+    /// Cuts the power, if it is still on, and turns it on again. Each change that was not durable
+    /// is lost or kept at random.
     pub fn cut_power(&self) {
         self.state().cut_power();
     }
 
-    /// Limits the total size of all files; `None` for no limit.
+    /// Limits the total size of all files in bytes; `None` for no limit.
     pub fn set_capacity(&self, bytes: Option<usize>) {
         self.state().capacity_bytes = bytes;
     }
@@ -130,7 +130,7 @@ impl SimulatedDisk {
         self.state().unreadable = Some((name.to_owned(), bytes));
     }
 
-    /// Sets or ends a lie about durability.
+    /// Starts or ends false reports about durability.
     pub fn set_lie(&self, lie: Option<Lie>) {
         self.state().lie = lie;
     }
@@ -141,12 +141,12 @@ impl SimulatedDisk {
         Held(self.clone())
     }
 
-    /// All names; those of subdirectories as `DIRECTORY/NAME`.
+    /// Returns all names; those in subdirectories as `DIRECTORY/NAME`.
     pub fn names(&self) -> Vec<String> {
         self.state().names.keys().cloned().collect()
     }
 
-    /// Contents of a file, as reads see them.
+    /// Returns the contents of a file, as reads see them.
     pub fn bytes(&self, name: &str) -> Option<Vec<u8>> {
         let state = self.state();
         state.names.get(name).map(|&file| state.files[file].seen.clone())
@@ -193,8 +193,8 @@ impl State {
         }
     }
 
-    /// Whether operations have no effect any more. The operation in which the power ended may have
-    /// happened in part.
+    /// Returns true if operations no longer have an effect. The operation in which the power was
+    /// cut may have taken effect in part.
     fn is_off(&self) -> bool {
         self.power_ends_at.is_some_and(|end| self.operations > end + 1) || self.is_stopped()
     }
@@ -229,7 +229,7 @@ impl State {
         self.pending.push(change);
     }
 
-    /// Whether `more` bytes fit.
+    /// Returns true if `more` bytes fit.
     fn has_room(&self, more: usize) -> bool {
         let Some(capacity) = self.capacity_bytes else { return true };
         let used: usize = self.names.values().map(|&file| self.files[file].seen.len()).sum();

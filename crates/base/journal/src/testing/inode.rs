@@ -2,7 +2,7 @@
 
 use super::random::Random;
 
-/// Unit that a disk writes atomically.
+/// Unit that a disk writes atomically, in bytes.
 const SECTOR_BYTES: usize = 512;
 
 #[derive(Clone, Debug, Default)]
@@ -18,19 +18,19 @@ enum Pending {
     Resize(usize),
 }
 
-/// The part of the pending changes that a power cut loses.
+/// Part of the pending changes that a power cut loses.
 #[derive(Clone, Copy, Debug)]
 enum Loss {
     Nothing,
     Everything,
-    /// A random set of sectors, one of them torn.
+    /// A random set of sectors is lost, and one sector is torn.
     Sectors,
-    /// All bytes after a random one.
+    /// All bytes after a random byte are lost.
     Suffix,
 }
 
 impl Inode {
-    /// A file whose contents are durable.
+    /// Makes a file whose contents are durable.
     pub(super) fn durable(bytes: Vec<u8>) -> Inode {
         Inode { seen: bytes.clone(), durable: bytes, pending: Vec::new() }
     }
@@ -51,7 +51,8 @@ impl Inode {
         }
     }
 
-    /// Fails as kernels do: pages that could not be written are marked clean, and not tried again.
+    /// Fails as kernels do: pages that could not be written are marked clean, and not written
+    /// again.
     pub(super) fn fail_sync(&mut self, random: &mut Random) {
         self.lose(random);
     }
@@ -69,7 +70,7 @@ impl Inode {
         self.seen.clone_from(&self.durable);
     }
 
-    /// Makes a random part of the pending changes durable, and drops the rest.
+    /// Makes a random part of the pending changes durable, and drops the others.
     fn lose(&mut self, random: &mut Random) {
         let loss = match random.below(4) {
             0 => Loss::Nothing,

@@ -1,16 +1,16 @@
 //! Reproducible random numbers.
 
-/// A SplitMix64 generator: the same seed gives the same numbers.
+/// SplitMix64 generator: the same seed gives the same numbers.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// A generator for a seed.
+    /// Makes a generator for a seed.
     pub fn new(seed: u64) -> Random {
         Random(seed)
     }
 
-    /// A random number of 64 bits.
+    /// Returns a random number of 64 bits.
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -18,12 +18,12 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A random number below `bound`, which must not be 0.
+    /// Returns a random number below `bound`, which must not be 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.number() % bound
     }
 
-    /// True with a probability of one in `times`.
+    /// Returns true with a probability of one in `times`.
     pub fn once_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }

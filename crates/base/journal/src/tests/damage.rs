@@ -1,5 +1,5 @@
-//! Flips each byte of a journal, and cuts each segment at each offset: the damage is noticed, and
-//! loses only the records that it hits.
+//! Flips each byte of a journal, and truncates each segment at each offset: the damage is reported,
+//! and only the records that it hits are lost.
 
 use super::{figure, rig::options};
 use crate::batch::{Batch, Payload};
@@ -14,11 +14,11 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A closed journal of 64 KiB, and the positions of its records.
+/// Closed journal of 64 KiB, and the positions of its records.
 struct Sample {
     disk: SimulatedDisk,
     records: BTreeMap<u64, Place>,
-    /// Bytes by segment.
+    /// Bytes of each segment, by segment number.
     segments: BTreeMap<u64, Vec<u8>>,
 }
 
@@ -76,8 +76,8 @@ impl Sample {
         sample
     }
 
-    /// Reads the journal with a segment replaced. Returns the sequence numbers that were read, and
-    /// the reported damage.
+    /// Reads the journal with one segment replaced. Returns the read sequence numbers and the
+    /// reported damage.
     fn read_with(&self, segment: u64, bytes: Vec<u8>) -> Result<Told, String> {
         self.disk.set_bytes(&segment_name(segment), bytes);
         let told = self.read();
@@ -110,7 +110,7 @@ impl Sample {
         Ok(told)
     }
 
-    /// Checks that exactly the records selected by `is_hit` are missing, and that as many are
+    /// Checks that exactly the records selected by `is_hit` are missing, and that their number is
     /// reported.
     fn check(
         &self,
@@ -132,7 +132,7 @@ impl Sample {
     }
 }
 
-/// The findings of a reader.
+/// Findings of a reader.
 struct Told {
     was_closed: bool,
     sequences: Vec<u64>,
@@ -141,13 +141,13 @@ struct Told {
     gone: u64,
 }
 
-/// Flips bits of one byte.
+/// Flips one bit of a byte, and checks that only the record at this byte is lost.
 fn flip(sample: &Sample, segment: u64, offset: usize) -> Result<(), String> {
     let mut bytes = sample.segments[&segment].clone();
     bytes[offset] ^= 1 << (offset % 8);
     let told = sample.read_with(segment, bytes)?;
     sample.check(&told, |place| place.segment == segment && place.bytes.contains(&offset), true)?;
-    // The last bytes are the mark of an orderly close.
+    // The journal's last bytes are the end mark, whose damage is not reported.
     let is_told = told.damages.iter().any(|damage| {
         let from = damage.offset as usize;
         damage.segment == segment && (from..from + damage.bytes as usize).contains(&offset)
@@ -162,7 +162,7 @@ fn cut(sample: &Sample, segment: u64, offset: usize) -> Result<(), String> {
     let bytes = sample.segments[&segment][..offset].to_vec();
     let is_last = sample.segments.keys().last() == Some(&segment);
     let told = sample.read_with(segment, bytes)?;
-    // The intended end of the last segment is unknown.
+    // The original end of the last segment is unknown, so its missing records are not counted.
     let is_hit = |place: &Place| place.segment == segment && place.bytes.end > offset;
     sample.check(&told, is_hit, !is_last)?;
     match if is_last { !told.was_closed } else { !told.damages.is_empty() } {
@@ -171,7 +171,7 @@ fn cut(sample: &Sample, segment: u64, offset: usize) -> Result<(), String> {
     }
 }
 
-/// Runs a check for each byte of all segments; returns their number.
+/// Runs a check for each byte of all segments; returns the number of bytes.
 fn each_byte(run: impl Fn(&Sample, u64, usize) -> Result<(), String>) -> Result<usize, String> {
     let sample = Sample::new();
     for (&segment, bytes) in &sample.segments {

@@ -1,5 +1,5 @@
-//! Each operation of a scenario fails, alone or with those after it, or the power is cut in it.
-//! Afterwards exactly the acknowledged records are there, and the journal opens again without
+//! Each operation of a scenario fails, alone or with the following ones, or the power is cut in it.
+//! Afterwards exactly the acknowledged records exist, and the journal opens again without
 //! intervention.
 
 use super::{figure, rig::Rig};
@@ -10,10 +10,10 @@ use rustix::io::Errno;
 /// Maximum number of consecutive failures.
 const FAILURES_MAX: u64 = 3;
 
-/// A scenario with everything: full segments, readers, trims, positions, closing, being killed.
+/// Runs a scenario with full segments, readers, trims, positions, orderly closes and kills.
 fn tell(rig: &mut Rig) -> Result<(), String> {
     for chapter in 0..3 {
-        // A supervisor would restart the program too.
+        // Retries, as a supervisor would restart the program.
         if !(0..FAILURES_MAX).any(|_| rig.open().is_ok()) {
             rig.open().map_err(|why| format!("does not open: {why}"))?;
         }
@@ -33,14 +33,14 @@ fn tell(rig: &mut Rig) -> Result<(), String> {
     Ok(())
 }
 
-/// Number of operations of the scenario if nothing fails.
+/// Returns the number of operations of the scenario without failures.
 fn operations(seed: u64) -> u64 {
     let mut rig = Rig::new(seed);
     tell(&mut rig).unwrap();
     rig.disk.operations()
 }
 
-/// Checks that everything works afterwards, when the disk does again.
+/// Repairs the disk, and checks that the journal has all acknowledged records and works again.
 fn check(rig: &mut Rig, what: &str) -> Result<(), String> {
     let place = |why| format!("{what}: {why}");
     rig.disk.repair();
@@ -58,7 +58,7 @@ fn check(rig: &mut Rig, what: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Fails each operation; returns their number.
+/// Fails each operation of the scenario in turn; returns their number.
 fn fail_each(seed: u64, errno: Errno, in_a_row: u64) -> u64 {
     let operations = operations(seed);
     for k in 0..operations {
@@ -71,7 +71,7 @@ fn fail_each(seed: u64, errno: Errno, in_a_row: u64) -> u64 {
     operations
 }
 
-/// Cuts the power in operation `k`, then continues the scenario.
+/// Cuts the power in operation `k`, then runs the scenario again.
 fn cut_power(seed: u64, k: u64, lie: Option<Lie>) -> Result<(), String> {
     let mut rig = Rig::new(seed);
     let what = format!("seed {seed}, power ends at {k}");

@@ -1,5 +1,5 @@
-//! A journal and a naive model of it run the same random operations, and are compared continually,
-//! for thousands of seeds. A failing seed is printed; add it to `FAILED_ONCE` with the fix.
+//! Compares a journal with a naive model of it after random operations, for thousands of seeds. A
+//! failing seed is printed; add it to `FAILED_ONCE` with the fix.
 
 use super::{figure, rig::Rig};
 use crate::injection::{self, Injection};
@@ -42,7 +42,7 @@ fn act(rig: &mut Rig) -> Result<(), String> {
         5 => rig.disk.repair(),
         6..9 => rig.follow()?,
         _ => {
-            // A failing disk may prevent opening.
+            // A failing disk may make the opening fail.
             let opened = rig.open();
             if opened.is_err() {
                 rig.disk.repair();
@@ -64,8 +64,8 @@ fn journal_and_model_agree() {
     figure("D2", &format!("{seeds} journals and their models, {STEPS} random steps each"));
 }
 
-/// Each of these faults must be found by at least half of the seeds, so that detection does not
-/// rely on luck.
+/// Checks that at least half of the seeds detect the fault, so that detection does not rely on
+/// luck.
 fn assert_is_found(what: &str, mut run: impl FnMut(u64) -> Result<(), String>) {
     let found = (0..100).filter(|&seed| run(seed).is_err()).count();
     assert!(found >= 50, "{what}: found by {found} seeds of 100");

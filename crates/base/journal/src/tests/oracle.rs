@@ -1,4 +1,4 @@
-//! What a journal must contain, whatever has happened to it: everything acknowledged, and nothing
+//! The required contents of a journal after any failure: all acknowledged records, and no record
 //! that was never appended. Checks return errors, so that tests can verify that they would fail.
 
 use crate::testing::SimulatedDisk;
@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A naive journal: everything that was ever appended, and which part of it was acknowledged.
+/// Naive journal: all records that were ever appended, and which of them were acknowledged.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Oracle {
-    /// A sequence number may be assigned again if its record was not acknowledged.
+    /// Records by sequence number. A number is assigned again if its record was not acknowledged.
     submitted: BTreeMap<u64, Vec<(u8, Vec<u8>)>>,
     promised: BTreeMap<u64, (u8, Vec<u8>)>,
-    /// Records before this one may be missing.
+    /// Sequence number before which records may be missing.
     pub(super) trimmed: u64,
 }
 
@@ -31,7 +31,7 @@ impl Oracle {
         }
     }
 
-    /// A following reader has returned the record, so it must persist from now on.
+    /// Checks a record that a following reader has returned. The record must persist from now on.
     pub(super) fn show(&mut self, record: &Record<'_>) -> Result<(), String> {
         self.check_record(record)?;
         self.promised.insert(record.sequence, (record.kind, record.payload.to_vec()));
@@ -49,12 +49,12 @@ impl Oracle {
         }
     }
 
-    /// The end of the acknowledged sequence numbers.
+    /// Returns the sequence number after the last acknowledged record.
     pub(super) fn promised_end(&self) -> u64 {
         self.promised.last_key_value().map_or(0, |(last, _)| last + 1)
     }
 
-    /// Reads the whole journal at rest. Returns the number of its records.
+    /// Reads and checks the whole journal at rest. Returns the number of its records.
     pub(super) fn check(&self, disk: &SimulatedDisk) -> Result<usize, String> {
         let mut reader = Reader::open_on(Arc::new(disk.clone()), 0)
             .map_err(|error| format!("does not open: {error}"))?;
@@ -76,7 +76,8 @@ impl Oracle {
                     count += 1;
                     missing.pop_if(|sequence| *sequence == record.sequence);
                 }
-                // Nothing was damaged, so apparent damage was never acknowledged.
+                // The test has damaged no bytes, so this is a torn write that was never
+                // acknowledged.
                 Item::Damage(damage) if damage.may_be_torn => {}
                 Item::Damage(damage) => return Err(format!("damage: {damage:?}")),
                 Item::Gone(range) if range.end <= self.trimmed => {}

@@ -11,7 +11,7 @@ use crate::testing::SimulatedDisk;
 use crate::{AtLimit, Error, Options, Refusal};
 use std::sync::Arc;
 
-/// Size of most payloads here, and of a record with one.
+/// Size of most payloads in bytes; `RECORD` is the size of a record with such a payload.
 const PAYLOAD: usize = 100;
 const RECORD: usize = record_bytes(PAYLOAD);
 
@@ -19,7 +19,7 @@ fn open(disk: &SimulatedDisk) -> Result<(Log, Recovery), Error> {
     Log::open(Arc::new(disk.clone()), options())
 }
 
-/// Writes a group of `count` records, whose payloads are `PAYLOAD` times the sequence number.
+/// Writes a group of `count` records. Each payload repeats the sequence number `PAYLOAD` times.
 fn write(log: &mut Log, first: u64, count: u64) -> Result<(), Refusal> {
     let mut batch = Batch::reuse(Vec::new(), first);
     for sequence in first..first + count {
@@ -29,7 +29,7 @@ fn write(log: &mut Log, first: u64, count: u64) -> Result<(), Refusal> {
     log.write(&batch)
 }
 
-/// A journal with groups of three records.
+/// Makes a journal with `groups` groups of three records.
 fn journal(groups: u64) -> SimulatedDisk {
     let disk = SimulatedDisk::new(1);
     let (mut log, _) = open(&disk).unwrap();
@@ -37,7 +37,7 @@ fn journal(groups: u64) -> SimulatedDisk {
     disk
 }
 
-/// The results of a reader as text: ranges of records, and everything else.
+/// Reads the journal, and returns the items as text: ranges of records, damage and gaps.
 fn told(disk: &SimulatedDisk) -> String {
     let mut reader = Reader::open_on(Arc::new(disk.clone()), 0).unwrap();
     tell(&mut reader)
@@ -77,7 +77,7 @@ fn tell(reader: &mut Reader) -> String {
     told.join(", ")
 }
 
-/// Changes a segment's bytes.
+/// Changes a segment's bytes with `change`.
 fn change(disk: &SimulatedDisk, segment: u64, change: impl FnOnce(&mut Vec<u8>)) {
     let name = segment_name(segment);
     let mut bytes = disk.bytes(&name).unwrap();
@@ -85,7 +85,7 @@ fn change(disk: &SimulatedDisk, segment: u64, change: impl FnOnce(&mut Vec<u8>))
     disk.set_bytes(&name, bytes);
 }
 
-/// Offset of a record of the first segment.
+/// Returns the offset of a record of the first segment.
 fn offset(sequence: usize) -> usize {
     HEADER_BYTES as usize + sequence * RECORD
 }
@@ -104,7 +104,8 @@ fn a_journal_belongs_to_one_writer_or_to_readers() {
     open(&disk).unwrap();
 }
 
-/// A reader beside the writer sees the present state; a record being written looks like a torn end.
+/// A reader of a journal that is being written sees its present state; a record in flight looks
+/// like a torn end.
 #[test]
 fn others_look_while_it_is_written() {
     let disk = SimulatedDisk::new(1);
@@ -136,7 +137,7 @@ fn opening_again_and_again_leaves_nothing_behind() {
     for _ in 0..20 {
         let (mut log, recovery) = open(&disk).unwrap();
         assert_eq!((recovery.next_sequence, recovery.was_closed), (6, false));
-        // Also after a check whether the disk is writable.
+        // A check that the disk is writable leaves no files either.
         log.prepare().unwrap();
     }
     let segments = disk.names().len();
@@ -173,7 +174,7 @@ fn a_segment_of_another_journal_is_refused() {
     let other = SimulatedDisk::new(2);
     write(&mut open(&other).unwrap().0, 0, 1).unwrap();
     let mut bytes = other.bytes(&segment_name(1)).unwrap();
-    // Under another name, which its header has to contain too.
+    // The segment has another file name, so its header needs the new number.
     for sector in bytes[..HEADER_BYTES as usize].chunks_exact_mut(512) {
         sector[32] = 2;
         let crc = crc32c::crc32c(&sector[..508]);
@@ -190,7 +191,7 @@ fn damage_is_told_from_what_was_being_written() {
         let disk = journal(3);
         change(&disk, 1, |bytes| bytes[offset(hit)] ^= 1);
         assert_eq!(told(&disk), expected);
-        // The same after more records have been written behind it.
+        // The result is the same after more records have been written.
         let (mut log, recovery) = open(&disk).unwrap();
         write(&mut log, recovery.next_sequence, 1).unwrap();
         drop(log);
@@ -205,11 +206,11 @@ fn damage_is_told_from_what_was_being_written() {
     check(5, "0-4, 1:1704+136 lost 1, 6-8");
     check(6, "0-5, 1:1840+136 lost 1 torn, 7-8");
     check(7, "0-6, 1:1976+136 lost 1 torn, 8-8");
-    // Nothing after the record proves that it was ever whole.
+    // No later record proves that this one was ever complete.
     check(8, "0-7");
 }
 
-/// All its records are missing, and no byte is left to tell their number.
+/// A segment that is shorter than its headers has lost all its records, in unknown number.
 #[test]
 fn a_segment_that_is_shorter_than_its_headers_was_cut() {
     for left in [600, 1023] {
@@ -225,7 +226,7 @@ fn what_is_torn_goes_to_quarantine() {
     let disk = journal(1);
     change(&disk, 1, |bytes| bytes[offset(2) + 3..].fill(0));
     let (log, recovery) = open(&disk).unwrap();
-    // They are examined in steps of eight bytes.
+    // Torn bytes are examined in steps of eight.
     assert_eq!((recovery.torn_bytes, recovery.next_sequence), (8, 2));
     let kept = disk.bytes("quarantine/0000000000000001-0000000000000510.bytes").unwrap();
     assert_eq!(kept, [&log.shared().identity.marker()[..3], &[0; 5]].concat());
@@ -237,7 +238,7 @@ fn quarantine_has_a_limit_and_keeps_each_damage_once() {
     for sequence in 0..4 {
         change(&disk, 1, |bytes| bytes[offset(sequence * 2) + 50] ^= 1);
     }
-    // A file counts as at least 4 KiB.
+    // A file is counted as at least 4 KiB.
     let options = Options { quarantine_bytes_max: 3 * 4096, ..options() };
     for round in 0..2 {
         let (log, _) = Log::open(Arc::new(disk.clone()), options.clone()).unwrap();
@@ -274,26 +275,26 @@ fn what_the_disk_cannot_read_costs_only_itself() {
 
 #[test]
 fn without_any_header_records_are_found_by_their_numbers() {
-    // 22 records fit into a segment.
+    // A segment has room for 22 records.
     let disk = journal(20);
     change(&disk, 2, |bytes| bytes[..1024].fill(0xee));
     assert_eq!(told(&disk), "0-21, 2:0+512 lost 0, 2:512+512 lost 0, 22-59");
     change(&disk, 3, |bytes| bytes[..1024].fill(0xee));
     assert!(told(&disk).ends_with("44-59"), "{}", told(&disk));
     change(&disk, 1, |bytes| bytes[..1024].fill(0xee));
-    // The identity is lost.
+    // Without any header the journal's identity is lost.
     assert!(!told(&disk).contains('-'), "{}", told(&disk));
     let (mut log, recovery) = open(&disk).unwrap();
     write(&mut log, recovery.next_sequence, 1).unwrap();
     drop(log);
-    // And still nothing is removed.
+    // No segment is removed in this case either.
     assert_eq!(disk.names().iter().filter(|name| name.ends_with(".segment")).count(), 4);
     assert!(told(&disk).ends_with("0-0"), "{}", told(&disk));
 }
 
 #[test]
 fn numbers_go_on_behind_a_segment_of_unknown_end() {
-    // The last segment would state the end of the one before.
+    // The header that stated the end of segment 1 is lost.
     let disk = journal(10);
     change(&disk, 2, |bytes| bytes.truncate(1));
     let (mut log, recovery) = open(&disk).unwrap();
@@ -316,7 +317,7 @@ fn a_segment_that_was_never_used_is_passed_over() {
     let (mut log, _) = open(&disk).unwrap();
     write(&mut log, 3, 3).unwrap();
     drop(log);
-    // As if creating segment 2 had failed after all, and its removal too.
+    // The same state results if creating segment 2 fails, and its removal too.
     let third = disk.bytes(&segment_name(2)).unwrap();
     disk.set_bytes(&segment_name(2), unused);
     let mut renumbered = third;
@@ -334,8 +335,8 @@ fn a_segment_that_was_never_used_is_passed_over() {
 
 #[test]
 fn a_payload_that_looks_like_a_record_is_none() {
-    /// The results of a reader if record 1 contains a record with `forger`'s identity, and its
-    /// header is damaged.
+    /// Writes record 3 with a payload that is a record of `forger`'s identity, damages record 3's
+    /// own header, and returns the sequence numbers that a reader finds.
     fn check(forger: impl FnOnce(Identity) -> Identity) -> Vec<u64> {
         let disk = journal(1);
         let (mut log, _) = open(&disk).unwrap();
@@ -359,7 +360,7 @@ fn a_payload_that_looks_like_a_record_is_none() {
         sequences
     }
     assert_eq!(check(|_| Identity::new(0x1234_5678_9abc_def0)), [4]);
-    // If the identity were known, the forged record would be found: its secrecy is what protects.
+    // A forger who knew the identity could forge a record: only its secrecy protects the journal.
     assert_eq!(check(|identity| identity), [3, 4]);
 }
 
@@ -429,7 +430,7 @@ fn a_segment_that_failed_is_given_up_and_nothing_is_lost() {
 
 #[test]
 fn a_segment_that_cannot_be_made_leaves_nothing() {
-    // Create, reserve, write, sync, rename, sync the name.
+    // The steps: create, reserve, write, sync, rename, sync the directory.
     for step in 0..6 {
         let disk = SimulatedDisk::new(step);
         let (mut log, _) = open(&disk).unwrap();
@@ -498,7 +499,7 @@ fn positions_outlive_restarts_and_hold_sequence_numbers() {
         assert_eq!(position::read(&disk, "forwarder").unwrap(), Some(sequence));
     }
     position::write(&disk, "store", 2).unwrap();
-    // Records that a consumer believes to have read must not get new contents.
+    // Sequence numbers up to a consumer's position must not be assigned to new records.
     assert_eq!(open(&disk).unwrap().1.next_sequence, 5000);
     position::forget(&disk, "forwarder").unwrap();
     position::forget(&disk, "forwarder").unwrap();

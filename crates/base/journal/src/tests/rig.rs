@@ -1,4 +1,4 @@
-//! A log that is driven step by step beside its oracle.
+//! A log that is driven step by step, together with its oracle.
 
 use super::oracle::Oracle;
 use crate::batch::{Batch, Payload};
@@ -43,7 +43,7 @@ impl Rig {
         }
     }
 
-    /// Opens the log if it is not open; may fail if the disk does.
+    /// Opens the log if it is not open; may fail if the disk fails.
     pub(super) fn open(&mut self) -> Result<(), String> {
         if self.log.is_none() {
             let opened = Log::open(Arc::new(self.disk.clone()), self.options.clone());
@@ -52,14 +52,14 @@ impl Rig {
                 return Err(format!("goes on at {}", recovery.next_sequence));
             }
             self.next = recovery.next_sequence;
-            // What was acknowledged to the last follower holds for all.
+            // Records that an earlier follower returned must exist for this one too.
             self.follower = Some(Reader::follow(Arc::clone(log.shared()), self.oracle.trimmed));
             self.log = Some(log);
         }
         Ok(())
     }
 
-    /// Appends some records. A refusal by the disk is not an error.
+    /// Appends some records, and returns a refusal by the disk.
     pub(super) fn append(&mut self) -> Result<(), Refusal> {
         let Some(log) = &mut self.log else { return Ok(()) };
         let count = 1 + self.random.below(5);
@@ -77,7 +77,7 @@ impl Rig {
         Ok(())
     }
 
-    /// Reads everything available with the following reader.
+    /// Reads and checks all available records with the following reader.
     pub(super) fn follow(&mut self) -> Result<(), String> {
         let Some(follower) = &mut self.follower else { return Ok(()) };
         while let Some(item) = follower.next().map_err(|error| error.to_string())? {
@@ -111,7 +111,7 @@ impl Rig {
         }
     }
 
-    /// Ends without closing; the machine keeps running.
+    /// Drops the log without closing it; the machine keeps running.
     pub(super) fn kill(&mut self) {
         self.follower = None;
         self.log = None;
@@ -123,7 +123,7 @@ impl Rig {
     }
 }
 
-/// Some bytes that differ from all others; sometimes like a record, or zeros.
+/// Makes a random record with distinct contents; sometimes most of its bytes are zeros.
 fn record(random: &mut Random) -> (u8, Vec<u8>) {
     let kind = random.number() as u8;
     let size = if random.once_in(8) { random.below(2000) } else { random.below(100) } as usize;

@@ -1,4 +1,4 @@
-//! The journal with its threads, on a disk that can be stopped, filled and broken.
+//! The journal with its threads, on a disk that is paused, filled and broken.
 
 use super::rig::options;
 use crate::testing::SimulatedDisk;
@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-/// Timeout: a test that waits longer hangs.
+/// Timeout after which a test is considered to hang.
 const LONG: Duration = Duration::from_secs(20);
 
-/// Maximum time until a journal resumes after it can.
+/// Maximum time until a journal resumes after the disk is repaired.
 const RESUMES: Duration = Duration::from_secs(5);
 
 fn open(disk: &SimulatedDisk, options: Options) -> Journal {
@@ -50,7 +50,8 @@ fn what_comes_while_the_disk_works_is_written_together() {
     tickets.iter().for_each(|ticket| wait(ticket).unwrap());
     let counters = journal.counters();
     assert_eq!(counters.durable_records, 101);
-    // One for the first, one that was held, one for all others; and segments end.
+    // One group for the first record, one during the pause, one for all others; and segments may
+    // end within a group.
     assert!(counters.groups <= 3 + counters.segments, "{counters:?}");
     assert_eq!(tickets[99].sequences(), 100..101);
 }
@@ -71,7 +72,7 @@ fn many_threads_get_what_they_were_promised() {
             });
         }
     });
-    // No close: the power is cut.
+    // Cuts the power instead of closing the journal.
     let journal = Arc::into_inner(journal).unwrap();
     disk.end_power_at(disk.operations());
     drop(journal);
@@ -93,7 +94,7 @@ fn memory_of_what_waits_is_bounded() {
     let held = disk.hold();
     let text = "x".repeat(96);
     let mut tickets = vec![append(&journal, &text).unwrap()];
-    // A record that is being written waits too.
+    // Lets the writer start with the first record, which also counts towards the limit.
     std::thread::sleep(Duration::from_millis(50));
     let refusal = loop {
         match append(&journal, &text) {
@@ -141,7 +142,8 @@ fn callbacks_are_called_once_with_what_became_of_it() {
     assert_eq!((seen.load(Ordering::Relaxed), durable.load(Ordering::Relaxed)), (10, 10));
 }
 
-/// Breaks the disk, repairs it, and checks that the journal notices both by itself.
+/// Breaks the disk with `at`, repairs it, and checks that the journal refuses and resumes by
+/// itself.
 fn breaks_and_resumes(
     at: impl Fn(&SimulatedDisk),
     is_expected: impl Fn(&Refusal) -> bool,
@@ -151,7 +153,7 @@ fn breaks_and_resumes(
     let journal = open(&disk, options());
     append(&journal, "before").unwrap().wait().unwrap();
     at(&disk);
-    // Reserved space can still be written.
+    // The active segment's reserved space can still be written.
     let refusal = loop {
         let appended = append(&journal, &"x".repeat(1000));
         if let Err(refusal) = appended.and_then(|ticket| wait(&ticket)) {

@@ -1,12 +1,12 @@
-//! Mapped files of a process, by `/proc/PID/maps`.
+//! Mapped files of a process, from `/proc/PID/maps`.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 
-/// Number of files named `name` that process `pid` has mapped. The kernel splits a mapping with
-/// differently treated parts, for instance one left out of core dumps, so lines are told apart by
-/// inode.
+/// Returns the number of files that process `pid` has mapped and whose lines contain `name`. Counts
+/// inodes, because the kernel splits a mapping whose parts have different settings, such as
+/// exclusion from core dumps, into several lines.
 pub fn mapped_files(pid: u32, name: &str) -> io::Result<usize> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps"))?;
     let lines = maps.lines().filter(|line| line.contains(name));

@@ -1,16 +1,16 @@
-//! File systems mounted for a test, and unmounted when dropped, however the test ends.
+//! File systems mounted for a test, and unmounted on drop, however the test ends.
 
 use super::scratch::Scratch;
 use std::path::Path;
 use std::process::Command;
 
-/// A mounted file system, on a directory of its own.
+/// Mounted file system, on a directory of its own.
 #[derive(Debug)]
 pub struct Mounted(Scratch);
 
 impl Mounted {
-    /// Mounts by the arguments of `mount`, except for the directory. Returns the output of `mount`
-    /// on failure.
+    /// Mounts with these arguments of `mount`, except for the directory. Returns the output of
+    /// `mount` on failure.
     pub fn new(words: &[&str]) -> Result<Mounted, String> {
         let directory = Scratch::new("mounted");
         let output = Command::new("mount").args(words).arg(&directory.0).output();
@@ -21,12 +21,12 @@ impl Mounted {
         }
     }
 
-    /// Mounts a `tmpfs` of that size.
+    /// Mounts a `tmpfs` of this size.
     pub fn in_memory(kib: u64) -> Result<Mounted, String> {
         Mounted::new(&["-t", "tmpfs", "-o", &format!("size={kib}k"), "tmpfs"])
     }
 
-    /// Directory of the mount.
+    /// Returns the directory of the mount.
     pub fn path(&self) -> &Path {
         &self.0.0
     }
@@ -58,7 +58,7 @@ fn is_mounted(path: &Path) -> bool {
     mounts.lines().any(|line| line.split(' ').nth(1).is_some_and(|at| Path::new(at) == path))
 }
 
-/// Unmounts at once or, if it is in use, when it is no longer.
+/// Unmounts a file system at once or, if it is in use, as soon as it is unused.
 pub fn unmount(path: &Path) {
     for words in [&[][..], &["--lazy"]] {
         let output = Command::new("umount").args(words).arg(path).output();

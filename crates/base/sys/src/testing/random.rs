@@ -1,16 +1,16 @@
 //! Reproducible random numbers.
 
-/// An xorshift64* generator: good enough to vary tests.
+/// Generator xorshift64*, good enough to vary tests.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// A generator for a seed; near seeds give different numbers too.
+    /// Makes a generator for a seed; similar seeds give different numbers too.
     pub fn new(seed: u64) -> Random {
         Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// A random number of 64 bits.
+    /// Returns a random number of 64 bits.
     #[expect(clippy::should_implement_trait, reason = "numbers do not come to an end")]
     pub fn next(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
@@ -19,13 +19,13 @@ impl Random {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// A random number from 0 to below `end`.
+    /// Returns a random number below `end`.
     pub fn below<N: TryInto<u64> + TryFrom<u64>>(&mut self, end: N) -> N {
         let end = end.try_into().ok().expect("an end above 0");
         N::try_from(self.next() % end).ok().expect("less than the end")
     }
 
-    /// Mostly little more than `min`, rarely as much as `max`.
+    /// Returns a random number that is mostly little more than `min`, and rarely as large as `max`.
     pub fn between(&mut self, min: usize, max: usize) -> usize {
         match self.below(256) {
             0 => max,
@@ -34,12 +34,12 @@ impl Random {
         }
     }
 
-    /// True with a probability of `percent` per cent.
+    /// Returns true with a probability of `percent` per cent.
     pub fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 
-    /// A random item.
+    /// Returns a random item.
     pub fn one_of<T: Clone>(&mut self, items: &[T]) -> T {
         items[self.below(items.len())].clone()
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// A temporary directory, removed when dropped.
+/// Temporary directory, removed on drop.
 #[derive(Debug)]
 pub struct Scratch(pub PathBuf);
 
@@ -26,13 +26,13 @@ impl Drop for Scratch {
     }
 }
 
-/// Whether a program is in the `PATH`.
+/// Returns true if a program is in the `PATH`.
 pub fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-/// Reports that a test was skipped. In CI that is a failure.
+/// Reports that a test was skipped, which is a failure in CI.
 pub fn skip(test: &str, reason: &str) {
     static REPORTED: Mutex<Vec<String>> = Mutex::new(Vec::new());
     let mut reported = REPORTED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -43,7 +43,7 @@ pub fn skip(test: &str, reason: &str) {
     reported.push(test.to_owned());
     drop(reported);
     let line = format!("{test}: {reason}\n");
-    // Not `eprint!`, whose output the test harness captures.
+    // `eprint!` is not used, because the test harness captures its output.
     let _ = std::io::stderr().write_all(format!("SKIPPED: {line}").as_bytes());
     if let Some(path) = std::env::var_os("BLKKIN_SKIPS") {
         let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
@@ -64,7 +64,8 @@ mod tests {
         skip("corpus", "and nothing else");
     }
 
-    /// `cargo xtask test` prints these lines after a "skipped: " of its own.
+    /// The report file has one line for each test, without the prefix "SKIPPED: ", because
+    /// `cargo xtask test` prints the lines after its own prefix.
     #[test]
     fn skips_are_noted_once_and_without_a_prefix() {
         let scratch = Scratch::new("skips");

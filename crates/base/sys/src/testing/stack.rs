@@ -7,7 +7,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::SeqCst};
 
 const PAINT: u8 = 0xa5;
-/// Size of the inaccessible memory below the stack.
+/// Size of the inaccessible memory below the stack, in bytes.
 const GUARD: usize = 64 << 10;
 
 static BODY: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
@@ -23,13 +23,13 @@ extern "C" fn handle(_: libc::c_int) {
 }
 
 /// Runs `body` in a signal handler of this thread on an alternate stack of `size` bytes, and
-/// returns the number of bytes that `body` has used. One such call at a time. A body that needs
-/// more than `size` bytes ends the process with SIGSEGV.
+/// returns the number of bytes that `body` has used. Only one call may run at a time. A body that
+/// needs more than `size` bytes ends the process with SIGSEGV.
 pub fn stack_used(size: usize, body: fn()) -> io::Result<usize> {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: a new mapping, of which the lower part is made inaccessible; the upper part is
-    // painted, and is the alternate stack until that is disabled. All structures may be zero.
+    // SAFETY: a new mapping. Its lower part is made inaccessible; its upper part is painted, and is
+    // the alternate stack until that is disabled. All structures may be zero.
     #[expect(unsafe_code, reason = "system calls, and memory of their own")]
     unsafe {
         let memory = libc::mmap(ptr::null_mut(), GUARD + size, protection, flags, -1, 0);

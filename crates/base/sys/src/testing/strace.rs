@@ -1,7 +1,8 @@
-//! Programs that are killed in a system call, or have one fail, by `strace`: start at [`traced`]
-//! and [`Fault`]. Such a program is an ignored test, which [`own_test`] turns into a command;
-//! [`points`] lists the calls at which it can be killed, and [`by_two`] tries them. [`figure`]
-//! reports a measured figure, [`amount`] sets the number of trials, and [`deadline`] a time limit.
+//! Programs that are killed in a system call, or in which a call fails, by `strace`: start at
+//! [`traced`] and [`Fault`]. Such a program is an ignored test, which [`own_test`] turns into a
+//! command; [`points`] lists the calls at which it can be killed, and [`by_two`] tries them.
+//! [`figure`] reports a measured figure, [`amount`] sets the number of trials, and [`deadline`] a
+//! time limit.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -10,8 +11,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// Command line of strace before a program: which calls are traced, what is injected, and the log's
-/// path.
+/// Returns the command line of strace to put before a program: traced calls, injected fault, and
+/// path of the log.
 pub fn traced(calls: &[&str], inject: Option<&str>, to: &Path) -> Vec<String> {
     let mut words: Vec<String> = ["strace", "-f", "-qq", "-o"].map(str::to_owned).to_vec();
     // `?` because not every architecture has every call.
@@ -24,7 +25,8 @@ pub fn traced(calls: &[&str], inject: Option<&str>, to: &Path) -> Vec<String> {
     words
 }
 
-/// Command that runs one ignored test of this executable, started by the words in `starter`.
+/// Returns a command that runs one ignored test of this executable, started by the words in
+/// `starter`.
 pub fn own_test<S: AsRef<OsStr>>(starter: &[S], test: &str) -> Command {
     let own = std::env::current_exe().expect("a program");
     let mut command = match starter {
@@ -40,8 +42,8 @@ pub fn own_test<S: AsRef<OsStr>>(starter: &[S], test: &str) -> Command {
     command
 }
 
-/// Time limit for an operation with a promised duration: that duration where promises are measured,
-/// and ten times as long elsewhere, as a machine that builds is busy.
+/// Returns the time limit for an operation with a promised duration: that duration if promises are
+/// measured, and otherwise ten times as long, as a machine that builds is busy.
 pub fn deadline(promised: Duration) -> Duration {
     match std::env::var_os("BLKKIN_FIGURES") {
         Some(_) => promised,
@@ -49,7 +51,8 @@ pub fn deadline(promised: Duration) -> Duration {
     }
 }
 
-/// Largest number of each call in any thread, by strace's log: injection counts calls per thread.
+/// Parses strace's log. Returns the maximum number of each call in any thread, because injection
+/// counts calls per thread.
 pub fn most_calls(log: &Path, calls: &[&'static str]) -> BTreeMap<&'static str, u64> {
     let text = std::fs::read_to_string(log).expect("what strace has noted");
     let mut of_threads: BTreeMap<(&str, &str), u64> = BTreeMap::new();
@@ -63,7 +66,7 @@ pub fn most_calls(log: &Path, calls: &[&'static str]) -> BTreeMap<&'static str, 
     calls.iter().filter_map(|&call| Some((call, most(call)?))).collect()
 }
 
-/// Every call of a run with these numbers of calls: the points at which to kill it.
+/// Lists all calls of a run with these numbers of calls: the points at which to kill it.
 pub fn points(counts: &BTreeMap<&'static str, u64>) -> Vec<(&'static str, u64)> {
     counts
         .iter()
@@ -85,7 +88,7 @@ pub fn by_two<T: Copy + Sync, R: Send>(all: &[T], work: impl Fn(&[T]) -> R + Syn
 /// Counts the answers in a log with file paths. Fails if an answer precedes the sync of the last
 /// write to a file whose path contains `part`. The client waits for each answer.
 pub fn answers_behind_syncs(log: &str, part: &str, answer: &str) -> Result<u64, String> {
-    // The file of the last write, until it is synced.
+    // Path of the last written file, until the file is synced.
     let mut written: Option<&str> = None;
     let mut syncing: BTreeMap<&str, &str> = BTreeMap::new();
     let mut answers = 0;
@@ -121,10 +124,10 @@ pub fn answers_behind_syncs(log: &str, part: &str, answer: &str) -> Result<u64, 
     Ok(answers)
 }
 
-/// A disk error to inject: its call, its first occurrence, and its error number.
+/// Disk error to inject: its call, its first occurrence, and its error number.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
-    /// The call.
+    /// Name of the system call.
     pub call: &'static str,
     /// Number of the first affected call in a thread.
     pub number: u64,
@@ -138,14 +141,14 @@ impl Fault {
     /// Number of failing calls, if the error is not permanent.
     pub const TIMES: u64 = 3;
 
-    /// All errors that a disk can return in a run with these numbers of calls.
+    /// Lists all errors that a disk can return in a run with these numbers of calls.
     pub fn all(counts: &BTreeMap<&'static str, u64>, error: &'static str) -> Vec<Fault> {
         let mut all = Vec::new();
-        // Both kinds in sequence, so that an even sample contains both.
+        // Temporary and permanent errors in sequence, so that an even sample contains both.
         for stays in [false, true] {
             for (&call, &count) in counts {
-                // A test also reports its progress by `write`: that is spared until the harness has
-                // written its header, and never fails permanently.
+                // A test also reports its progress by `write`, which must not fail until the
+                // harness has written its header, and never permanently.
                 let is_write = call == "write";
                 let first = if is_write { 4 } else { 1 };
                 let is_of_disk = !["connect", "sendto", "sendmsg", "writev"].contains(&call);
@@ -157,7 +160,7 @@ impl Fault {
         all
     }
 
-    /// Command line of strace before a program that gets the error.
+    /// Returns the command line of strace to put before a program in which the error is injected.
     pub fn starter(self) -> Vec<String> {
         let Fault { call, number, error, stays } = self;
         let last = if stays { "+".to_owned() } else { format!("..{}", number + Fault::TIMES - 1) };
@@ -166,13 +169,13 @@ impl Fault {
     }
 }
 
-/// An even sample of at most `count` items.
+/// Returns an even sample of at most `count` items.
 pub fn some_of<T>(all: Vec<T>, count: u64) -> Vec<T> {
     let step = (all.len() as u64).div_ceil(count.max(1)).max(1) as usize;
     all.into_iter().step_by(step).collect()
 }
 
-/// A number from an environment variable, for longer runs.
+/// Returns the number in an environment variable, or `usual` if it is unset; for longer runs.
 pub fn amount(variable: &str, usual: u64) -> u64 {
     std::env::var(variable).map_or(usual, |text| text.parse().expect(variable))
 }

@@ -1,4 +1,4 @@
-//! B3, the headers of Zipkin: all in one, `b3`, or one for each part, `x-b3-…`.
+//! The B3 headers of Zipkin: a single header `b3`, or a header `x-b3-…` for each part.
 //!
 //! ```text
 //! b3: 80f198ee56343ba864fe8b2a57d3eff7-e457b5a2e4d86bd1-1-05e3ac9a4f6e3b90
@@ -6,8 +6,8 @@
 //!                                                       decision: 1, 0, or d for debug
 //! ```
 //!
-//! Both forms can also carry a decision alone. The headers of a request go to [`Headers`]; the
-//! value of a single `b3` header goes to [`read`].
+//! Both forms can also carry a decision alone. [`Headers`] collects the headers of a request;
+//! [`read`] parses the value of a single `b3` header.
 
 use super::hex::Cursor;
 use super::{ContextError, Decision, Incoming, Part, Reason, SpanContext, Text};
@@ -16,23 +16,23 @@ use crate::id::{SpanId, TraceId};
 /// Values of B3's headers in a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Headers<'h> {
-    /// `b3`, which takes precedence over the others.
+    /// Value of `b3`, which takes precedence over the others.
     pub b3: Option<&'h [u8]>,
-    /// `X-B3-TraceId`.
+    /// Value of `X-B3-TraceId`.
     pub trace_id: Option<&'h [u8]>,
-    /// `X-B3-SpanId`.
+    /// Value of `X-B3-SpanId`.
     pub span_id: Option<&'h [u8]>,
-    /// `X-B3-ParentSpanId`.
+    /// Value of `X-B3-ParentSpanId`.
     pub parent_span_id: Option<&'h [u8]>,
-    /// `X-B3-Sampled`.
+    /// Value of `X-B3-Sampled`.
     pub sampled: Option<&'h [u8]>,
-    /// `X-B3-Flags`.
+    /// Value of `X-B3-Flags`.
     pub flags: Option<&'h [u8]>,
 }
 
 impl<'h> Headers<'h> {
-    /// Stores a header if it is one of B3's, whatever the case of its name. The first header of a
-    /// name counts.
+    /// Stores the header if it is one of B3's; its name may be in any case. Of several headers with
+    /// the same name, the first is kept.
     pub fn take(&mut self, name: &[u8], value: &'h [u8]) {
         let place = match name.len() {
             2 if name.eq_ignore_ascii_case(b"b3") => &mut self.b3,
@@ -46,7 +46,8 @@ impl<'h> Headers<'h> {
         place.get_or_insert(value);
     }
 
-    /// Reads the headers; `None` if they carry nothing. If `b3` is invalid, the others are tried.
+    /// Parses the headers. Returns `None` if they carry neither context nor decision. If `b3` is
+    /// invalid, the other headers are parsed.
     pub fn read(&self) -> Result<Option<Incoming>, ContextError> {
         match self.b3.map(read) {
             Some(Ok(incoming)) => Ok(Some(incoming)),
@@ -83,7 +84,7 @@ impl<'h> Headers<'h> {
     }
 
     fn read_decision(&self) -> Result<Option<Decision>, ContextError> {
-        // Only the flag for debugging has a meaning; the specification allows ignoring the others.
+        // Only the debug flag has a meaning; the specification allows ignoring the others.
         if self.flags.is_some_and(|flags| flags.trim_ascii() == b"1") {
             return Ok(Some(Decision::Debug));
         }
@@ -92,7 +93,7 @@ impl<'h> Headers<'h> {
         match cursor.rest() {
             b"1" => Ok(Some(Decision::Yes)),
             b"0" => Ok(Some(Decision::No)),
-            // Values from before there was a specification.
+            // Values in use before the specification existed.
             word if word.eq_ignore_ascii_case(b"true") => Ok(Some(Decision::Yes)),
             word if word.eq_ignore_ascii_case(b"false") => Ok(Some(Decision::No)),
             _ => Err(cursor.unexpected("1 or 0, and nothing else,")),
@@ -100,7 +101,7 @@ impl<'h> Headers<'h> {
     }
 }
 
-/// Reads a value and requires that `read` consumes all of it.
+/// Parses a value with `read`, and requires that `read` consumes all of it.
 fn whole<'h, T>(
     part: Part,
     value: &'h [u8],
@@ -112,7 +113,7 @@ fn whole<'h, T>(
     Ok(result)
 }
 
-/// Reads the value of the header `b3`.
+/// Parses the value of the header `b3`.
 pub fn read(header: &[u8]) -> Result<Incoming, ContextError> {
     let mut cursor = Cursor::trimmed(Part::B3, header);
     if cursor.rest().len() == 1 {
@@ -163,13 +164,13 @@ fn read_span_id(cursor: &mut Cursor<'_>) -> Result<SpanId, ContextError> {
     cursor.id(16, |number| SpanId::from_number(number as u64))
 }
 
-/// Some implementations write a parent of 0 for a root.
+/// Parses the parent span's id. Some implementations write a parent of 0 for a root.
 fn read_parent_span_id(cursor: &mut Cursor<'_>) -> Result<Option<SpanId>, ContextError> {
     Ok(SpanId::from_number(cursor.hex(16)? as u64))
 }
 
-/// Writes the header `b3` for requests that this span makes. A deferred decision leaves no position
-/// for the parent, which is omitted then.
+/// Returns the value of the header `b3` for requests that this span makes. The parent's id can only
+/// follow a decision, so it is omitted if the decision is deferred.
 pub fn write(context: &SpanContext) -> Text<68> {
     let mut text = Text::new();
     push_trace_id(&mut text, context.trace_id);
@@ -186,8 +187,8 @@ pub fn write(context: &SpanContext) -> Text<68> {
     text
 }
 
-/// Writes the header `b3` for a request whose context is unknown, with the decision alone; empty if
-/// the decision is deferred.
+/// Returns the value of the header `b3` with the decision alone, for a request without a known
+/// context. The value is empty if the decision is deferred.
 pub fn write_decision(decision: Decision) -> Text<68> {
     let mut text = Text::new();
     if decision != Decision::Deferred {
@@ -211,7 +212,7 @@ fn push_trace_id<const SIZE_MAX: usize>(text: &mut Text<SIZE_MAX>, id: TraceId) 
     text.push_hex(id.low());
 }
 
-/// Headers to send.
+/// The headers `X-B3-…` of an outgoing request.
 #[derive(Clone, Copy, Debug)]
 pub struct Written {
     trace_id: Text<32>,
@@ -221,7 +222,7 @@ pub struct Written {
 }
 
 impl Written {
-    /// Returns names, spelled as in the specification, and values.
+    /// Iterates over the names, in the specification's spelling, and their values.
     pub fn headers(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let parent = self.parent_span_id.as_ref();
         let decision = match self.decision {
@@ -237,7 +238,7 @@ impl Written {
     }
 }
 
-/// Writes the headers `X-B3-…` for requests that this span makes.
+/// Returns the headers `X-B3-…` for requests that this span makes.
 pub fn write_parts(context: &SpanContext) -> Written {
     fn span_id(id: SpanId) -> Text<16> {
         let mut text = Text::new();

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-/// An invalid part of a context: which part, at which byte, and why.
+/// An invalid context: the part at fault, the offset of the fault in it, and the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContextError {
-    /// The header, or another carrier of the context.
+    /// The header, or the packed context.
     pub part: Part,
     /// Offset of the fault in that part, from 0.
     pub offset: usize,
@@ -29,36 +29,36 @@ pub enum Part {
 /// Fault of a context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The number of bytes is wrong.
+    /// The size is not that of a packed context.
     Size {
-        /// Bytes that it should have.
+        /// Size of a packed context, in bytes.
         expected: usize,
-        /// Bytes that it has.
+        /// Size of the received context, in bytes.
         actual: usize,
     },
-    /// The part is missing, and the others have no meaning without it.
+    /// The header is missing, and the received ones have no meaning without it.
     Missing,
-    /// The value ends early.
+    /// The value is too short.
     Ends {
         /// The expected continuation.
         expected: &'static str,
     },
-    /// A byte is wrong.
+    /// The byte is not allowed at this offset.
     Byte {
-        /// The expected byte.
+        /// Description of the allowed bytes.
         expected: &'static str,
-        /// The byte.
+        /// The received byte.
         found: u8,
     },
-    /// The value continues beyond its end.
+    /// The value continues after the context's last byte.
     GoesOn,
     /// The id is 0, which is invalid.
     Zero,
     /// The version is `ff`, which is invalid.
     Version,
-    /// A trace id must have 16 or 32 digits.
+    /// The trace id has neither 16 nor 32 digits.
     Digits {
-        /// Digits that it has.
+        /// Number of digits of the received id.
         actual: usize,
     },
 }
@@ -70,7 +70,7 @@ impl ContextError {
 }
 
 impl Part {
-    /// The name of the header, in lower case.
+    /// Returns the name of the header, in lower case.
     pub const fn name(self) -> &'static str {
         match self {
             Part::Packed => "packed context",

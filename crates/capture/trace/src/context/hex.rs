@@ -1,8 +1,8 @@
-//! Reads hexadecimal digits and dashes, with the position of errors.
+//! Parses hexadecimal digits and dashes; errors have the offset of the fault.
 
 use super::{ContextError, Part, Reason};
 
-/// The unread rest of a header, and its position.
+/// The unread rest of a header, and its offset in the header.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cursor<'h> {
     part: Part,
@@ -11,7 +11,8 @@ pub(super) struct Cursor<'h> {
 }
 
 impl<'h> Cursor<'h> {
-    /// Skips the blanks around the value, which belong to the header line.
+    /// Returns a cursor over the value without the blanks around it, which belong to the header
+    /// line.
     pub(super) fn trimmed(part: Part, bytes: &'h [u8]) -> Cursor<'h> {
         let blank = |byte: &u8| matches!(byte, b' ' | b'\t');
         let offset = bytes.iter().take_while(|byte| blank(byte)).count();
@@ -28,7 +29,7 @@ impl<'h> Cursor<'h> {
         ContextError::new(self.part, self.offset, reason)
     }
 
-    /// Returns the error that something else is expected in place of the next byte or the end.
+    /// Returns the error for a byte, or an end, in place of `expected`.
     pub(super) fn unexpected(&self, expected: &'static str) -> ContextError {
         self.error(match self.bytes.first() {
             Some(found) => Reason::Byte { expected, found: *found },
@@ -57,7 +58,7 @@ impl<'h> Cursor<'h> {
         if self.bytes.is_empty() { Ok(()) } else { Err(self.error(Reason::GoesOn)) }
     }
 
-    /// Reads this many lower-case digits.
+    /// Parses exactly `digits` lower-case digits.
     pub(super) fn hex(&mut self, digits: usize) -> Result<u128, ContextError> {
         let mut number = 0;
         for _ in 0..digits {
@@ -72,7 +73,7 @@ impl<'h> Cursor<'h> {
         Ok(number)
     }
 
-    /// Reads this many digits as an id; `make` returns `None` for an invalid number.
+    /// Parses exactly `digits` digits as an id; `make` returns `None` for an invalid number.
     pub(super) fn id<T>(
         &mut self,
         digits: usize,
@@ -82,7 +83,7 @@ impl<'h> Cursor<'h> {
         make(self.hex(digits)?).ok_or(start.error(Reason::Zero))
     }
 
-    /// Bytes before the next dash or the end.
+    /// Returns the number of bytes before the next dash or the end.
     pub(super) fn word_size(&self) -> usize {
         self.bytes.iter().take_while(|byte| **byte != b'-').count()
     }

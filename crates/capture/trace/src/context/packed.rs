@@ -1,16 +1,17 @@
 //! The 24 bytes of blkin, for binary protocols: trace id, span id and parent span id, 64 bits each,
 //! big-endian.
 //!
-//! They have no room for a decision, nor for the upper half of a trace id. As in blkin, a trace id
-//! of 0 means that the request is not followed, any other that it is.
+//! The format has no field for a decision, nor for the upper half of a trace id. As in blkin, a
+//! trace id of 0 means that the request is not followed; any other id means that the request is
+//! followed.
 
 use super::{ContextError, Decision, Part, Reason, SpanContext};
 use crate::id::{SpanId, TraceId};
 
-/// Bytes of a packed context.
+/// Size of a packed context, in bytes.
 pub const SIZE: usize = 24;
 
-/// Reads the bytes; `None` if the request has no trace.
+/// Parses a packed context. Returns `None` if the trace id is 0: the request is not followed.
 pub fn read(bytes: &[u8]) -> Result<Option<SpanContext>, ContextError> {
     let wrong_size = Reason::Size { expected: SIZE, actual: bytes.len() };
     let (words, rest) = bytes.as_chunks::<8>();
@@ -30,7 +31,8 @@ pub fn read(bytes: &[u8]) -> Result<Option<SpanContext>, ContextError> {
     }))
 }
 
-/// Writes the bytes for requests that this span makes; all 0 if the request is not followed.
+/// Returns the packed context for requests that this span makes; all 0 if the request is not
+/// followed.
 pub fn write(context: &SpanContext) -> [u8; SIZE] {
     let parent = context.parent_span_id.map_or(0, SpanId::number);
     let words = [context.trace_id.low(), context.span_id.number(), parent];

@@ -1,8 +1,8 @@
-//! Short texts in a buffer of their own, so that headers are written without allocation.
+//! Short texts in a fixed-size buffer, so that headers are written without allocation.
 
 use std::fmt;
 
-/// A text of at most `SIZE_MAX` bytes of ASCII.
+/// An ASCII text of at most `SIZE_MAX` bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Text<const SIZE_MAX: usize> {
     bytes: [u8; SIZE_MAX],
@@ -14,8 +14,8 @@ impl<const SIZE_MAX: usize> Text<SIZE_MAX> {
         Text { bytes: [b' '; SIZE_MAX], size: 0 }
     }
 
-    /// Appends a byte. A byte that does not fit is dropped; callers choose `SIZE_MAX` so that all
-    /// fit.
+    /// Appends a byte. A byte beyond `SIZE_MAX` is dropped; callers choose a `SIZE_MAX` that
+    /// suffices.
     pub(super) fn push(&mut self, byte: u8) {
         if let Some(slot) = self.bytes.get_mut(self.size) {
             *slot = if byte.is_ascii() { byte } else { b'?' };
@@ -23,7 +23,7 @@ impl<const SIZE_MAX: usize> Text<SIZE_MAX> {
         }
     }
 
-    /// Appends a number as 16 hexadecimal digits.
+    /// Appends a number as 16 hexadecimal digits. Does nothing if they do not fit.
     pub(super) fn push_hex(&mut self, mut number: u64) {
         let rest = self.bytes.get_mut(self.size..).unwrap_or_default();
         let Some(digits) = rest.first_chunk_mut::<16>() else { return };
@@ -35,13 +35,13 @@ impl<const SIZE_MAX: usize> Text<SIZE_MAX> {
         self.size += 16;
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
-        // All bytes are ASCII, and there are at least as many as are used.
+        // All bytes are ASCII, and `size` is at most `SIZE_MAX`.
         str::from_utf8(self.as_bytes()).unwrap_or_default()
     }
 
-    /// The text as bytes.
+    /// Returns the text as bytes.
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.size).unwrap_or_default()
     }

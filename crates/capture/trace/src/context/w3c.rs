@@ -5,7 +5,7 @@
 //! version  trace id                   span id          flags: 1 followed, 2 random trace id
 //! ```
 //!
-//! The host passes `tracestate` on, unless `traceparent` is missing, invalid, or duplicated.
+//! The host must forward `tracestate`, unless `traceparent` is missing, invalid, or duplicated.
 
 use super::hex::Cursor;
 use super::{ContextError, Decision, Part, Reason, SpanContext, Text};
@@ -14,9 +14,9 @@ use crate::id::{SpanId, TraceId};
 const FOLLOWED: u8 = 1;
 const RANDOM_TRACE_ID: u8 = 2;
 
-/// Reads the header's value. The header does not carry the span's parent.
+/// Parses the header's value. The header does not carry the parent of the span.
 ///
-/// An unknown version is read like version 00; anything after that must start with a dash.
+/// Versions above 00 may append fields, which are ignored; the first must start with a dash.
 pub fn read(header: &[u8]) -> Result<SpanContext, ContextError> {
     let mut cursor = Cursor::trimmed(Part::Traceparent, header);
     let start = cursor;
@@ -42,8 +42,8 @@ pub fn read(header: &[u8]) -> Result<SpanContext, ContextError> {
     })
 }
 
-/// Writes the header's value for requests that this span makes. The header cannot express a
-/// deferred decision or debugging: they become no and yes.
+/// Returns the header's value for requests that this span makes. The header has no code for a
+/// deferred decision, written as "no", nor for debugging, written as "yes".
 pub fn write(context: &SpanContext) -> Text<55> {
     let mut flags = 0;
     if context.decision.is_followed() {

@@ -1,4 +1,4 @@
-//! The program's [`bell`]: how an agent that starts later reaches the program.
+//! The program's [`bell`]: a shared page through which a later agent makes the program connect.
 //!
 //! Without a connection to an agent no event can be wanted, and event types stay undecided. Each
 //! event then loads one word, [`CALL`]. An agent writes its number there to make the program
@@ -19,23 +19,25 @@ const _: () = assert!(bell::SIZE <= blkkin_sys::SHARED_PAGE_SIZE);
 /// The file that is mapped over the page.
 static FILE: Mutex<Option<Held<OwnedFd>>> = Mutex::new(None);
 
-/// Set once the thread runs, which finds agents itself, or once there will never be one. From then
-/// on event types are decided when they are first reached.
+/// Set once the thread runs, which finds agents itself, or once there will never be a thread. From
+/// then on event types are decided when they are first reached.
 static IS_LISTENING: AtomicBool = AtomicBool::new(false);
 
-/// The word that is 0 until an agent asks the program to connect.
+/// The word of the page that an agent sets to its number, to make the program connect; 0 until
+/// then.
 pub static CALL: &AtomicU64 = {
     let [_, ring] = PAGE.words();
     ring
 };
 
-/// The word with the number of seccomp filters that the program had when it made the page.
+/// Returns the word with the number of seccomp filters that the program had when the page was
+/// published.
 pub(super) fn filters() -> &'static AtomicU64 {
     let words: &[AtomicU64; bell::SIZE / 8] = PAGE.words();
     &words[bell::FILTERS as usize / 8]
 }
 
-/// Returns true if no event can be wanted: there is no connection, and no agent has called.
+/// Returns true if no event can be wanted: there is no connection, and no agent has rung the bell.
 #[inline(always)]
 pub(crate) fn is_quiet() -> bool {
     CALL.load(Ordering::Relaxed) == 0 && !is_listening()
@@ -47,15 +49,16 @@ pub(crate) fn is_listening() -> bool {
     IS_LISTENING.load(Ordering::Relaxed)
 }
 
-/// From now on, event types are decided when they are first reached.
+/// Makes event types be decided when they are first reached, from now on.
 pub(crate) fn listen() {
     IS_LISTENING.store(true, Ordering::Relaxed);
 }
 
-/// Clears a call that led to no connection. Event types stay undecided until the next call.
+/// Clears [`CALL`] after a call that led to no connection. Event types stay undecided until the
+/// next call.
 pub(super) fn clear_call() {
     let call = CALL.load(Ordering::Relaxed);
-    // A concurrent call of another agent stays.
+    // If another agent calls meanwhile, its number stays.
     let _ = CALL.compare_exchange(call, 0, Ordering::Relaxed, Ordering::Relaxed);
 }
 

@@ -1,10 +1,10 @@
-//! The program's [`catalog`]: memory with the descriptions of its event
-//! types, which agents read.
+//! The program's [`catalog`]: shared memory with the descriptions of its event types, read by
+//! agents.
 //!
-//! Each process has one. It is made when the process first connects to an agent, and used until the
-//! process ends. A word that the kernel wipes in forked children shows a child that it has none;
-//! the parent's catalog is not mapped there. If the program closes the file, which is noticed when
-//! the next agent is to get it, another catalog is made.
+//! Each process has its own catalog, created when the process first connects to an agent and used
+//! until the process ends. A word that the kernel wipes in forked children shows a child that it
+//! has no catalog; the parent's is not mapped there. If the program has closed the file, another
+//! catalog is created when the next agent is to get it.
 
 use crate::event_type::EventType;
 use crate::kind::Kind;
@@ -18,14 +18,15 @@ use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
-/// Maximum number of catalogs of this process and its chain of parents. Beyond, none is made.
+/// Maximum number of catalogs of this process and its chain of parents. Further ones are not
+/// created.
 const CATALOGS_MAX: usize = 256;
 static CATALOGS: [OnceLock<SharedMemory>; CATALOGS_MAX] = [const { OnceLock::new() }; CATALOGS_MAX];
-/// Number of reserved catalogs. A forked child continues after one that its parent was about to
-/// make.
+/// Number of reserved catalogs. Reservations are never undone, so a forked child skips one that its
+/// parent had reserved and not created yet.
 static RESERVED_CATALOGS: AtomicUsize = AtomicUsize::new(0);
 
-/// The index of this process's catalog, plus 1; 0 if there is none, as in a forked child.
+/// Index of this process's catalog, plus 1; 0 if there is none, as in a forked child.
 static CURRENT: WipedOnFork = WipedOnFork::new();
 
 fn current() -> Option<&'static SharedMemory> {
@@ -35,7 +36,8 @@ fn current() -> Option<&'static SharedMemory> {
     CATALOGS.get(usize::try_from(place).ok()?)?.get()
 }
 
-/// Has the kernel clear [`CURRENT`] in children; an error if it cannot.
+/// Registers [`CURRENT`] with the kernel, which clears it in forked children. Fails if the kernel
+/// cannot do that.
 pub(super) fn prepare() -> io::Result<()> {
     if CURRENT.arm() { Ok(()) } else { Err(io::ErrorKind::Unsupported.into()) }
 }
@@ -47,18 +49,18 @@ pub(super) fn install(memory: SharedMemory) -> io::Result<()> {
         memory.word(place).store(word, Ordering::Relaxed);
     }
     let place = RESERVED_CATALOGS.fetch_add(1, Ordering::Relaxed);
-    // The index is reserved for this call alone, so the lock inside is never contended.
+    // No other call has this index, so the lock inside is never contended.
     CATALOGS.get(place).ok_or_else(none)?.set(memory).map_err(|_| none())?;
     let [current] = CURRENT.words();
     current.store(place as u64 + 1, Ordering::SeqCst);
     Ok(())
 }
 
-/// Bytes reserved for descriptions, the same in all catalogs.
+/// Number of bytes reserved for descriptions, the same in all catalogs.
 static RESERVED_BYTES: AtomicU64 = AtomicU64::new(0);
 
 /// Reserves room for a type's description and returns its offset, the same in all catalogs. Returns
-/// `None` if there is no room, or the type breaks a limit.
+/// `None` if there is no room, or if the type exceeds a limit.
 pub(crate) fn reserve(event: &EventType, kinds: &'static [Kind]) -> Option<usize> {
     let size = description(event, kinds, 0).size()? as u64;
     let taken = RESERVED_BYTES.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
@@ -67,7 +69,7 @@ pub(crate) fn reserve(event: &EventType, kinds: &'static [Kind]) -> Option<usize
     Some(DESCRIPTIONS + usize::try_from(taken.ok()?).ok()?)
 }
 
-/// Writes a type that has an id into the current catalog, if there is one.
+/// Writes the description of a type that has an id into the current catalog, if there is one.
 pub(crate) fn publish(event: &EventType) {
     let (Some(memory), Some(id)) = (current(), event.id()) else { return };
     let place_of_word = memory.word(word_of(id.into()));
@@ -87,9 +89,9 @@ pub(crate) fn publish(event: &EventType) {
     }
 }
 
-/// Writes the number of refused types into the current catalog, if there is one. A new catalog
-/// calls this after it became current, and a refusal after it was counted; so at least one of the
-/// two writes the number.
+/// Writes the number of refused types into the current catalog, if there is one. Called after a new
+/// catalog became current, and after a refusal was counted; so at least one of two concurrent calls
+/// sees both changes.
 pub(crate) fn publish_refused() {
     fence(Ordering::SeqCst);
     if let Some(memory) = current() {

@@ -15,7 +15,8 @@ use std::io;
 pub(super) struct CatalogFile(Option<Held<File>>);
 
 impl CatalogFile {
-    /// Returns the file. If there is none, or the program has closed it, makes another catalog.
+    /// Returns the file. Creates another catalog if there is none, or if the program has closed the
+    /// file.
     pub(super) fn get(&mut self) -> Option<&File> {
         if self.0.as_ref().and_then(Held::get).is_none() {
             match make() {
@@ -27,7 +28,7 @@ impl CatalogFile {
     }
 }
 
-/// Makes a catalog and writes all types into it.
+/// Creates a catalog and writes all types into it.
 fn make() -> io::Result<File> {
     catalog::prepare()?;
     let (file, memory) = SharedMemory::create_sparse(c"blkkin-catalog", SIZE)?;

@@ -1,8 +1,8 @@
-//! A connection to one agent: decodes its messages, carries them out, and sends answers. Nothing
-//! here waits.
+//! A connection to one agent: decodes the agent's messages, executes them, and sends answers. All
+//! operations are non-blocking.
 //!
 //! The agent numbers the channels that it adds. An invalid message ends the connection; a valid
-//! request that this process cannot carry out is ignored.
+//! request that this process cannot execute is ignored.
 
 use super::catalog_file::CatalogFile;
 use super::purpose::{GREETED, OTHER};
@@ -26,15 +26,15 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Maximum bytes of answers that the agent does not read, before the connection is closed.
+/// Maximum bytes of unsent answers, before the connection is closed.
 const UNSENT_MAX: usize = 64 << 10;
-/// Maximum bytes of filters and patterns of rules that are not in force yet.
+/// Maximum bytes of the filters and patterns in a channel's pending rules.
 const RULES_SIZE_MAX: usize = 64 * FILTER_SIZE_MAX;
 
-/// Why a connection ended.
+/// Cause of a connection's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EndReason {
-    /// The agent is gone or refuses for now, or an operation failed here.
+    /// The agent has exited or refuses for now, or an operation of this process failed.
     Gone,
     /// The agent sent an invalid message.
     ProtocolError,
@@ -47,10 +47,11 @@ pub(super) enum EndReason {
 pub(super) struct Connection {
     socket: Held<Socket>,
     phase: Phase,
-    /// Bytes that the socket had no room for yet.
+    /// Encoded messages, or the rest of one, that the socket had no room for yet.
     unsent: Vec<u8>,
     channels: Vec<Channel>,
-    /// Channels of earlier agents. The index is the number under which this agent was offered them.
+    /// Channels of earlier agents. The index is the number under which the orphan was offered to
+    /// this agent.
     orphans: Vec<Option<Orphan>>,
     clock: Clock,
     has_sampling: bool,
@@ -58,7 +59,7 @@ pub(super) struct Connection {
     has_answered: bool,
 }
 
-/// Phase of the connection, with the decoder for the agent's next message.
+/// Phase of the connection, with the decoder for the agent's messages.
 #[derive(Debug)]
 enum Phase {
     Greeting(Decoder<Answer>),
@@ -72,28 +73,28 @@ enum Phase {
 pub(super) struct Channel {
     /// The agent's number of the channel.
     number: u32,
-    /// Rings of the channel; `None` if attaching them failed.
+    /// Rings of the channel; `None` if attaching the rings failed.
     attached: Option<AttachedRings>,
     sources: Vec<ContextSource>,
-    /// Rules that are not in force yet, and their size in bytes.
+    /// Pending rules, in force after `Apply`, and their size in bytes.
     rules: Vec<EventRule>,
     rules_size: usize,
 }
 
-/// Rings of an agent that is gone, kept for the next one.
+/// Rings of an agent that has exited, kept for the next agent.
 #[derive(Debug)]
 pub(super) struct Orphan {
     rings: OrphanRings,
-    /// When their agent went away.
+    /// When the rings became orphans.
     since: Instant,
 }
 
 #[derive(Debug)]
 enum OrphanRings {
-    /// Events are still recorded into them, so that nothing is lost until the next agent provides
-    /// other rings.
+    /// Rings that events are still recorded into, so that nothing is lost until the next agent
+    /// provides other rings.
     Live(Channel),
-    /// They were replaced by other rings, but their contents have not been read yet.
+    /// Rings that were replaced by others, but whose contents have not been read yet.
     Spent(Held<OwnedFd>),
 }
 
@@ -105,7 +106,7 @@ impl Orphan {
         }
     }
 
-    /// How long no agent has taken them.
+    /// Returns how long the rings have been orphans.
     pub(super) fn age(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.since)
     }
@@ -124,7 +125,7 @@ impl Orphan {
 
 #[cfg(test)]
 impl Orphan {
-    /// An orphan without rings.
+    /// Returns an orphan with memory but without a channel.
     pub(super) fn for_test(since: Instant) -> Orphan {
         let (file, _) = SharedMemory::create(c"orphan", 4096).unwrap();
         let memory = Held::new(OwnedFd::from(file), OTHER).unwrap();
@@ -137,9 +138,9 @@ impl Orphan {
 struct AttachedRings {
     slot: usize,
     has_contexts: bool,
-    /// The memory's descriptor, for the next agent.
+    /// Descriptor of the rings' memory, to be offered to the next agent.
     memory: Held<OwnedFd>,
-    /// Eventfd that wakes the agent; closed when nobody writes to the rings any more.
+    /// Eventfd that wakes the agent; closed when the rings are no longer written to.
     _eventfd: Held<OwnedFd>,
 }
 
@@ -179,17 +180,18 @@ impl Connection {
         Some(connection)
     }
 
-    /// Returns the rings that remain when the agent is gone.
+    /// Returns the orphans of this connection: the live rings, and the orphans that the agent has
+    /// not replaced or released.
     pub(super) fn orphans(&mut self) -> Vec<Orphan> {
         let since = Instant::now();
-        // A channel without attached rings leaves nothing.
+        // A channel without attached rings has no orphan.
         let channels = self.channels.drain(..).filter(|channel| channel.attached.is_some());
         let channels = channels.map(|channel| Orphan { rings: OrphanRings::Live(channel), since });
         self.orphans.drain(..).flatten().chain(channels).collect()
     }
 
-    /// Returns the socket to wait for, and whether to wait until it is writable; `None` if the
-    /// program has closed it.
+    /// Returns the socket to poll, and whether to poll for writability; `None` if the program has
+    /// closed the socket.
     pub(super) fn waits_for(&self) -> Option<(BorrowedFd<'_>, bool)> {
         Some((self.socket.get()?.as_fd(), !self.unsent.is_empty()))
     }
@@ -204,10 +206,10 @@ impl Connection {
         self.has_answered
     }
 
-    /// Receives and sends everything that is possible without waiting.
+    /// Receives and sends all that is possible without blocking.
     pub(super) fn process(&mut self, catalog: &mut CatalogFile) -> Result<(), EndReason> {
         self.flush()?;
-        // Bounded, so that an agent that sends without end does not starve the others.
+        // Bounded, so that an agent that sends without pause does not starve the others.
         for _ in 0..64 {
             let (mut bytes, mut descriptors) = ([0; 16 << 10], Vec::new());
             let socket = self.socket.get().ok_or(EndReason::Gone)?;
@@ -257,7 +259,7 @@ impl Connection {
         if let Phase::Greeting(decoder) = std::mem::replace(&mut self.phase, Phase::Switching) {
             self.phase = Phase::Serving(decoder.followed_by());
         }
-        // The answer is to our only message so far, so all of that has been sent.
+        // The answer is to the only message sent so far, so nothing of that is unsent.
         self.offer_orphans();
         if !self.unsent.is_empty() {
             return Err(EndReason::Gone);
@@ -272,7 +274,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Offers the channels of earlier agents.
+    /// Offers the agent the channels of earlier agents.
     fn offer_orphans(&mut self) {
         for (number, orphan) in (0..).zip(&self.orphans) {
             let Some(orphan) = orphan else { continue };
@@ -315,7 +317,7 @@ impl Connection {
             }
             ToApplication::Ping(number) => {
                 self.has_answered = true;
-                // The agent has replaced all the rings that it wants.
+                // The agent has replaced or kept all the live orphans that it wants.
                 for orphan in &mut self.orphans {
                     if let Some(live) = orphan.take_if(|one| !one.is_spent()) {
                         live.remove();
@@ -329,7 +331,7 @@ impl Connection {
                 orphan.into_iter().for_each(Orphan::remove);
                 Ok(())
             }
-            // Nothing was asked.
+            // No `Ping` was sent.
             ToApplication::Pong(_) => Ok(()),
         }
     }
@@ -362,7 +364,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Continues with rings that the agent still has.
+    /// Adds a channel whose rings the agent has inherited: an orphan becomes the agent's channel
+    /// again.
     fn keep_channel(&mut self, kept: KeepChannel) -> Result<(), EndReason> {
         let is_known = self.channels.iter().any(|channel| channel.number == kept.channel);
         let orphan = self.orphans.get_mut(kept.orphan as usize).filter(|_| !is_known);
@@ -419,7 +422,7 @@ impl Drop for Connection {
     }
 }
 
-/// Returns the next message of a known kind.
+/// Returns the next message, and skips messages of unknown kinds.
 fn next_message<M: Messages>(
     decoder: &mut Decoder<M>,
 ) -> Result<Option<(M, Vec<OwnedFd>)>, EndReason> {
@@ -438,7 +441,8 @@ fn next_message<M: Messages>(
     }
 }
 
-/// Attaches the rings of a channel, in place of the replaced ones if there are any.
+/// Attaches the rings of a channel. They replace the rings of `replaced`, if that is a live orphan
+/// with the same use of contexts.
 fn attach(
     descriptors: Vec<OwnedFd>,
     has_contexts: bool,
@@ -449,8 +453,8 @@ fn attach(
     let Ok([memory, eventfd]) = <[OwnedFd; 2]>::try_from(descriptors) else {
         return Err(invalid("two descriptors are needed"));
     };
-    // If the kernel has no such barriers, an agent that falls asleep may see an event a little
-    // later.
+    // Without the kernel's support for barriers, an agent that falls asleep may see an event a
+    // little later.
     blkkin_sys::heed_barriers();
     let cells = Cells::new(SharedMemory::map(memory.as_fd())?);
     let writer = Writer::new(cells, clock).map_err(io::Error::other)?;
@@ -467,7 +471,7 @@ fn attach(
             let slot = old.slot;
             return match channels::replace(slot, writer) {
                 true => {
-                    // The contents of the old rings are still to be read.
+                    // The contents of the old rings have not been read yet.
                     *replaced = Some(Orphan { rings: OrphanRings::Spent(old.memory), since });
                     Ok(AttachedRings { slot, has_contexts, memory, _eventfd: eventfd })
                 }
@@ -482,7 +486,7 @@ fn attach(
 }
 
 impl Channel {
-    /// Stores a rule that is not in force yet.
+    /// Adds a rule to the pending rules.
     fn add_rule(&mut self, rule: EventRule) -> Result<(), EndReason> {
         let names = rule.names.iter().chain(&rule.excluded).chain(&rule.filter);
         self.rules_size += names.map(|text| text.len() + size_of::<String>()).sum::<usize>();
@@ -493,7 +497,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Puts the stored rules in force.
+    /// Puts the pending rules in force.
     fn apply(&mut self) {
         let rules = std::mem::take(&mut self.rules);
         self.rules_size = 0;

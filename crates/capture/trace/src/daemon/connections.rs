@@ -16,22 +16,22 @@ use blkkin_sys::descriptor::has_standard_streams;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Interval between searches for an agent.
+/// Interval between attempts to connect to an absent agent.
 const SEARCH_PAUSE: Duration = Duration::from_millis(500);
 /// How long absent agents are polled for at the start, and after a watched directory has changed.
 const SEARCH_TIME: Duration = Duration::from_secs(1);
-/// How long the channels of an agent that is gone are kept for the next one.
+/// How long the channels of an agent that has exited are kept for the next agent.
 const ORPHAN_PATIENCE: Duration = Duration::from_secs(5);
-/// Maximum time that orphaned channels are kept, even if new agents connect and leave without
-/// reading them.
+/// Maximum time that orphans are kept if new agents keep connecting and exiting without reading
+/// them.
 const ORPHAN_LIFE: Duration = Duration::from_secs(60);
-/// Maximum number of orphans: those of several agents that were killed one after the other.
+/// Maximum number of orphans: enough for several agents that were killed in succession.
 const ORPHANS_MAX: usize = 4 * CHANNELS_MAX;
 /// Pause after the first failure of an agent; doubled after each further one, up to the maximum.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// When to check whether the program has closed a new connection, counted from its start. Programs
-/// that close all descriptors do so as they become daemons.
+/// Times at which to check whether the program has closed a new connection, counted from its start.
+/// Programs that close all descriptors do so as they become daemons.
 const CLOSED_CHECKS: [Duration; 3] =
     [Duration::from_millis(100), Duration::from_secs(1), Duration::from_secs(5)];
 
@@ -45,10 +45,9 @@ pub(super) struct Connections {
     is_cleared: bool,
     /// Whether the program is known to run without standard streams.
     lacks_streams: bool,
-    /// Notifies of new files at the paths of absent agents, while there is a connection to another
-    /// one.
+    /// Notifies of new files at the paths of absent agents, while another agent is connected.
     watch: Option<Watch>,
-    /// Until then absent agents are searched for by polling.
+    /// End of the polling for absent agents.
     search_until: Instant,
 }
 
@@ -57,9 +56,9 @@ pub(super) struct Connections {
 struct AgentAddress {
     path: &'static Path,
     state: State,
-    /// Pause after the next failure.
+    /// Pause after the next failed connection.
     pause: Duration,
-    /// Channels of an agent that is gone, and until when they are kept.
+    /// Channels of an agent that has exited, and the time until which they are kept.
     orphans: Vec<Orphan>,
     orphans_until: Instant,
 }
@@ -68,7 +67,8 @@ struct AgentAddress {
 enum State {
     Connected {
         connection: Box<Connection>,
-        /// When to check whether the program has closed the connection, the last time first.
+        /// Times at which to check whether the program has closed the connection, in descending
+        /// order.
         closed_checks: Vec<Instant>,
     },
     Paused {
@@ -134,8 +134,8 @@ impl Connections {
         })
     }
 
-    /// Serves the connections until a condition holds. `end` only bounds each wait: the condition
-    /// is checked again then.
+    /// Serves the connections until `is_done` returns true. At `end` a wait is interrupted, and
+    /// `is_done` called again.
     pub(super) fn run_until(
         &mut self,
         is_done: impl Fn(&Connections) -> bool,
@@ -160,9 +160,9 @@ impl Connections {
         }
     }
 
-    /// Waits for some time while standard streams are closed, because the program is probably about
-    /// to open files in their place, and no descriptor of ours must become one of them. Most
-    /// programs do so as they become daemons.
+    /// Sleeps for up to a second while standard streams are closed. The program is then probably
+    /// about to open files in their place, as most programs that become daemons do, and no
+    /// descriptor of this library must become one of them.
     fn let_program_open_files(&mut self) {
         const TURNS: u32 = 50;
         for _ in 0..TURNS {
@@ -184,7 +184,7 @@ impl Connections {
         }
     }
 
-    /// Searches for agents by polling for a while: some make a directory first, and listen later.
+    /// Polls for absent agents for a while: some create a directory first, and listen later.
     fn resume_search(&mut self) {
         self.watch = None;
         self.search_until = Instant::now() + SEARCH_TIME;
@@ -201,8 +201,8 @@ impl Connections {
     }
 
     /// Returns true if absent agents need not be polled for, because a notification is set up.
-    /// Without any connection they are polled for all the same: notifications do not cover
-    /// everything that can happen.
+    /// Without any connection they are polled for all the same, because notifications do not cover
+    /// every case.
     fn can_rely_on_watch(&mut self) -> bool {
         let absent = self.absent();
         let is_idle = self.connections().next().is_some() && Instant::now() >= self.search_until;
@@ -217,7 +217,7 @@ impl Connections {
             return false;
         }
         self.watch = Some(watch);
-        // Finds an agent that came before the watch was set up.
+        // Finds an agent that started before the watch was set up.
         self.search_now();
         self.connect();
         self.absent() == absent
@@ -228,7 +228,7 @@ impl Connections {
         absent.map(|address| address.path).collect()
     }
 
-    /// Waits until there is something to do.
+    /// Waits for a message, a notification, or the next timer.
     fn wait(&mut self, end: Option<Instant>) {
         let is_watching = self.can_rely_on_watch();
         let connections = self.connections().filter_map(Connection::waits_for);
@@ -238,19 +238,19 @@ impl Connections {
         let next = next.filter_map(AgentAddress::next).chain(end).min();
         let time = next.map(|next| next.saturating_duration_since(Instant::now()));
         if blkkin_sys::wait(&waits_for, time).is_err() {
-            // Perhaps out of memory; a pause keeps this from becoming a busy loop.
+            // The machine is perhaps out of memory; the pause avoids a busy loop.
             std::thread::sleep(PAUSE_MIN);
         }
     }
 }
 
 impl AgentAddress {
-    /// Returns true if no agent listens there, and no orphans are kept for one.
+    /// Returns true if no agent listens at the path, and no orphans are kept for one.
     fn is_absent(&self) -> bool {
         self.orphans.is_empty() && matches!(self.state, State::Paused { is_absent: true, .. })
     }
 
-    /// When there is something to do even if nothing happens.
+    /// Returns the time of the next timer: a check of the connection, or an attempt to connect.
     fn next(&self) -> Option<Instant> {
         match &self.state {
             State::Connected { closed_checks, .. } => closed_checks.last().copied(),
@@ -266,7 +266,7 @@ impl AgentAddress {
             return;
         }
         self.drop_stale_orphans(now);
-        // Checking the path costs less than a socket, and takes no descriptor.
+        // Checking the path costs less than a socket, and needs no descriptor.
         let orphans = &mut self.orphans;
         let found =
             self.path.exists().then(|| Connection::new(self.path, clock, orphans)).flatten();
@@ -282,12 +282,11 @@ impl AgentAddress {
         };
     }
 
-    /// Removes orphans that no agent has read for too long, and the oldest beyond the maximum
-    /// number.
+    /// Removes orphans that are too old, and the oldest spent ones beyond the maximum number.
     fn drop_stale_orphans(&mut self, now: Instant) {
         let mut superfluous = self.orphans.len().saturating_sub(ORPHANS_MAX);
         let mut is_done = |orphan: &mut Orphan| {
-            // The others are live, and there are no more of those than channels.
+            // Live orphans are kept; there are at most as many as channels.
             let is_superfluous = superfluous > 0 && orphan.is_spent();
             superfluous -= usize::from(is_superfluous);
             is_superfluous || orphan.age(now) >= ORPHAN_LIFE
@@ -313,7 +312,7 @@ impl AgentAddress {
                 return;
             }
             Err(EndReason::ProtocolError) => self.pause,
-            // An agent that is restarted is back soon.
+            // An agent that is being restarted will be back soon.
             Err(EndReason::Gone) => {
                 self.orphans = connection.orphans();
                 self.orphans_until = now + ORPHAN_PATIENCE;
@@ -325,7 +324,7 @@ impl AgentAddress {
     }
 }
 
-/// Returns the nearest existing directory of a path, in which something must be made before the
+/// Returns the nearest existing directory above a path. An entry must be created in it before the
 /// path can exist.
 fn nearest_directory(path: &Path) -> &Path {
     let directory = path.ancestors().skip(1).find(|directory| directory.is_dir());

@@ -1,6 +1,6 @@
-//! Purposes under which descriptors are held; see [`blkkin_sys::descriptor`].
+//! Purposes of the descriptors that the thread holds; see [`blkkin_sys::descriptor`].
 
-/// Sockets on which `Goodbye` may be sent.
+/// Purpose of sockets on which `Goodbye` may be sent.
 pub(super) const GREETED: u32 = 1;
-/// All other descriptors.
+/// Purpose of all other descriptors.
 pub(super) const OTHER: u32 = 0;

@@ -10,13 +10,14 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// 1: the library does nothing.
+/// Variable that disables the library if it is 1.
 const DISABLE: &str = "BLKKIN_DISABLE";
-/// 1: mistakes are reported on standard error.
+/// Variable that enables reports of mistakes on standard error if it is 1.
 const DEBUG: &str = "BLKKIN_DEBUG";
-/// Milliseconds to wait for the agent before `main`, and at a child's first event.
+/// Variable with the time to wait for the agent, in milliseconds: before `main`, and at a child's
+/// first event.
 const WAIT: &str = "BLKKIN_WAIT";
-/// The program's name, as users see it.
+/// Variable with the program's name, as users see it.
 const PROGRAM: &str = "BLKKIN_PROGRAM";
 
 /// Settings of the process.
@@ -28,30 +29,31 @@ pub(super) struct Settings {
     pub(super) reports_mistakes: bool,
     /// How long the program waits for an agent.
     pub(super) wait_limits: WaitLimits,
-    /// The program's name.
+    /// The program's name, as users see it.
     pub(super) program: String,
     /// Paths where agents may listen.
     pub(super) sockets: Vec<PathBuf>,
 }
 
-/// How long a program waits for an agent: before `main`, and at a child's first event.
+/// Time limits on waiting for an agent: before `main`, and at a child's first event. Both count
+/// from the start of the wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct WaitLimits {
-    /// Until the agent has accepted the program.
+    /// Limit on the time until the agent has accepted the program.
     pub(super) greeting: Duration,
-    /// Until an agent that has accepted the program has sent its rules. Both limits count from the
-    /// start.
+    /// Limit on the time until an agent that has accepted the program has sent its rules.
     pub(super) rules: Duration,
 }
 
 impl WaitLimits {
-    /// Limits without `BLKKIN_WAIT`. A stopped agent costs the first, a busy one the second.
+    /// Limits without `BLKKIN_WAIT`. An agent that is stopped delays the program by the first, a
+    /// busy one by the second.
     pub(super) const DEFAULT: WaitLimits =
         WaitLimits { greeting: Duration::from_millis(500), rules: Duration::from_secs(2) };
     pub(super) const NONE: WaitLimits =
         WaitLimits { greeting: Duration::ZERO, rules: Duration::ZERO };
 
-    /// Limits that are both `wait`.
+    /// Returns limits of `wait` both.
     pub(super) fn of(wait: Duration) -> WaitLimits {
         WaitLimits { greeting: wait, rules: wait }
     }
@@ -59,7 +61,7 @@ impl WaitLimits {
 
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
 
-/// Returns the settings as they were before `main`.
+/// Returns the settings, which are read before `main`.
 pub(super) fn get() -> &'static Settings {
     SETTINGS.get_or_init(read)
 }
@@ -76,7 +78,8 @@ fn write(what: &str) {
 }
 
 fn read() -> Settings {
-    // A program with more rights than its user ignores the environment.
+    // Set-user-id and similar programs have more rights than their user, so the environment is
+    // ignored.
     if blkkin_sys::process::is_privileged() {
         return Settings { is_inert: true, ..Settings::default() };
     }
@@ -120,7 +123,8 @@ fn read() -> Settings {
     }
 }
 
-/// Returns the name to show: the given one, or else that of the executable file.
+/// Returns the name to show: the given one, or else that of the executable file; without control
+/// characters, and truncated.
 fn program(given: Option<String>) -> String {
     let of_file = || {
         let path = env::current_exe().ok()?;

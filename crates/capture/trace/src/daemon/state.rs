@@ -8,13 +8,14 @@ use std::sync::atomic::Ordering;
 /// started its thread; the child's state, a combination of the bits below; and the number of
 /// seccomp filters at the fork.
 pub(super) static STATE: WipedOnFork = WipedOnFork::new();
-/// The child's first event is to start the thread.
+/// Bit of the child's state: the child's first event must start the thread.
 pub(super) const FIRST_EVENT: u64 = 1;
-/// The thread runs, and receives the rules from the agent.
+/// Bit of the child's state: the thread runs, and receives the rules from the agent.
 pub(super) const ATTACHING: u64 = 2;
-/// The rules have been received, and are being applied to all event types.
+/// Bit of the child's state: the rules are received, and are being applied to all event types.
 pub(super) const DECIDING: u64 = 8;
-/// Set in addition: the parent had rules, so the child's events wait until its own are applied.
+/// Additional bit of the child's state: the parent had rules, so the child's events wait until the
+/// child's rules are applied.
 pub(super) const HAD_RULES: u64 = 4;
 
 /// Returns true if event types cannot be decided now: there is no connection, or this is a child

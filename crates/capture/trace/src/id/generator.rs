@@ -1,24 +1,24 @@
-//! Makes ids. An id is a counter value, enciphered with random keys of the process.
+//! Generates ids. An id is a counter value, enciphered with random keys of the process.
 //!
 //! - **Within a process** no id repeats: no number is used twice, and the cipher is a bijection.
 //!   Threads reserve numbers in blocks, so that they do not contend.
 //! - **Between processes** ids differ like random numbers, because the keys are random.
-//! - **After a fork** the child has new keys. The old ones lie in memory that the kernel wipes in
+//! - **After a fork** the child has new keys. The old keys lie in memory that the kernel wipes in
 //!   children, so the kind of fork does not matter. Counters continue: blocks that the parent
 //!   reserved belong to the threads that had them. A fork in a signal handler that interrupts
 //!   [`make`] is no different from one right after it: parent and child both have the id that was
 //!   being made.
-//! - **In a signal handler** ids can be made at any moment, also while the interrupted code makes
-//!   one. A thread's only state is one word, the next number. Taking a number is one instruction
-//!   (an atomic one where the processor has no other), which a handler precedes or follows. When a
-//!   block is used up, both the handler and the interrupted code reserve a block, and either store
-//!   may win: both store a number that is used nowhere else. A handler left by `siglongjmp` at
-//!   worst wastes the rest of a block.
+//! - **In a signal handler** ids can be made at any moment, even if the interrupted code is making
+//!   one. The only state of a thread is one word, the next number. Reserving a number is one
+//!   instruction (an atomic one on processors without a suitable plain one), which a handler
+//!   precedes or follows. When a block is used up, both the handler and the interrupted code
+//!   reserve a block. Either store may win, because both store a number that is used nowhere else.
+//!   A handler left by `siglongjmp` at worst wastes the rest of a block.
 //! - **While a thread ends** its word stays usable, because it has no destructor; if it should be
 //!   unusable, each id costs a block.
 //! - **Nothing blocks.** Only the first id of a process makes system calls; [`prepare`] makes them
-//!   early. If the kernel cannot wipe the keys, none are stored: each id gets keys of its own. If
-//!   the kernel has no random numbers, keys are hashed from values that differ each time: time,
+//!   early. If the kernel cannot wipe the keys, none are stored, and each id gets new keys. If the
+//!   kernel has no random numbers, keys are hashed from values that differ each time: time,
 //!   process, thread, addresses, a counter.
 
 use blkkin_sys::{WipedOnFork, add_on_own_thread, random_words, whereabouts};
@@ -26,21 +26,21 @@ use std::num::NonZeroU64;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// Distance between the starts of two blocks: enough blocks for a million new threads a second over
-/// half a year.
+/// Distance between the starts of two blocks, in numbers. 64 bits have enough blocks for a million
+/// new threads a second over half a year.
 const BLOCK_STRIDE: u64 = 1 << 20;
 
-/// Bit of a number that is set when its block is used up. It covers the other half of the stride,
-/// so that handlers may continue counting until the next block is reserved.
+/// Bit of a number that is set when the number's block is used up. The bit covers the second half
+/// of the stride, so that handlers may continue counting until the next block is reserved.
 const USED_UP: u64 = BLOCK_STRIDE / 2;
 
 type Keys = [u64; 2];
 
-/// The keys of the process; 0 means none. The first key is stored last.
+/// The keys of the process; 0 means that there are none. The first key is stored last.
 static KEYS: WipedOnFork = WipedOnFork::new();
 
-/// Start of the next block. Children continue with the parent's value: they have its memory, and
-/// must not give the forking thread a block that it has already.
+/// Start of the next block. Children continue with the parent's value: a child has a copy of the
+/// parent's memory, and must not give the forking thread a block that this thread has already.
 static BLOCKS: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
@@ -52,8 +52,8 @@ thread_local! {
 #[inline]
 pub fn make() -> NonZeroU64 {
     let [first, second] = KEYS.words();
-    // Acquire: pairs with the release of the exchange in `new_keys`; whoever sees the first key
-    // sees the second.
+    // Acquire: pairs with the release of the exchange in `new_keys`; a thread that sees the first
+    // key sees the second.
     let before = first.load(Acquire);
     if before != 0
         && let Some(number) = number_of_block()
@@ -64,7 +64,8 @@ pub fn make() -> NonZeroU64 {
     make_slowly()
 }
 
-/// Slow path: for the first id of a process or a block, and for the one number whose id would be 0.
+/// Slow path of [`make`]: for the first id of a process or a block, and for the one number whose id
+/// would be 0.
 #[cold]
 fn make_slowly() -> NonZeroU64 {
     loop {
@@ -76,23 +77,23 @@ fn make_slowly() -> NonZeroU64 {
     }
 }
 
-/// Makes the system calls of the first id early, for programs that may lose the permission to make
-/// them, or want a fast first id.
+/// Makes the system calls of the first id early. For programs that may lose the permission to make
+/// them, or that need a fast first id.
 pub fn prepare() {
     keys();
 }
 
-/// The one-round cipher of Even and Mansour ("A construction of a cipher from a single pseudorandom
-/// permutation", 1997): a fixed permutation between two keys. Two processes thus make unrelated ids
-/// of the same numbers. With one key alone, one process would make the ids of the other at a later
-/// number.
+/// Enciphers a number with the one-round cipher of Even and Mansour ("A construction of a cipher
+/// from a single pseudorandom permutation", 1997): a fixed permutation between two keys. So two
+/// processes make unrelated ids of the same numbers. With one key alone, one process would make the
+/// other's ids, at later numbers.
 #[inline]
 fn encipher([before, after]: Keys, number: u64) -> u64 {
     scramble(number ^ before) ^ after
 }
 
-/// A permutation in which each output bit depends on all input bits: the finalizer "Mix13" of David
-/// Stafford.
+/// Permutes the bits so that each output bit depends on all input bits: the finalizer "Mix13" of
+/// David Stafford.
 #[inline]
 fn scramble(mut word: u64) -> u64 {
     word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -107,7 +108,8 @@ fn number_of_block() -> Option<u64> {
     (number & USED_UP == 0).then_some(number)
 }
 
-/// Reserves a block and returns its first number. The thread keeps the others, unless it is ending.
+/// Reserves a block and returns its first number. The thread keeps the other numbers, unless it is
+/// ending.
 fn number_of_new_block() -> u64 {
     let number = BLOCKS.fetch_add(BLOCK_STRIDE, Relaxed);
     let _ = NUMBERS.try_with(|next| next.store(number + 1, Relaxed));
@@ -125,8 +127,8 @@ fn new_keys() -> Keys {
     if !KEYS.arm() {
         return keys;
     }
-    // Threads and handlers may run this concurrently. The first store of each key wins; nobody
-    // waits, and nobody sees a first key without the second one that stays.
+    // Threads and handlers may run this concurrently. The first store of each key wins; no thread
+    // waits, and none sees a first key without the final second key.
     let [first, second] = KEYS.words();
     let _ = second.compare_exchange(0, keys[1].max(1), Relaxed, Relaxed);
     // Release: pairs with the acquire loads in `keys` and `make`.
@@ -146,7 +148,7 @@ fn mixed_keys(from_kernel: Option<Keys>) -> Keys {
     let code = std::ptr::from_ref(&COUNT).addr() as u64;
     let count = COUNT.fetch_add(1, Relaxed);
     let facts = [process, thread, since_1970, since_boot, stack, code, count];
-    // Seeds that differ, so that the two keys do.
+    // Different seeds, so that the two keys differ.
     [1, 2].map(|seed| facts.iter().fold(seed, |all, fact| scramble(all ^ scramble(*fact))))
 }
 
@@ -159,7 +161,7 @@ mod tests {
 
     #[test]
     fn scrambling_is_one_to_one() {
-        // The steps backwards, by the inverses of the factors modulo 2^64.
+        // Inverts each step, by the inverses of the factors modulo 2^64.
         let unshift = |word: u64, by: u32| (0..64 / by).fold(word, |guess, _| word ^ (guess >> by));
         let inverse = |factor: u64| {
             (0..6).fold(factor, |guess: u64, _| {
@@ -175,14 +177,15 @@ mod tests {
         }
     }
 
-    /// Ids of two processes are unrelated: the first key changes the differences between ids, and
-    /// the second key separates processes whose first keys happen to be similar.
+    /// The ids of two processes are unrelated: the first key changes the differences between ids,
+    /// and the second key separates processes whose first keys happen to be similar.
     #[test]
     fn both_keys_count() {
         let step = |keys: Keys| encipher(keys, 0) ^ encipher(keys, 1);
         let mut seen = HashSet::new();
         for first in 0..100 {
-            // Neighbours have the same difference, as they swap the two numbers.
+            // Keys that differ in the lowest bit have the same difference, because that bit swaps
+            // the two numbers.
             assert!(seen.insert(step([2 * first, 7])), "first key {first}");
             let ids = |keys: Keys| (0..1000).map(move |number| encipher(keys, number));
             let one: HashSet<u64> = ids([first, 7]).collect();
@@ -190,7 +193,7 @@ mod tests {
         }
     }
 
-    /// Threads that take blocks at the same time take different ones.
+    /// Threads that reserve blocks at the same time reserve different blocks.
     #[test]
     fn blocks_are_taken_once() {
         const THREADS: usize = 4;
@@ -210,7 +213,8 @@ mod tests {
         assert!(all.windows(2).all(|pair| pair[0] < pair[1]), "a block was taken twice");
     }
 
-    /// Without randomness, keys differ from call to call, from thread to thread, and in children.
+    /// Without random numbers of the kernel, keys differ from call to call, from thread to thread,
+    /// and in children.
     #[test]
     fn keys_without_randomness_differ() {
         let mut seen = HashSet::new();
@@ -236,7 +240,7 @@ mod tests {
         }
     }
 
-    /// If the kernel cannot wipe keys in children, the process keeps none.
+    /// If the kernel cannot wipe keys in children, the process stores none.
     #[test]
     fn keys_that_are_not_wiped_are_not_kept() {
         let found = in_child(Fork::Raw, |[refused, first, second]: &[AtomicU64; 3]| {

@@ -1,5 +1,4 @@
-//! Ids under threads, forks and signals, with the kernel's help and without. That none comes twice
-//! is checked on all of them together.
+//! Tests that ids are unique under threads, forks and signals, with the kernel's help and without.
 
 use super::{SpanId, TraceId, make, prepare};
 use blkkin_sys::testing::{Call, Fork, in_child, refuse, refuse_all, while_interrupted};
@@ -10,7 +9,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// Adds ids to those seen; each must be new, and none 0.
+/// Adds ids to the set of seen ones; panics if an id is 0 or in the set already.
 #[track_caller]
 fn check_new(seen: &mut HashSet<u64>, ids: impl IntoIterator<Item = u64>) {
     for id in ids {
@@ -26,7 +25,7 @@ fn some(count: usize) -> Vec<u64> {
 #[test]
 fn threads_make_different_ids() {
     let mut seen = HashSet::new();
-    // Many threads with few ids, some with more than a block has.
+    // Many threads with few ids each, and a few threads with more ids than a block has.
     for (threads, count) in [(200, 3), (3, 600_000)] {
         let threads: Vec<_> =
             (0..threads).map(|_| std::thread::spawn(move || some(count))).collect();
@@ -37,7 +36,8 @@ fn threads_make_different_ids() {
     check_new(&mut seen, some(1000));
 }
 
-/// Also a child's child makes ids of its own, however it was made, and all go on afterwards.
+/// Children, and children of children, make unique ids after every kind of fork, and so do their
+/// parents afterwards.
 #[test]
 fn forks_make_different_ids() {
     const COUNT: usize = 100;
@@ -64,7 +64,8 @@ fn forks_make_different_ids() {
     }
 }
 
-/// Without what the kernel should give, ids are as different.
+/// Ids are unique even if the kernel refuses random numbers, or to wipe memory in children, or
+/// both.
 #[test]
 fn refused_calls_do_no_harm() {
     let mut seen = HashSet::new();
@@ -91,7 +92,7 @@ fn refused_calls_do_no_harm() {
     }
 }
 
-/// After `prepare`, ids need no system calls: a seccomp filter kills any caller.
+/// After `prepare`, ids need no system calls: a seccomp filter kills the caller of any.
 #[test]
 fn ids_need_no_system_calls() {
     let found = in_child(Fork::Library, |words: &[AtomicU64; 100]| {
@@ -104,23 +105,23 @@ fn ids_need_no_system_calls() {
     check_new(&mut HashSet::new(), found.expect("a child that ends"));
 }
 
-/// A handler that interrupts at any instruction, itself included, makes ids that neither the
-/// interrupted code nor others have.
+/// A handler may interrupt at any instruction, even of the handler itself; its ids differ from
+/// those of the interrupted code and of all other threads.
 #[test]
 fn handlers_make_different_ids() {
     const HANDLED_MAX: usize = 2_000_000;
     static HANDLED: [AtomicU64; HANDLED_MAX] = [const { AtomicU64::new(0) }; HANDLED_MAX];
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     fn handler() {
-        // Three, for more handlers that are interrupted while they make one.
+        // Three ids, so that more handlers are interrupted while they make one.
         for id in [make(), make(), make()] {
             if let Some(slot) = HANDLED.get(COUNT.fetch_add(1, Relaxed)) {
                 slot.store(id.get(), Relaxed);
             }
         }
     }
-    // Several threads, for a thread starts with a block that is used up, which is where most can go
-    // wrong; many ids, so that more blocks are used up.
+    // Several threads, because a thread starts with a used-up block, the most error-prone state.
+    // Many ids, so that more blocks are used up.
     const KEPT: usize = 700_000;
     let mut seen = HashSet::new();
     for handled_until in [1_500, 3_000, 4_500, 6_000] {
@@ -128,7 +129,8 @@ fn handlers_make_different_ids() {
             let mut ids = vec![0; KEPT];
             let deadline = Instant::now() + Duration::from_secs(60);
             let interrupted = while_interrupted(handler, || {
-                // A busy machine may take its time to send signals: the latest ids are kept.
+                // A busy machine may be slow to send signals, so the loop may go on; the latest ids
+                // are kept.
                 let more = || COUNT.load(Relaxed) < handled_until && Instant::now() < deadline;
                 for round in (0..).take_while(|round| *round < KEPT / 1000 || more()) {
                     for index in 0..1000 {
@@ -172,8 +174,8 @@ fn ending_threads_make_ids() {
     assert_eq!(seen.len(), 30);
 }
 
-/// Each bit is set in half of the ids, and flips in half of the steps from one to the next: within
-/// six standard deviations, for 65536 ids.
+/// Each bit is set in half of the ids, and flips between half of all successive ids: within six
+/// standard deviations, for 65536 ids.
 #[test]
 fn ids_look_random() {
     let ids = some(1 << 16);

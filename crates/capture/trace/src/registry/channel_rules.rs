@@ -1,4 +1,5 @@
-//! Rules of one channel: patterns, filters, and the contexts that precede the fields of its events.
+//! The rules of one channel: patterns, filters, and the contexts that precede the fields of its
+//! events.
 
 use crate::app_context;
 use crate::event_context::{self, ContextSource};
@@ -14,9 +15,9 @@ use std::cell::OnceCell;
 #[derive(Clone, Debug)]
 pub(crate) struct ChannelRules {
     pub(super) rules: Rules,
-    /// Filter of each rule, by the rule's index.
+    /// Filter of each rule, by the index of the rule.
     filters: Vec<RuleFilter>,
-    /// Contexts that precede the fields, in this order.
+    /// Sources of the contexts that precede the fields, in this order.
     pub(crate) sources: Vec<ContextSource>,
 }
 
@@ -25,12 +26,12 @@ pub(crate) struct ChannelRules {
 enum RuleFilter {
     Always,
     If(Box<Filter>),
-    /// The filter cannot be parsed: the agent's filter language is newer than this program's.
+    /// The filter cannot be parsed: the agent's filter language is newer than the program's parser.
     Never,
 }
 
 impl ChannelRules {
-    /// Compiles the rules that the agent sent for a channel with these contexts.
+    /// Compiles the agent's rules for a channel with these contexts.
     pub(crate) fn new(rules: &[EventRule], sources: Vec<ContextSource>) -> ChannelRules {
         let condition = |rule: &EventRule| match &rule.filter {
             None => RuleFilter::Always,
@@ -79,18 +80,18 @@ impl ChannelRules {
     }
 }
 
-/// Values of an event for a filter: its encoded fields, and contexts that are cheap to get. A
+/// Values of an event for a filter: the encoded fields, and contexts that are cheap to read. A
 /// payload field hides a pseudo field of the same name.
 struct EventValues<'e> {
     event: &'e EventType,
     fields: &'e [u8],
     filter: &'e Filter,
     procname: OnceCell<[u8; 16]>,
-    /// Application contexts, each with the index of its operand.
+    /// Values of application contexts, each with the index of its operand.
     supplied: &'e [(usize, app_context::ContextText)],
 }
 
-/// Application contexts that one filter can use. Any further ones are absent.
+/// Maximum number of application contexts in one filter. Further ones count as absent.
 const SUPPLIED_MAX: usize = 2;
 
 fn supplied_names(filter: &Filter) -> impl Iterator<Item = (usize, &str)> {
@@ -106,9 +107,9 @@ fn uses_supplied(filter: &Filter) -> bool {
     supplied_names(filter).next().is_some()
 }
 
-/// Evaluates a filter that uses application contexts. Their values are read into an array on the
-/// stack before. This is a function of its own because the stack may be small, and other filters do
-/// not need that array.
+/// Evaluates a filter that uses application contexts. Their values are first read into an array on
+/// the stack. Not inlined, because the stack may be small, and other filters do not need that
+/// array.
 #[inline(never)]
 fn match_with_supplied(event: &EventType, fields: &[u8], filter: &Filter) -> bool {
     let mut texts = [(usize::MAX, app_context::ContextText::default()); SUPPLIED_MAX];
@@ -175,7 +176,7 @@ impl Values for EventValues<'_> {
     }
 }
 
-/// Maps a context's name to its pseudo field; LTTng's names are accepted too.
+/// Returns the pseudo field of a context's name; LTTng's names are accepted too.
 fn context(name: &str) -> Option<Pseudo> {
     Some(match name {
         "pid" | "vpid" => Pseudo::Pid,
@@ -186,8 +187,7 @@ fn context(name: &str) -> Option<Pseudo> {
     })
 }
 
-/// Returns the value of a field, or of one of its elements; `None` if the event has no field of
-/// that name.
+/// Returns the value of a field, or of one element; `None` if the event has no field of that name.
 fn field<'f>(
     event: &EventType,
     fields: &'f [u8],

@@ -1,5 +1,4 @@
-//! Which channels record the events of a type: decisions, and the changes of rules that they
-//! follow.
+//! Decisions which channels record the events of a type, and changes of the rules that cause them.
 
 use super::channel_rules::ChannelRules;
 use super::rcu::{self, RuleTable, with_rules};
@@ -21,7 +20,7 @@ pub(crate) fn decide(event: &'static EventType) {
     }
 }
 
-/// After a change: writes all types into the catalog, and decides again about each.
+/// Writes all types into the catalog, and decides about each again. Called after a change.
 pub(crate) fn refresh_all() {
     fence(Ordering::SeqCst);
     let is_undecided = state::is_undecided();
@@ -33,7 +32,7 @@ pub(crate) fn refresh_all() {
     }
 }
 
-/// Decides about all event types once a child has its rules.
+/// Decides about all event types, once a child has received its rules.
 pub(crate) fn decide_all() {
     refresh_all();
     notify_change();
@@ -53,7 +52,7 @@ pub(crate) fn has_rules() -> bool {
 }
 
 impl RuleTable {
-    /// Returns the channels that want events of a type: bits as in [`EventType`].
+    /// Returns the channels that want events of a type, as a bitmap like that of [`EventType`].
     fn channels_wanting(&self, event: &EventType) -> u64 {
         let mut channels = 0;
         for (number, rules) in self.channels() {
@@ -68,21 +67,22 @@ impl RuleTable {
     }
 }
 
-/// Replaces a channel's rules. Only one thread may call this, and only in a program without
-/// [`daemon`](crate::daemon), whose thread sets rules itself.
+/// Replaces a channel's rules. Only one thread may call this, and only in a program that does not
+/// run the thread of [`daemon`](crate::daemon), which sets rules itself.
 pub fn set_rules(channel: usize, rules: &[EventRule]) {
     bell::listen();
     let rules = (!rules.is_empty()).then(|| ChannelRules::new(rules, Vec::new()));
     set_channel_rules(channel, rules);
 }
 
-/// Replaces the rules of a channel. Returns true if no thread uses the replaced rules any more;
-/// otherwise a thread may still record an event by them.
+/// Replaces the rules of a channel. Returns true if no thread uses the replaced rules any more. On
+/// false, a thread may still record an event by the replaced rules.
 pub(crate) fn set_channel_rules(channel: usize, rules: Option<ChannelRules>) -> bool {
     change(|table| table.set(channel, rules))
 }
 
-/// Removes the rules of all channels and makes no decision; for a child process.
+/// Removes the rules of all channels, and decides about all types unless they are undecided. Called
+/// when the thread starts to serve connections, because a forked child inherits rules.
 pub(crate) fn clear_rules() {
     change(RuleTable::clear);
 }
@@ -101,19 +101,19 @@ fn notify_change() {
     }
 }
 
-/// Returns true if any channel wants events of a type, registered or not.
+/// Returns true if any channel wants events of a type. The type need not be registered.
 pub fn is_wanted(event: &EventType) -> bool {
     with_rules(|table| table.channels_wanting(event) != 0).unwrap_or(false)
 }
 
-/// Functions to call after each change of the rules.
+/// Functions called after each change of the rules.
 static ON_CHANGE: [OnceLock<fn()>; 8] = [const { OnceLock::new() }; 8];
 
-/// Functions to call when all event types become undecided again.
+/// Functions called when all event types become undecided again.
 static ON_UNDECIDED: [OnceLock<fn()>; 8] = [const { OnceLock::new() }; 8];
 
-/// Registers a function that is called when [`is_undecided`] becomes true again, in a child of
-/// `fork`. It must not take locks. At most eight functions; more are ignored.
+/// Registers a function to be called when [`is_undecided`] becomes true again, in a child of
+/// `fork`. The function must not lock anything. At most eight functions; more are ignored.
 pub fn on_undecided(on_undecided: fn()) {
     static PLACE: AtomicUsize = AtomicUsize::new(0);
     if let Some(place) = ON_UNDECIDED.get(PLACE.fetch_add(1, Ordering::Relaxed)) {
@@ -121,20 +121,22 @@ pub fn on_undecided(on_undecided: fn()) {
     }
 }
 
-/// Returns true while it is unknown which events are wanted: no agent has connected yet, or this is
-/// a forked child that has not received its rules. Each event then has to ask.
+/// Returns true while the wanted events are unknown: no agent has connected yet, or this is a
+/// forked child that has not received its rules. Each event then has to call [`stays_undecided`]
+/// (super::stays_undecided).
 pub fn is_undecided() -> bool {
     state::is_undecided()
 }
 
-/// Returns true if no event can be wanted: there is no connection to an agent, and none has called.
+/// Returns true if no event can be wanted: there is no connection to an agent, and none has rung
+/// the bell.
 #[inline(always)]
 pub fn is_quiet() -> bool {
     bell::is_quiet()
 }
 
-/// Registers a function that is called after each change of the rules, and at once unless events are still
-/// undecided. At most eight functions; more are ignored.
+/// Registers a function to be called after each change of the rules. Calls it at once, unless
+/// events are still undecided. At most eight functions; more are ignored.
 pub fn on_change(on_change: fn()) {
     static PLACE: AtomicUsize = AtomicUsize::new(0);
     if let Some(place) = ON_CHANGE.get(PLACE.fetch_add(1, Ordering::Relaxed)) {

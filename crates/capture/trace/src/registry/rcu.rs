@@ -2,10 +2,10 @@
 //! signal handlers, and one thread changes them.
 //!
 //! There are 32 copies, and an index names the current one. A change writes a modified copy into a
-//! slot that nobody reads and then makes that the current one. Readers pin the copy that they read
-//! by a read lock, which they only try to take, so they never wait. A reader that never finishes
-//! (stopped, jumped out of by `siglongjmp`, cut off by `fork`) pins only its own copy. When all
-//! copies but the current one are pinned, rules can no longer change.
+//! slot without readers and then makes that copy the current one. Readers pin a copy with a read
+//! lock, which they only try to lock, so they never wait. A reader that never finishes (stopped,
+//! jumped out of by `siglongjmp`, cut off by `fork`) pins only its own copy. When all copies but
+//! the current one are pinned, rules can no longer change.
 
 use super::channel_rules::ChannelRules;
 use crate::channels::CHANNELS_MAX;
@@ -13,19 +13,19 @@ use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 use std::time::{Duration, Instant};
 
-/// Rules of all channels: one copy.
+/// One copy of the rules of all channels.
 #[derive(Debug)]
 pub(crate) struct RuleTable([Option<Arc<ChannelRules>>; CHANNELS_MAX]);
 
 impl RuleTable {
     const EMPTY: RuleTable = RuleTable([const { None }; CHANNELS_MAX]);
 
-    /// Returns the rules of a channel; `None` if it records nothing.
+    /// Returns the rules of a channel; `None` if the channel records nothing.
     pub(crate) fn rules_of(&self, channel: usize) -> Option<&ChannelRules> {
         self.0.get(channel)?.as_deref()
     }
 
-    /// Returns all channels that have rules.
+    /// Iterates over the channels that have rules.
     pub(super) fn channels(&self) -> impl Iterator<Item = (usize, &ChannelRules)> {
         let channels = self.0.iter().enumerate();
         channels.filter_map(|(number, rules)| Some((number, rules.as_deref()?)))
@@ -47,21 +47,22 @@ static COPIES: [RwLock<RuleTable>; COPIES_COUNT] =
     [const { RwLock::new(RuleTable::EMPTY) }; COPIES_COUNT];
 static CURRENT: AtomicUsize = AtomicUsize::new(0);
 
-/// A reader finds the current copy locked only if others became current meanwhile, and this one
-/// again.
+/// Maximum number of attempts of a reader to lock the current copy. An attempt fails only if the
+/// current copy changed during it.
 const READ_TRIES_MAX: usize = 1000;
 
 /// How long a change waits for the last reader of the replaced copy.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Calls `use_table` with the current rules. Returns `None` only if the rules change all the time.
-/// Never waits: locks are only tried.
+/// Calls `use_table` with the current rules. Never waits: locks are only tried. Returns `None` if
+/// the current copy changed during each of many attempts.
 pub(crate) fn with_rules<R>(use_table: impl FnOnce(&RuleTable) -> R) -> Option<R> {
     for _ in 0..READ_TRIES_MAX {
         // Sequentially consistent: pairs with the store and the fence in `update`.
         let current = CURRENT.load(Ordering::SeqCst);
         let Some(table) = COPIES.get(current).and_then(try_read) else { continue };
-        // A change that found nobody reading the replaced copy relies on no reader starting later.
+        // A change may have found the replaced copy without readers; it relies on no reader
+        // starting later.
         if CURRENT.load(Ordering::SeqCst) == current {
             return Some(use_table(&table));
         }
@@ -85,7 +86,7 @@ fn try_write(table: &RwLock<RuleTable>) -> Option<RwLockWriteGuard<'_, RuleTable
     }
 }
 
-/// The copy that a change has replaced.
+/// The index of the copy that a change has replaced.
 pub(super) struct ReplacedCopy(usize);
 
 /// Makes a changed copy the current one. Returns `None`, and changes nothing, if all other copies
@@ -105,7 +106,7 @@ pub(super) fn update(change: impl FnOnce(&mut RuleTable)) -> Option<ReplacedCopy
 }
 
 impl ReplacedCopy {
-    /// Waits until nobody reads the copy (the grace period), and clears it. Returns false after a
+    /// Waits until the copy has no readers (the grace period), and clears it. Returns false after a
     /// timeout.
     pub(super) fn reclaim(self) -> bool {
         let end = Instant::now() + PATIENCE;

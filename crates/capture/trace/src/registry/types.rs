@@ -8,20 +8,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Maximum number of types in one program. Ids have 16 bits.
 pub const TYPES_MAX: usize = blkkin_control::limits::EVENT_TYPES_MAX;
 
-/// A type in the table. If a type has several entries, the one at the index that is its id counts.
+/// A type in the table. If a type has several entries, the one at the index that equals its id is
+/// valid.
 #[derive(Debug)]
 pub(crate) struct Entry {
     event: &'static EventType,
-    /// Kinds of its fields.
+    /// Kinds of the type's fields.
     pub(crate) kinds: &'static [Kind],
-    /// Offset of its description in every catalog.
+    /// Offset of the type's description in every catalog.
     pub(crate) described_at: usize,
 }
 
 static TYPES: [OnceLock<Entry>; TYPES_MAX] = [const { OnceLock::new() }; TYPES_MAX];
-/// Number of reserved entries of `TYPES`; beyond [`TYPES_MAX`] if types were refused.
+/// Number of reserved entries of `TYPES`; may exceed [`TYPES_MAX`] if types were refused.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
-/// Types refused because the table is full, or because their names or fields break a limit.
+/// Number of types refused because the table is full, or because their names or fields exceed a
+/// limit.
 static REFUSED: AtomicUsize = AtomicUsize::new(0);
 
 /// Adds a type to the table and returns its index, which becomes valid once it is stored as the
@@ -32,7 +34,7 @@ pub(crate) fn add(
     described_at: usize,
 ) -> Option<u16> {
     let place = COUNT.fetch_add(1, Ordering::Relaxed);
-    // The index is reserved for this call alone, so the lock inside is never contended.
+    // No other call has this index, so the lock inside is never contended.
     TYPES.get(place)?.set(Entry { event, kinds, described_at }).ok()?;
     u16::try_from(place).ok()
 }
@@ -47,27 +49,27 @@ pub(crate) fn entry(event: &EventType) -> Option<&'static Entry> {
     TYPES.get(usize::from(event.id()?))?.get()
 }
 
-/// Returns the type of an id.
+/// Returns the type with an id.
 pub fn type_of(id: u16) -> Option<&'static EventType> {
     let entry = TYPES.get(usize::from(id))?.get()?;
     (entry.event.id() == Some(id)).then_some(entry.event)
 }
 
-/// Returns all types so far, in the order of their ids.
+/// Iterates over the types registered so far, in the order of their ids.
 pub fn types() -> impl Iterator<Item = &'static EventType> {
     let count = COUNT.load(Ordering::Relaxed).min(TYPES_MAX);
-    // An entry may be empty, or be the duplicate of a type that has another id.
+    // An entry may be empty, or a duplicate of a type that has another id.
     (0..count).filter_map(|place| type_of(u16::try_from(place).ok()?))
 }
 
-/// Number of types refused because there are too many, or because their names or fields break a
-/// limit. Their events are never recorded.
+/// Returns the number of types refused because there are too many, or because their names or fields
+/// exceed a limit. Their events are never recorded.
 pub fn types_refused() -> usize {
     REFUSED.load(Ordering::Relaxed)
 }
 
 impl EventType {
-    /// The fields' names and kinds; none before the type is registered.
+    /// Iterates over the fields' names and kinds; there are none before the type is registered.
     pub fn fields(&self) -> impl Iterator<Item = (&'static str, Kind)> + Clone + use<> {
         self.fields_of_kinds(entry(self).map_or(&[], |entry| entry.kinds))
     }

@@ -1,14 +1,15 @@
-//! The process's sampler: set by code or the environment, unless an agent overrides it.
+//! The process's sampler: its rules are set by code or the environment, unless an agent overrides
+//! them.
 
 use super::{Sampler, Sampling};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static SAMPLER: Sampler = Sampler::new();
-/// Rules of code or the environment, kept while an agent overrides them.
+/// Rules set by code or the environment, stored while an agent overrides them.
 static OWN: Sampler = Sampler::new();
 static IS_OVERRIDDEN: AtomicBool = AtomicBool::new(false);
 
-/// The process's sampler. It follows every request, unless the variable
+/// Returns the process's sampler. It follows every request, unless the variable
 /// [`VARIABLE`](super::VARIABLE), [`set_default`] or an agent sets other rules. Change its rules
 /// with [`set_default`], so that an agent can override them and later restore them.
 pub fn global() -> &'static Sampler {
@@ -23,7 +24,7 @@ pub fn set_default(rules: Sampling) {
     }
 }
 
-/// Overrides the rules for an agent; `None` restores the process's own rules.
+/// Sets the agent's rules in place of the process's own; `None` restores the process's own rules.
 pub(crate) fn set_override(rules: Option<Sampling>) {
     IS_OVERRIDDEN.store(rules.is_some(), Ordering::Release);
     SAMPLER.set(rules.unwrap_or_else(|| OWN.rules()));

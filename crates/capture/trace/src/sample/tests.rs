@@ -1,4 +1,4 @@
-//! Sampling with given times and given randomness, and by many threads at once.
+//! Tests of sampling with given times and given random numbers, and by many threads at once.
 
 use super::{Limit, Sampler, Sampling};
 use crate::context::{Decision, Incoming, SpanContext};
@@ -8,7 +8,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// A limit of one root each 100 ms, two at once.
+/// A limit of one root every 100 ms, with a burst of two.
 const TEN: Limit = Limit { per_second: 10, burst: 2 };
 
 fn sampler(rules: Sampling) -> Sampler {
@@ -80,7 +80,7 @@ fn rules_are_shown() {
     }
 }
 
-/// None and all are exact, and need neither randomness nor time.
+/// Following none or all is exact, and needs neither random numbers nor the time.
 #[test]
 fn none_and_all() {
     let never = || -> u64 { panic!("was asked for the time") };
@@ -97,7 +97,7 @@ fn none_and_all() {
     assert!(Sampler::default().root(never));
 }
 
-/// The edges of what is chosen, for given draws.
+/// The greatest chosen number and its successor, for several ratios.
 #[test]
 fn draws_are_chosen() {
     let check = |one_of: u64, draw: u64, expected: bool| {
@@ -116,7 +116,7 @@ fn draws_are_chosen() {
     check(u64::MAX, 2, false);
 }
 
-/// Of a million draws, one of N is chosen, within four standard deviations.
+/// One of N among a million draws is chosen, within four standard deviations.
 #[test]
 fn one_of_so_many_is_chosen() {
     const DRAWS: u32 = 1_000_000;
@@ -132,7 +132,7 @@ fn one_of_so_many_is_chosen() {
     }
 }
 
-/// With randomness of our own, the shares are about right too.
+/// The sampler's own random numbers give about the right share too.
 #[test]
 fn made_draws_are_chosen() {
     let sampler = sampler(Sampling { one_of: 10, limit: None });
@@ -141,7 +141,7 @@ fn made_draws_are_chosen() {
     assert!(chosen.abs_diff(10_000) < 665, "{chosen} of 100000");
 }
 
-/// `expected` has a letter for each time, `x` for one that is followed.
+/// Checks a decision per time: `expected` has a letter for each time, `x` if the root is followed.
 #[track_caller]
 fn check_times(limit: Limit, times_ms: &[u64], expected: &str) {
     let sampler = limited(limit);
@@ -156,16 +156,16 @@ fn check_times(limit: Limit, times_ms: &[u64], expected: &str) {
 fn limits_hold() {
     check_times(TEN, &[1000, 1000, 1000, 1000], "xx..");
     check_times(TEN, &[1000, 1000, 1099, 1100, 1100, 1200], "xx.x.x");
-    // A full bucket holds no more than a burst, however long it has been filled.
+    // A full bucket has no more than a burst, however long it has been filled.
     check_times(TEN, &[0, 0, 0, 9000, 9000, 9000], "xx.xx.");
     check_times(TEN, &[0, 0, 150, 150, 200, 200], "xxx.x.");
     check_times(Limit { burst: 1, ..TEN }, &[0, 0, 99, 100, 199, 200], "x..x.x");
-    // A burst of none would be a limit of none.
+    // A burst of 0 counts as 1, because it would forbid everything.
     check_times(Limit { burst: 0, ..TEN }, &[0, 0, 99, 100], "x..x");
     check_times(Limit { per_second: 0, burst: 5 }, &[0, 1, 5000, 99_000], "....");
-    // Threads may bring times that are a little late.
+    // Times of different threads may be slightly out of order.
     check_times(TEN, &[1000, 1000, 900, 1099, 1100, 1050], "xx..x.");
-    // A clock that went far back is another one.
+    // A clock that steps back far counts as another clock.
     check_times(TEN, &[900_000, 900_000, 840_000, 5, 5, 5], "xx.xx.");
 }
 
@@ -186,8 +186,8 @@ fn intervals_are_rounded_up() {
     check(u32::MAX, 1);
 }
 
-/// In any second there are at most the rate and a burst, whatever the rate divides into, and in the
-/// long run almost the rate.
+/// In any second at most the rate plus a burst is followed, even if the rate does not divide a
+/// second; in the long run at least half of the rate.
 #[test]
 fn limits_hold_in_any_second() {
     for limit in [
@@ -202,7 +202,7 @@ fn limits_hold_in_any_second() {
         let mut now = 5 * SECOND_NS;
         let mut followed = Vec::new();
         while now < 25 * SECOND_NS {
-            // Dense and sparse times in turn.
+            // Sparse times in every third second, dense times in the others.
             let sparse = (now / SECOND_NS).is_multiple_of(3);
             let step = if sparse { 50_000_000 } else { 200_000 };
             now += random.next() % step;
@@ -218,13 +218,13 @@ fn limits_hold_in_any_second() {
         }
         let allowed = 20 * limit.per_second as usize + limit.burst as usize;
         assert!((1..=allowed).contains(&followed.len()), "{limit:?}: {} in all", followed.len());
-        // Two seconds of three are dense.
+        // Two seconds in three have dense times.
         assert!(followed.len() * 2 >= allowed - limit.burst as usize, "{limit:?}: too few");
     }
 }
 
-/// Threads that all want as much as they can get together get what the limit permits, neither one
-/// more nor one less than they must.
+/// Threads that together try much more often than the limit allows get at most the limit, and at
+/// least 90 % of it.
 #[test]
 fn limits_hold_between_threads() {
     const THREADS: u64 = 4;
@@ -241,18 +241,18 @@ fn limits_hold_between_threads() {
             let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
             threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
         });
-        // From the first time to the last.
+        // Duration from the first time to the last.
         let duration_ns = (STEPS - 1) * STEP_NS;
         let interval_ns = SECOND_NS / u64::from(limit.per_second);
         let allowed = u64::from(limit.burst) + duration_ns / interval_ns;
         assert!(followed <= allowed, "{limit:?}: {followed}, allowed {allowed}");
-        // A thread that is interrupted between looking at the clock and taking a token may waste it
-        // only as long as no other takes it.
+        // A thread that is interrupted between reading the clock and taking a token may waste the
+        // token, but only as long as no other thread takes it.
         assert!(followed * 100 >= allowed * 90, "{limit:?}: {followed}, allowed {allowed}");
     }
 }
 
-/// Threads that empty a bucket together find as many tokens as it held.
+/// Threads that empty a bucket together get exactly its number of tokens.
 #[test]
 fn tokens_are_taken_once() {
     const TOKENS: u32 = 10_000_000;
@@ -269,7 +269,7 @@ fn tokens_are_taken_once() {
     assert_eq!(taken, TOKENS as usize);
 }
 
-/// Rules can change while running; the same rules again give no new burst.
+/// Rules can change at run time; setting the same rules again gives no new burst.
 #[test]
 fn rules_change() {
     let sampler = limited(TEN);

@@ -1,26 +1,27 @@
-//! Rate limit: a token bucket, stored as the moment at which it will be full again (the "virtual
-//! scheduling algorithm" of ITU-T I.371). All state is in one word, so taking a token is one
-//! compare-and-swap and a refusal is one load.
+//! Rate limit by a token bucket, stored as the moment at which the bucket will be full again (the
+//! "virtual scheduling algorithm" of ITU-T I.371). All state is in one word, so taking a token is
+//! one compare-and-swap and a refusal is one load.
 
 use blkkin_control::sampling::Limit;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A clock that goes back by more than this is taken for another clock, as after a live migration:
-/// the bucket restarts full, instead of refusing until the old time is reached again.
+/// Maximum step of the clock back, in nanoseconds. After a larger step the time counts as that of
+/// another clock, as after a live migration: the bucket restarts full, instead of refusing until
+/// the old time is reached again.
 const CLOCK_BACK_NS_MAX: u64 = 60_000_000_000;
 
 const NO_LIMIT: u64 = 0;
 
-/// In any period it gives at most as many tokens as it holds, plus those that are refilled in that
-/// period.
+/// A token bucket. The tokens taken in any period are at most the bucket's size plus the tokens
+/// refilled in that period.
 #[derive(Debug)]
 pub(super) struct TokenBucket {
-    /// The limit in one word, made by [`pack`], so that a change is atomic.
+    /// The limit in one word, packed by [`pack`], so that a change is atomic.
     limit: AtomicU64,
-    /// When the bucket will be full. Each token taken adds one interval.
+    /// Time at which the bucket will be full. Each token taken adds one interval.
     full_at_ns: AtomicU64,
-    /// The limit as configured, for [`TokenBucket::limit`]: the interval is rounded and does not
-    /// give the exact rate.
+    /// The configured limit, for [`TokenBucket::limit`]: the interval is rounded, so the exact rate
+    /// cannot be computed from it.
     configured: AtomicU64,
 }
 
@@ -60,7 +61,7 @@ impl TokenBucket {
 
     fn take_limited(&self, interval_ns: u64, burst: u64, now_ns: u64) -> bool {
         let Some(others) = burst.checked_sub(1) else { return false };
-        // There is a token if the bucket will be full within the time that all other tokens take.
+        // A token is left if the bucket will be full within `burst - 1` intervals.
         let full_at_max = now_ns.saturating_add(interval_ns * others);
         let mut full_at = self.full_at_ns.load(Relaxed);
         loop {
@@ -91,7 +92,7 @@ fn pack(limit: Limit) -> u64 {
     }
 }
 
-/// Returns the interval, from 1 ns to 1 s, and the bucket's size.
+/// Returns the interval, from 1 ns to 1 s, and the bucket's size; `None` without a limit.
 #[inline]
 fn unpack(limit: u64) -> Option<(u64, u64)> {
     if limit == NO_LIMIT { None } else { Some((limit >> 32, limit & u64::from(u32::MAX))) }

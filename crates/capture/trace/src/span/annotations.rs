@@ -1,4 +1,4 @@
-//! Annotations of a span: events that happen now, and keys with values.
+//! Annotations of a span: moments with a text, and keys with values.
 
 use super::{Endpoint, Trace};
 use crate::Level;
@@ -6,7 +6,7 @@ use crate::family::{
     Annotation, DEFAULT_LEVEL, Family, KEYVAL_INTEGER, KEYVAL_STRING, Said, TIMESTAMP,
 };
 
-/// Zipkin's core annotations, each recorded as a short word.
+/// Zipkin's core annotations, each recorded as a short code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum CoreAnnotation {
@@ -25,7 +25,7 @@ pub enum CoreAnnotation {
 }
 
 impl CoreAnnotation {
-    /// The recorded word: `cs` and so on.
+    /// Returns the recorded code: `cs` and so on.
     pub const fn word(self) -> &'static str {
         match self {
             CoreAnnotation::ClientSend => "cs",
@@ -53,10 +53,10 @@ impl AsRef<str> for CoreAnnotation {
 
 /// A value of a key: a string or an integer.
 pub trait KeyValue {
-    /// Family that annotations with such values are recorded in.
+    /// Family of the annotations with such values.
     const FAMILY: &'static Family;
 
-    /// Returns the annotation's content for this key.
+    /// Returns the annotation's content with this key.
     fn said<'s>(&'s self, key: &'s str) -> Said<&'s str>;
 }
 
@@ -92,7 +92,7 @@ macro_rules! integers {
         $(impl KeyValue for $type {
             const FAMILY: &'static Family = &KEYVAL_INTEGER;
 
-            /// Converts to a signed 64-bit number; larger values keep their bits, as in C.
+            /// Converts to a signed 64-bit number. Larger values keep their bits, as in C.
             #[inline]
             fn said<'s>(&'s self, key: &'s str) -> Said<&'s str> {
                 Said::Integer { key, val: *self as i64 }
@@ -103,15 +103,15 @@ macro_rules! integers {
 
 integers!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize, bool);
 
-/// Methods without a level record at [`DEFAULT_LEVEL`], as blkin does.
+/// Methods without a level parameter record at [`DEFAULT_LEVEL`], as blkin does.
 impl<'a> Trace<'a> {
-    /// Records that something happened now.
+    /// Records an annotation with a text, at the current time.
     #[inline]
     pub fn event(&self, event: impl AsRef<str>) {
         self.event_at(DEFAULT_LEVEL, event);
     }
 
-    /// Records at a level that something happened now.
+    /// Records an annotation with a text, at the current time and a level.
     #[inline]
     pub fn event_at(&self, level: Level, event: impl AsRef<str>) {
         if TIMESTAMP.at(level).is_enabled() && self.is_followed() {
@@ -134,7 +134,7 @@ impl<'a> Trace<'a> {
     }
 
     /// Returns true if annotations of this span at a level are recorded; worth checking before
-    /// computing them.
+    /// their values are computed.
     #[inline]
     pub fn is_annotated_at(&self, level: Level) -> bool {
         let families = [&TIMESTAMP, &KEYVAL_STRING, &KEYVAL_INTEGER];
@@ -153,21 +153,22 @@ impl<'a> Trace<'a> {
         self.address("ca", client);
     }
 
-    /// Records the address of the broker that messages go through: Zipkin's `ma`.
+    /// Records the address of the broker that forwards the messages: Zipkin's `ma`.
     #[inline]
     pub fn message_address(&self, broker: &Endpoint<'_>) {
         self.address("ma", broker);
     }
 
-    /// Readers use the annotation's endpoint, which is the peer's; the value has no meaning.
+    /// Records the address of a peer: the annotation's endpoint is the peer's, and its value has no
+    /// meaning.
     #[inline]
     fn address(&self, key: &str, endpoint: &Endpoint<'_>) {
         Trace { endpoint, ..*self }.keyval(key, "1");
     }
 
-    /// The content's variant is known at compile time in each caller. Each variant has a function
-    /// that is not inlined, because its code is too large to repeat, and that gets all arguments in
-    /// registers.
+    /// Records an annotation. The content's variant is known at compile time in each caller. Each
+    /// variant has a function that is not inlined, because its code is too large to repeat; all
+    /// arguments are passed in registers.
     #[inline(always)]
     fn annotate(&self, level: Level, content: Said<&str>) {
         match content {
@@ -210,7 +211,7 @@ impl<'a> Trace<'a> {
 
 macro_rules! core_annotations {
     ($($(#[$doc:meta])* $name:ident: $annotation:ident;)*) => {
-        /// Zipkin's core annotations.
+        /// Records Zipkin's core annotations.
         impl Trace<'_> {
             $(
                 $(#[$doc])*
@@ -232,8 +233,8 @@ core_annotations! {
     server_receive: ServerReceive;
     /// Records that a server has sent its answer.
     server_send: ServerSend;
-    /// Records that a message has left for the wire.
+    /// Records that a message has been sent to the network.
     wire_send: WireSend;
-    /// Records that a message has arrived from the wire.
+    /// Records that a message has been received from the network.
     wire_receive: WireReceive;
 }

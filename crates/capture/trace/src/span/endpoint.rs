@@ -1,6 +1,6 @@
-//! Endpoints: a service and its address.
+//! The endpoint of a span or annotation.
 
-/// A service and its address.
+/// A service, its IP address and its port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Endpoint<'a> {
     service_name: &'a str,
@@ -9,28 +9,29 @@ pub struct Endpoint<'a> {
 }
 
 impl<'a> Endpoint<'a> {
-    /// A service at an address. Port 0 means no port.
+    /// Returns the endpoint of a service at an address. Port 0 means that there is no port.
     pub const fn new(service_name: &'a str, ip: &'a str, port: u16) -> Endpoint<'a> {
         Endpoint { service_name, ip, port: port as i32 }
     }
 
-    /// A service without a known address. The address is empty: each annotation and span repeats
-    /// it, and blkin's "0.0.0.0" would be a tenth of a small annotation.
+    /// Returns the endpoint of a service without a known address. The address is empty: each
+    /// annotation and span repeats it, and blkin's "0.0.0.0" would be a tenth of a small
+    /// annotation.
     pub const fn named(service_name: &'a str) -> Endpoint<'a> {
         Endpoint::new(service_name, "", 0)
     }
 
-    /// The service's name.
+    /// Returns the service's name.
     pub const fn service_name(&self) -> &'a str {
         self.service_name
     }
 
-    /// The IP address; empty if it is unknown.
+    /// Returns the IP address; empty if it is unknown.
     pub const fn ip(&self) -> &'a str {
         self.ip
     }
 
-    /// The port; 0 if it is unknown.
+    /// Returns the port; 0 if it is unknown.
     pub const fn port(&self) -> i32 {
         self.port
     }

@@ -9,22 +9,23 @@ use std::ops::{ControlFlow, Range};
 
 /// Prints events and losses as lines.
 pub trait LinePrinter: Send {
-    /// Reference value for the delta of the next line; `None` leaves the previous one.
+    /// Returns the event's value for the delta column; `None` keeps the value of the previous line.
     fn now(&self, event: &Event<'_>) -> Option<u64>;
 
     /// Appends an event's line to `out`. Returns the range of the line's delta, in bytes from the
-    /// line's start; it is empty without a delta. Returns `None` if the event cannot be read; the
-    /// appended bytes are dropped then. May be called again for the same event, with more capacity.
+    /// line's start; the range is empty without a delta. Returns `None` if the event cannot be
+    /// read; the appended bytes are then dropped. May be called again for the same event, with more
+    /// capacity.
     fn event(&mut self, out: &mut Text, event: &mut Event<'_>) -> Option<Range<u16>>;
 
-    /// Appends a loss' line to `out` and returns its target.
+    /// Appends the line of a loss to `out` and returns its target.
     fn loss(&mut self, out: &mut Text, trace: &Trace, stream: &Stream, loss: &Loss) -> Target;
 
-    /// Writes the delta, which depends on the previous line, over `place`. Returns false if it does
-    /// not fit exactly. `last` is the previous line's reference value, if any.
+    /// Writes the delta, which depends on the previous line, over `place`. Returns false if its
+    /// length differs. `last` is the previous line's reference value, if any.
     fn put_delta(&self, place: &mut [u8], now: u64, last: Option<u64>) -> bool;
 
-    /// Appends the delta, whatever its length.
+    /// Appends the delta, of any length.
     fn delta(&self, out: &mut Text, now: u64, last: Option<u64>);
 }
 
@@ -33,14 +34,14 @@ pub trait LinePrinter: Send {
 pub enum Target {
     /// Same output as the events.
     Output,
-    /// Messages to the user.
+    /// Messages to the user, apart from the output.
     Messages,
 }
 
-/// Bytes of text that are written together.
+/// Bytes of text above which a block is written.
 pub(super) const BLOCK_SIZE: usize = 256 << 10;
 
-/// Consumer that prints each event when it is delivered, on one thread.
+/// Consumer that prints each event at its delivery, on one thread.
 #[derive(Debug)]
 pub struct Printing<P, S> {
     printer: P,
@@ -50,7 +51,7 @@ pub struct Printing<P, S> {
 }
 
 impl<P: LinePrinter, S: FnMut(Target, &[u8]) -> ControlFlow<()>> Printing<P, S> {
-    /// Prints with `printer` to `sink`.
+    /// Makes a consumer that prints with `printer` to `sink`.
     pub fn new(printer: P, sink: S) -> Printing<P, S> {
         Printing { printer, out: Text::default(), last: None, sink }
     }
@@ -117,7 +118,7 @@ pub(super) fn print_event(
     }
 }
 
-/// Writes the delta of the last line.
+/// Writes the delta of the last line at `place`, which may become longer or shorter.
 #[inline(always)]
 pub(super) fn set_delta(
     printer: &impl LinePrinter,

@@ -1,8 +1,8 @@
 //! Queue of printed slices, whose text is written in the order of the slices.
 //!
 //! A slice's turn begins when the text of all earlier slices is written. A thread that has printed
-//! its slice before its turn hands the text in and goes on with another slice. The thread whose
-//! turn it is writes the text of the slices that follow its own.
+//! its slice before its turn hands in the text and goes on with another slice. The thread whose
+//! turn it is also writes the handed-in text of the following slices.
 
 use super::printer::{BLOCK_SIZE, LinePrinter, Target, print_event, set_delta};
 use super::slicer::{Slice, Slicer};
@@ -17,28 +17,28 @@ use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Bytes of printed text that may wait for their turn, over all threads …
+/// Maximum bytes of printed text that wait for their turn, over all threads.
 const WAITING_SIZE: usize = 24 << 20;
-/// … and at least on each thread.
+/// Minimum of one thread's share of `WAITING_SIZE`, in bytes.
 const WAITING_SIZE_MIN: usize = 4 << 20;
-/// Bytes of text of finished slices, if slices consist of whole packets.
+/// Maximum bytes of text of finished slices, if slices consist of whole packets.
 const FINISHED_SIZE_MAX: usize = 12 << 20;
-/// Bytes of text of finished slices, if slices end within packets; their text is smaller. With a
-/// larger limit, the threads ahead of a delayed one would use more memory, and the first use of a
-/// page is slow.
+/// Maximum bytes of text of finished slices, if slices end within packets; their text is smaller.
+/// With a larger limit, threads ahead of a delayed one would use more memory, and the first use of
+/// a page is slow.
 const FINISHED_SIZE_MAX_WITHIN: usize = 3 << 20;
 
 /// Slices and output, shared by all threads.
 pub(super) struct SliceQueue<'r, S> {
-    /// Slicing takes a while, so it has a lock of its own; threads that wait for a turn need
+    /// Slicer, with a lock of its own: slicing takes a while, and threads that wait for a turn need
     /// `state`.
     slicer: Mutex<Slicer<'r>>,
     state: Mutex<State>,
     changed: Condvar,
     output: Mutex<Output<S>>,
-    /// Bytes of text that a thread may keep until its turn.
+    /// Maximum bytes of text that one thread keeps until its turn.
     waiting_size: usize,
-    /// Bytes of text of all finished slices.
+    /// Maximum bytes of text of all finished slices.
     finished_size_max: usize,
     /// Empty blocks for reuse by any thread: the first use of memory costs more than its transfer
     /// from another processor.
@@ -48,7 +48,8 @@ pub(super) struct SliceQueue<'r, S> {
 struct State {
     /// Number of the slice whose turn it is.
     turn: usize,
-    /// Number of the last slice: it extends to the end of the streams, or the sink broke in it.
+    /// Number of the last slice: the slice that extends to the end of the streams, or in which the
+    /// sink broke. `usize::MAX` while it is unknown.
     last: usize,
     /// Set if a thread has panicked; the turn of its slice never ends.
     has_panicked: bool,
@@ -60,7 +61,8 @@ struct State {
 
 /// First delta of a slice. It depends on the previous slice, so it is written in the slice's turn.
 struct PendingDelta {
-    /// Index of its block among the slice's blocks. The blocks before have only lines of losses.
+    /// Index of the delta's block among the slice's blocks. Earlier blocks have only lines of
+    /// losses.
     block: usize,
     now: u64,
     place: Range<usize>,
@@ -121,7 +123,7 @@ impl<'r, S> SliceQueue<'r, S> {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the next slice, and takes `spare` buffers of printed slices.
+    /// Returns the next slice. Moves the `spare` buffers of printed slices to the slicer.
     pub(super) fn next_slice(&self, spare: &mut Vec<Vec<u8>>) -> Option<Slice> {
         let mut slicer = self.slicer();
         slicer.reuse(spare);
@@ -132,7 +134,7 @@ impl<'r, S> SliceQueue<'r, S> {
         if is_over { None } else { slicer.next() }
     }
 
-    /// Returns the problems found between packets.
+    /// Takes the problems found between packets.
     pub(super) fn take_problems(&self) -> Vec<Problem> {
         self.slicer().take_problems()
     }
@@ -142,7 +144,7 @@ impl<'r, S> SliceQueue<'r, S> {
         state.turn == number && state.last >= number
     }
 
-    /// Waits for a slice's turn; breaks if it never comes.
+    /// Waits for a slice's turn; breaks if the slice is invalid or a thread has panicked.
     fn wait_for_turn(&self, number: usize) -> ControlFlow<()> {
         let mut state = self.lock();
         loop {
@@ -156,7 +158,7 @@ impl<'r, S> SliceQueue<'r, S> {
         }
     }
 
-    /// Makes `number`, whose turn it is, the last slice. Later slices become invalid.
+    /// Makes slice `number` the last one, in its turn. Later slices become invalid.
     fn end_at(&self, number: usize) {
         let mut state = self.lock();
         state.last = number;
@@ -166,8 +168,8 @@ impl<'r, S> SliceQueue<'r, S> {
         self.changed.notify_all();
     }
 
-    /// Ends a slice's turn. Returns the next slice if it was handed in, so that its text can be
-    /// written.
+    /// Ends a slice's turn. Returns the next slice's text if it was handed in, so that the caller
+    /// writes it.
     fn end_turn(&self, number: usize) -> Option<FinishedSlice> {
         let mut state = self.lock();
         state.turn = number + 1;
@@ -178,8 +180,8 @@ impl<'r, S> SliceQueue<'r, S> {
         finished
     }
 
-    /// Returns true if a slice is part of the output, false if it is after the last one, and `None`
-    /// while an earlier slice may still become the last one.
+    /// Returns true if a slice is part of the output, and false if it is after the last slice.
+    /// Returns `None` while an earlier slice may still become the last one.
     pub(super) fn is_valid(&self, number: usize) -> Option<bool> {
         let state = self.lock();
         match () {
@@ -190,7 +192,7 @@ impl<'r, S> SliceQueue<'r, S> {
     }
 }
 
-/// Wakes the other threads, so that they end, if this thread panics.
+/// Guard that ends the other threads if this thread panics.
 pub(super) struct PanicGuard<'g, 'r, S>(pub(super) &'g SliceQueue<'r, S>);
 
 impl<S> Drop for PanicGuard<'_, '_, S> {
@@ -202,10 +204,10 @@ impl<S> Drop for PanicGuard<'_, '_, S> {
     }
 }
 
-/// Block of text.
+/// Block of text, printed by one thread.
 struct Block {
     text: Text,
-    /// Targets and ends of the parts, if not all of the text goes to the output.
+    /// Target and end of each piece, if a part of the text has a target other than the output.
     pieces: Vec<(Target, usize)>,
 }
 
@@ -220,9 +222,9 @@ pub(super) struct SliceText<'t, 'r, P, S> {
     /// Bytes of the waiting blocks.
     waiting_size: usize,
     first: Option<PendingDelta>,
-    /// Reference value for the next line's delta, if this slice has a line.
+    /// Reference value for the next line's delta; `None` before the slice's first line.
     last: Option<u64>,
-    /// Set if the sink broke, or if an earlier slice was the last one.
+    /// Set if the sink broke, or if this slice is after the last one.
     is_broken: bool,
 }
 
@@ -266,7 +268,8 @@ where
         }
     }
 
-    /// Writes the rest of the slice's text and that of finished slices after it, or hands it in.
+    /// Hands in the slice's text, or waits for the turn and writes the text, with that of the
+    /// finished slices after it.
     pub(super) fn end(&mut self) {
         if self.is_broken || self.hand_in() {
             return;
@@ -290,8 +293,8 @@ where
         }
     }
 
-    /// Hands the slice's text in for the thread whose turn it is. Returns false if it is this
-    /// slice's turn, or if too much text has been handed in.
+    /// Hands in the slice's text for the thread whose turn it is. Returns false if it is this
+    /// slice's turn, or if the handed-in text would exceed its limit.
     fn hand_in(&mut self) -> bool {
         let size = self.waiting_size + self.block.text.room();
         let mut state = self.queue.lock();
@@ -322,7 +325,8 @@ where
         flow
     }
 
-    /// Writes the full block, keeps it until the slice's turn, or waits for the turn.
+    /// Keeps the full block until the slice's turn, or writes it. Waits for the turn if too much
+    /// text is kept.
     #[cold]
     fn flush_or_keep_block(&mut self) -> ControlFlow<()> {
         if !self.queue.is_turn(self.number) {

@@ -1,15 +1,15 @@
 //! Cuts time into slices of a few packets of each stream.
 //!
-//! A slice ends where a packet of any stream begins. Packets that extend beyond that belong to the
-//! next slice too, which skips their events in this slice: half a packet of each stream, on
-//! average. So slices should have several packets of each stream; but the text of several slices
+//! A slice ends where a packet of any stream begins. A packet that extends beyond that time also
+//! belongs to the next slice, which skips its earlier events: half a packet of each stream, on
+//! average. So slices should have several packets of each stream. But the text of several slices
 //! must fit into memory, and there should be enough slices for all threads until the end.
 //!
 //! If packets are too large for that, a [`Scout`] in each stream skips over events in steps of a
 //! few kilobytes, always in the stream that is furthest behind. A slice ends at the time that all
 //! scouts have passed, and the next slice starts at the scouts' last marks before that time. Scouts
-//! cost as much as counting the events, which is a tenth of printing them. The bytes that a scout
-//! has read are handed over with the slice, so most bytes are read from the file once.
+//! cost as much as counting the events, which is a tenth of printing them. A scout hands over its
+//! read bytes with the slice, so most bytes are read from the file once.
 
 use crate::cursor::{Cursor, PacketBytes};
 use crate::error::Problem;
@@ -22,9 +22,9 @@ use blkkin_ctf::clock::TimeScale;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Slices for each thread, if the traces are large enough.
+/// Number of slices for each thread, if the traces are large enough.
 const SLICES_PER_THREAD: u64 = 16;
-/// Bytes of packets that are enough for a slice with two packets of each stream.
+/// Bytes of packets in a slice above which two packets of each stream are enough.
 const SLICE_SIZE_GOOD: u64 = 1 << 20;
 /// Maximum bytes of packets in a slice.
 const SLICE_SIZE_MAX: u64 = 16 << 20;
@@ -41,15 +41,15 @@ const SCOUTS_MAX: usize = 64;
 /// Maximum number of streams whose scouts hand over the bytes that they read, which takes memory
 /// for each stream of each slice.
 const HANDING_OVER_MAX: usize = 16;
-/// Bytes of a scout's window. Each slice copies the unread rest of it.
+/// Bytes of a scout's window. Each slice copies the unread part of the window.
 const SCOUT_WINDOW_SIZE: usize = 64 << 10;
-/// Number of marks that a scout remembers. The last mark may be after the slice's end, and the
-/// scout may be one more step ahead.
+/// Number of marks that a scout retains. The last mark may be after the slice's end, and the scout
+/// may be one more step ahead.
 const MARKS: usize = 4;
-/// Maximum bytes of a scout's step.
+/// Maximum size of a scout's step, in bytes.
 const STEP_SIZE_MAX: u64 = 32 << 10;
 
-/// Part of the time, printed by one thread.
+/// Range of time, printed by one thread.
 #[derive(Debug)]
 pub(super) struct Slice {
     /// Number of the slice in order of time, from 0.
@@ -58,7 +58,7 @@ pub(super) struct Slice {
     pub(super) span: (i64, Option<i64>),
     /// Parts by stream number.
     pub(super) parts: Vec<SlicePart>,
-    /// Set if the parts extend to the ends of their streams, because the rest cannot be cut.
+    /// Set if the parts extend to the ends of their streams, because later slices cannot be cut.
     pub(super) is_rest: bool,
 }
 
@@ -66,9 +66,9 @@ pub(super) struct Slice {
 #[derive(Debug)]
 pub(super) struct SlicePart {
     pub(super) packets: VecDeque<PacketRef>,
-    /// Number of packets that an earlier slice has started.
+    /// Number of packets in `packets` that an earlier slice has started.
     pub(super) started_packets: usize,
-    /// Number of the stream's last packet that any slice so far has started.
+    /// Number of the stream's last packet that this slice or an earlier one has started.
     pub(super) last_number: u64,
     /// Bytes of the last packet, if a scout has read them.
     pub(super) read: Option<PacketBytes>,
@@ -82,7 +82,7 @@ pub(super) struct Slicer<'r> {
     /// Begin of the next slice.
     begin: i64,
     slice_size: u64,
-    /// Bytes of a scout's step, if there are scouts.
+    /// Size of a scout's step in bytes; `None` without scouts.
     step: Option<usize>,
     /// Bytes that each scout retains for [`Cursor::hand_over`].
     kept_max: usize,
@@ -105,7 +105,7 @@ struct SlicerStream {
     scout: Option<Scout>,
 }
 
-/// Finds positions in the last open packet where a slice can begin.
+/// Search for positions in the last open packet at which a slice can begin.
 #[derive(Debug)]
 struct Scout {
     data: Arc<TraceData>,
@@ -115,14 +115,14 @@ struct Scout {
     number: u64,
     /// Begin and end of the packet.
     span: (i64, i64),
-    /// Last marks, newest first; `None` before the first step. No event before a mark is later than
-    /// the mark's time.
+    /// Last marks, newest first; `None` before the first step. All events before a mark are at or
+    /// before the mark's time.
     marks: [Option<Mark>; MARKS],
     /// Set if the packet may have more events.
     is_active: bool,
 }
 
-/// Result of a scout's step.
+/// Result of a scout's step. `Moved` has the number of skipped bytes.
 enum StepResult {
     Moved(u64),
     /// Times are out of order.
@@ -202,15 +202,15 @@ impl<'r> Slicer<'r> {
         Some(Slice { number, span, parts, is_rest })
     }
 
-    /// Returns the problems found between packets.
+    /// Takes the problems found between packets.
     pub(super) fn take_problems(&mut self) -> Vec<Problem> {
         let problems = |stream: &mut SlicerStream| std::mem::take(&mut stream.packets.problems);
         self.streams.iter_mut().flat_map(problems).collect()
     }
 
-    /// Moves the scout that is furthest behind by a step, together with the second one if that
-    /// would be furthest behind afterwards: two interleaved walks take hardly longer than one.
-    /// Returns the number of bytes.
+    /// Moves the scout that is furthest behind by a step, and returns the number of bytes. The
+    /// second scout moves too if it would be furthest behind afterwards: two interleaved walks take
+    /// hardly longer than one.
     fn step(&mut self, index: usize) -> StepResult {
         let size = self.step.unwrap_or(0);
         let reached = self.streams[index].scout.as_ref().and_then(Scout::next_step_time);
@@ -245,7 +245,7 @@ impl<'r> Slicer<'r> {
                 && next.is_none_or(|(due, _)| time <= due)
             {
                 if size >= self.slice_size && time >= self.begin && time < i64::MAX {
-                    // All scouts have passed all events before this time. Packets that begin until
+                    // All scouts have passed all events before this time. Packets that begin by
                     // then belong to the slice.
                     cut = Some(time + 1);
                     continue;
@@ -260,7 +260,7 @@ impl<'r> Slicer<'r> {
                 continue;
             }
             let Some((due, index)) = next else {
-                // The rest of the streams is in open packets.
+                // All remaining events of the streams are in open packets.
                 return cut.map_or(SliceEnd::EndOfStreams, SliceEnd::Time);
             };
             if let Some(cut) = cut.filter(|cut| due >= *cut) {
@@ -290,7 +290,8 @@ impl<'r> Slicer<'r> {
     }
 }
 
-/// Bytes of packets in a slice; one packet of each stream has `row` bytes together.
+/// Returns the bytes of packets in a slice. `row` is the size of one packet of each stream
+/// together.
 fn slice_size(reading: &Reading<'_>, row: u64) -> u64 {
     let even = reading.total_bytes() / (SLICES_PER_THREAD * reading.threads as u64);
     even.clamp(row, row.saturating_mul(2).max(SLICE_SIZE_GOOD)).min(SLICE_SIZE_MAX)
@@ -322,7 +323,7 @@ impl SlicerStream {
         stream
     }
 
-    /// Begin of the next packet, or of a loss before it.
+    /// Returns the begin of the next packet, or of a loss before it.
     fn due_time(&self) -> Option<i64> {
         let packet = self.next.as_ref()?;
         let losses = packet.losses.iter().filter_map(|loss| Some(loss.from?.0));
@@ -334,7 +335,8 @@ impl SlicerStream {
         matches!(times, Some((Some(begin), Some(end))) if self.last_end <= begin && begin <= end)
     }
 
-    /// Moves the next packet to the open ones unless it ends before `begin`; returns its size.
+    /// Moves the next packet to the open ones unless it ends before `begin`; returns its size in
+    /// bytes.
     fn pull(&mut self, begin: Option<i64>) -> u64 {
         let Some(packet) = std::mem::replace(&mut self.next, self.packets.next()) else { return 0 };
         if let Some(scout) = &mut self.scout {
@@ -350,7 +352,7 @@ impl SlicerStream {
         size
     }
 
-    /// Ends a slice: keeps the packets open that extend into the next slice, which starts at
+    /// Ends a slice: retains the open packets that extend into the next slice, which starts at
     /// `begin`. Returns the bytes of the last packet that the scout has retained.
     fn end_slice(&mut self, begin: i64, spare: &mut Vec<Vec<u8>>) -> Option<PacketBytes> {
         self.open.retain(|packet| packet.end_ns.is_none_or(|end| end >= begin));
@@ -369,14 +371,14 @@ impl SlicerStream {
         read
     }
 
-    /// Time that the scout has reached.
+    /// Returns the time that the active scout has reached.
     fn scout_time(&self) -> Option<i64> {
         let scout = self.scout.as_ref().filter(|scout| scout.is_active)?;
         Some(scout.time())
     }
 
-    /// Starts a scout in the last open packet, which retains up to `kept_max` bytes; returns false
-    /// if that is impossible.
+    /// Starts a scout in the last open packet, which retains up to `kept_max` bytes. Returns false
+    /// if the packet declares no times, its stream has no clock, or it cannot be read.
     fn start_scout(&mut self, reading: &Reading<'_>, stream: usize, kept_max: usize) -> bool {
         let Some(packet) = self.open.back() else { return false };
         let (trace, stream) = reading.stream(stream);
@@ -408,18 +410,18 @@ impl StepResult {
 }
 
 impl Scout {
-    /// Time that the scout has reached.
+    /// Returns the time that the scout has reached.
     fn time(&self) -> i64 {
         self.marks[0].map_or(self.span.0, |mark| mark.ns)
     }
 
-    /// Estimated time after the next step.
+    /// Returns the estimated time after the next step.
     fn next_step_time(&self) -> Option<i64> {
         let (last, before) = (self.marks[0]?, self.marks[1]?);
         Some(last.ns.saturating_add(last.ns.saturating_sub(before.ns)))
     }
 
-    /// Records a step.
+    /// Records the mark of a step, and checks that its time is within the packet's.
     fn record_step(&mut self, moved: Option<(Mark, bool)>) -> StepResult {
         let Some((mark, more)) = moved else { return StepResult::Disorder };
         let before = self.marks[0].map_or(0, |mark| mark.position);
@@ -434,7 +436,7 @@ impl Scout {
         StepResult::Moved((mark.position - before) / 8)
     }
 
-    /// Last mark that all events from `begin` on follow.
+    /// Returns the last mark before all events from `begin` on.
     fn mark_before(&self, begin: i64) -> Option<Mark> {
         self.marks.into_iter().flatten().find(|mark| mark.ns < begin)
     }
@@ -460,8 +462,8 @@ mod tests {
         };
         event { name = e; fields := struct { u32 x; }; };";
 
-    /// Returns the number of slices of a packet with `count` events at these times, and the most
-    /// bytes of the packet in one slice, from its start mark.
+    /// Cuts a packet with `count` events into slices, with each event's time from `time`. Returns
+    /// the number of slices, and the maximum bytes of the packet in one slice.
     fn slices(count: u64, time: impl Fn(u64) -> u64) -> (usize, u64) {
         let directory = tempfile::tempdir().expect("a folder");
         fs::write(directory.path().join("metadata"), METADATA).expect("to write");
@@ -491,12 +493,12 @@ mod tests {
         (starts.len(), largest.unwrap_or(0))
     }
 
-    /// Slices once ended only where a packet begins, so that one thread printed eight megabytes
-    /// while the other one waited.
+    /// Slices also end within a large packet. (If slices ended only at the begin of a packet, one
+    /// thread printed eight megabytes while the other waited.)
     #[test]
     fn slices_end_within_a_large_packet() {
         let near = SCOUTED_SIZE + 4 * STEP_SIZE_MAX;
-        // Evenly spread, all at the end, and many events at each time.
+        // Times evenly spread, most at the end, and with many events at each time.
         let times: [fn(u64) -> u64; 3] = [
             |number| 1000 + 10 * number,
             |number| if number < 500_000 { number } else { 1_000_000_000 + number },
@@ -507,7 +509,7 @@ mod tests {
             assert!((50..=68).contains(&count), "{count} slices");
             assert!(largest <= near, "{largest} bytes");
         }
-        // Events at one time cannot be cut.
+        // A packet whose events are all at one time, or which is small, is one slice.
         assert_eq!(slices(700_000, |_| 7).0, 1);
         assert_eq!(slices(80_000, |number| number).0, 1);
     }

@@ -4,7 +4,7 @@
 use crate::follow::Follower;
 use crate::testing::{TraceFolder, Transcript, check_lines};
 
-/// A followed trace.
+/// Growing trace and its follower.
 struct Follow {
     folder: TraceFolder,
     follower: Follower,
@@ -17,7 +17,7 @@ impl Follow {
         Follow { folder, follower }
     }
 
-    /// Checks what the next round delivers.
+    /// Checks the transcript of the next round.
     #[track_caller]
     fn check(&mut self, expected: &str) {
         self.follower.look_at_all();
@@ -42,7 +42,7 @@ fn a_packet_is_delivered_when_it_is_whole() {
     let mut follow = Follow::new("a 0.1 10..20 | 10 e 1");
     follow.check("10 e1 0.1");
     let (file, packet) = follow.folder.packet("a 0.1 30..40 -2 | 30 e 2, 40 e 3");
-    // Within the header, within the events, and all but one byte.
+    // The ends of the writes: within the header, within the events, and one byte before the end.
     let mut start = 0;
     for end in [5, packet.len() / 2, packet.len() - 1] {
         follow.folder.append_bytes(&file, &packet[start..end]);

@@ -51,7 +51,7 @@ fn delta(now: u64, last: Option<u64>) -> String {
     last.map_or("--".to_owned(), |last| format!("{:+}", now as i64 - last as i64))
 }
 
-/// Returns the text, with a `?` before messages.
+/// Returns the printed text, with a `?` before messages.
 fn print(reading: &Reading<'_>) -> String {
     let mut out = String::new();
     let stats = reading.lines(
@@ -110,7 +110,7 @@ fn slices_give_the_text_of_one_thread() {
 
 #[test]
 fn slices_within_large_packets_give_the_text_of_one_thread() {
-    // Two packets of 700 kB, so that scouts look for the ends of slices.
+    // Two packets of 700 kB, so that scouts search for the ends of slices.
     let events = |odd: u64| {
         let times = (0..35_000).map(|number| 2 * number + odd);
         times.map(|time| format!("{time} e {time}")).collect::<Vec<_>>().join(", ")

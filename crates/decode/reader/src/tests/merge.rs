@@ -55,7 +55,7 @@ fn equal_times_are_ordered_by_trace_first() {
 
 #[test]
 fn a_late_event_counts_at_the_latest_time_before_it() {
-    // The event at 5 follows one at 10, so it comes before the other stream's event at 12.
+    // The event at 5 follows one at 10, so it is delivered before the other stream's event at 12.
     check(
         "a 0.1 1..20 | 10 e 1, 5 e 2, 20 e 3
          b 0.2 1..20 | 7 e 4, 12 e 5",

@@ -18,7 +18,7 @@ fn losses_are_differences_of_counters() {
         // Missing sequence numbers.
         ("0..20 #4 | 20 e 1", "30..40 #7 | 40 e 2", "lost 2 packets 20..30 0.1"),
         ("0..20 #4 | 20 e 1", "30..40 #2 | 40 e 2", ""),
-        // Both.
+        // Discarded events and missing sequence numbers.
         (
             "0..20 #4 | 20 e 1",
             "30..40 #6 -1 | 40 e 2",
@@ -29,7 +29,7 @@ fn losses_are_differences_of_counters() {
     for (first, second, losses) in cases {
         let mut expected = format!("20 e1 0.1 \n {losses} \n 40 e2 0.1");
         if first.contains("-2") {
-            // Events that were discarded before the first packet ends are of unknown number.
+            // The number of events discarded before the first packet's end is unknown.
             expected.insert_str(0, "lost ? events 0..20 0.1 \n");
         }
         check(&format!("a 0.1 {first} \n a 0.1 {second}"), &expected);
@@ -72,7 +72,7 @@ fn a_file_may_hold_streams_of_one_class() {
 
 #[test]
 fn a_stream_may_have_several_files() {
-    // Of two files, the second has a copy of the first one's last packet.
+    // File `b` begins with a copy of the last packet of file `a`.
     check(
         "b 0.1 30..40 #1 | 40 e 3
          b 0.1 50..60 #2 | 60 e 4
@@ -95,7 +95,7 @@ fn the_last_packet_may_be_truncated() {
     let packet_size = size("a 0.1 30..40 | 30 e 3, 40 e 4");
     let first_size = size("a 0.1 10..20 | 10 e 1, 20 e 2");
     let event_size = (packet_size - size("a 0.1 30..40 |")) / 2;
-    // Bytes removed, number of complete events in order, problem.
+    // Number of removed bytes, number of remaining events, problem.
     let cases = [
         (0, 5, String::new()),
         (

@@ -41,7 +41,8 @@ fn requests_are_given_out_when_nothing_has_come_for_a_while() {
     assert_eq!((counts.late, counts.evicted, counts.left_out), (1, 0, 0));
 }
 
-/// A request with a slow disk access was once emitted in two parts.
+/// A span that has not ended keeps its request open. A request with a slow disk access was once
+/// emitted in two parts.
 #[test]
 fn spans_that_have_not_ended_are_waited_for() {
     let mut assembler = Assembler::new(Limits { idle_unended_ns: 50, ..IDLE_10 });
@@ -142,7 +143,7 @@ fn a_request_that_is_too_large_is_cut_and_marked() {
     assert_eq!(drawn, "1 left_out:2\n  1 a:x 1+3 (1 e) (4 f)\n    2 a:y 2 (2 e)\n");
     let counts = assembler.counts();
     assert_eq!((counts.cut, counts.left_out), (1, 2));
-    // By bytes.
+    // Limit by bytes.
     let limits = Limits { bytes_of_request: 4000, ..IDLE_10 };
     let text: String = (0..1000).map(|time| format!("{time} 1/1 a:x key{time}=value\n")).collect();
     let (drawn, assembler) = assemble(Limits { idle_ns: u64::MAX, ..limits }, &text);

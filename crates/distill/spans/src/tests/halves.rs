@@ -1,4 +1,4 @@
-//! Joining of reports into spans: one, or one for each side of a call.
+//! Joining of reports into spans: one span, or one for each side of a call.
 
 use super::check;
 
@@ -119,13 +119,13 @@ fn a_spans_own_event_counts_most() {
          30 1/1 a:x @server 5+20",
         "\n1\n  1 a:x server 5+20 (10 cs) (12 noted)\n",
     );
-    // Both sides.
+    // Complete spans of both sides.
     check(
         "40 1/1 a:x @client 10+30
          30 1/1 b:x @server 15+10",
         "\n1\n  1 a:x client 10+30 self 20\n    1 b:x server shared 15+10\n",
     );
-    // Two spans of one side.
+    // Two complete spans of one service and side.
     check(
         "40 1/1 a:x @internal 10+30
          30 1/1 a:x @internal 15+10",
@@ -186,7 +186,7 @@ fn trace_ids_may_be_wide() {
         "10 1^2/1 a:x @client 5+5\n 7 1/1 a:x e",
         "\n20000000000000001\n  1 a:x client 5+5 (7 e)\n",
     );
-    // The upper half alone is no request.
+    // The upper half alone makes no request.
     check("5 1/0 wide 2", "\n");
     // Two requests with the same lower half.
     check(

@@ -1,4 +1,4 @@
-//! Requests made to consume time or memory.
+//! Requests designed to consume time or memory.
 
 use super::{TreeText, report};
 use crate::{Assembler, Limits, Oddity, Request, Said, Sink, What, Whole};
@@ -33,7 +33,8 @@ fn ids_of_zero_are_left_out() {
     assert_eq!((drawn.0.as_str(), assembler.counts().left_out), ("", 2));
 }
 
-/// A chain, a star, one cycle, many cycles, all spans with one id, all spans with one time.
+/// Assembly is not quadratic in the number of spans: a chain, a star, one cycle, many cycles, all
+/// spans with one id, and pseudo-random parents.
 #[test]
 fn no_form_takes_the_square_of_its_size() {
     const SPANS: u64 = 100_000;

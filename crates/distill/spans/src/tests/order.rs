@@ -1,10 +1,10 @@
-//! Requests do not depend on the order of events: random requests from a small generator with fixed
-//! seeds.
+//! Independence of requests from the order of events, tested with random requests from a small
+//! generator with fixed seeds.
 
 use super::assemble;
 use crate::Limits;
 
-/// xorshift64*, which is sufficient for tests.
+/// Generator xorshift64*, which is sufficient for tests.
 struct Random(u64);
 
 impl Random {
@@ -30,7 +30,7 @@ impl Random {
     }
 }
 
-/// Events of few requests and spans at few times, so that many coincide.
+/// Returns a random event. Requests, spans and times are few, so that many coincide.
 fn event(random: &mut Random) -> String {
     let (time, trace) = (random.below(40), random.below(3) + 1);
     let (span, parent) = (random.below(6) + 1, random.below(8));
@@ -70,7 +70,7 @@ fn any_order_gives_the_same_requests() {
     }
 }
 
-/// Requests are independent of other events in between, and of reused slots.
+/// Requests are independent of other requests' events before them, and of reused slots.
 #[test]
 fn requests_do_not_depend_on_others() {
     let mut random = Random(7);
@@ -88,7 +88,7 @@ fn requests_do_not_depend_on_others() {
     }
 }
 
-/// Extreme numbers, whose sums and differences overflow.
+/// Extreme numbers, whose sums and differences overflow, do not break assembly.
 #[test]
 fn extremes_do_no_harm() {
     let numbers = [0, 1, 1 << 62, i64::MAX as u64, 1 << 63, u64::MAX - 1, u64::MAX];

@@ -59,7 +59,7 @@ fn a_server_that_takes_longer_than_its_call_starts_after_it() {
             .replace(" self 100", "")
             .as_str(),
     );
-    // The duration of the call is unknown.
+    // The client's span has no end, so the duration of the call is unknown.
     check_with(
         CORRECTED,
         "4100 1/1 a:x cs

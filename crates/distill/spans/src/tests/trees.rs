@@ -1,4 +1,4 @@
-//! Parents of spans, also missing ones.
+//! Trees of spans, also with missing parents and cycles.
 
 use super::check;
 

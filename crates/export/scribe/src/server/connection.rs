@@ -11,16 +11,16 @@ use std::net::TcpStream;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Memory of a connection that is not counted against the limit.
+/// Memory of a connection that does not count towards the limit, in bytes.
 const OWN_BYTES: usize = 64 << 10;
 
-/// Initial size of the receive buffer.
+/// Initial size of the receive buffer, in bytes.
 const FIRST_BYTES: usize = 8 << 10;
 
-/// Size of buffered replies at which they are written, even if more requests are pending.
+/// Size of buffered replies in bytes at which they are written, even if more requests are pending.
 const REPLIES_BYTES: usize = 16 << 10;
 
-/// Capacity of the reply buffer that is kept.
+/// Maximum capacity in bytes at which the reply buffer is reused.
 const REPLIES_BYTES_KEPT: usize = 64 << 10;
 
 pub(super) struct Connection<'s, H: Handler> {
@@ -29,7 +29,7 @@ pub(super) struct Connection<'s, H: Handler> {
     stream: TcpStream,
     frames: Frames,
     memory: Vec<u8>,
-    /// Range of the received bytes that have not been answered.
+    /// Range of the received bytes that have not been answered yet.
     start: usize,
     end: usize,
     /// Time when the incomplete frame began.
@@ -56,7 +56,7 @@ impl<'s, H: Handler> Connection<'s, H> {
         }
     }
 
-    /// Serves the connection until the peer closes it, or there is a reason to close it.
+    /// Serves the connection until the peer closes it, or the server has a reason to close it.
     pub(super) fn run(mut self) -> Result<()> {
         let options = &self.state.options;
         let tick = options.idle_max.min(options.frame_time_max) / 2;
@@ -67,7 +67,7 @@ impl<'s, H: Handler> Connection<'s, H> {
             let written = self.write_replies();
             answered?;
             written?;
-            // A peer that keeps sending would otherwise be read for ever.
+            // Without this check, a peer that keeps sending would be read for ever.
             if self.state.is_stopping.load(Ordering::SeqCst) {
                 return Ok(());
             }
@@ -122,7 +122,7 @@ impl<'s, H: Handler> Connection<'s, H> {
         })
     }
 
-    /// Makes space for reading.
+    /// Makes space in the receive buffer.
     fn make_read_space(&mut self) -> Result<ReadSpace> {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
@@ -138,7 +138,7 @@ impl<'s, H: Handler> Connection<'s, H> {
             (self.start, self.end) = (0, self.end - self.start);
             return Ok(ReadSpace::Ready);
         }
-        // The buffer at most doubles at a time, whatever the frame's length says.
+        // The buffer at most doubles at a time, even if the frame's length is larger.
         let size = self.frames.size(&self.memory).map_err(Closed::Misfit)?;
         let size = size.unwrap_or(0).max(FIRST_BYTES);
         let wanted = (self.memory.len() * 2).min(size.max(self.memory.len() + 1));
@@ -167,7 +167,7 @@ impl<'s, H: Handler> Connection<'s, H> {
         taken > self.state.options.memory_bytes_max / 2
     }
 
-    /// Frees the memory of large frames.
+    /// Releases the memory of large frames.
     fn shrink(&mut self) {
         if self.start == self.end && self.memory.len() > OWN_BYTES {
             self.release();
@@ -244,7 +244,7 @@ impl<H: Handler> Drop for Connection<'_, H> {
 
 enum ReadSpace {
     Ready,
-    /// Not enough memory for the frame, which has this size.
+    /// No memory for the frame, which has this size in bytes.
     None {
         size: usize,
     },

@@ -9,7 +9,7 @@ pub struct ServerCounters {
     pub connections: u64,
     /// Accepted connections.
     pub accepted: u64,
-    /// Connections closed at once, because there were too many.
+    /// Connections closed at once, because the maximum number was reached.
     pub closed_too_many: u64,
     /// Connections closed in favour of new ones.
     pub closed_made_room: u64,
@@ -17,7 +17,7 @@ pub struct ServerCounters {
     pub closed_slow: u64,
     /// Connections closed because of malformed input.
     pub closed_bad: u64,
-    /// Connections closed because they broke, or because there was no memory or thread for them.
+    /// Connections closed because of an I/O error, or for lack of memory or threads.
     pub closed_broken: u64,
     /// Answered frames.
     pub frames: u64,
@@ -25,11 +25,11 @@ pub struct ServerCounters {
     pub refused_memory: u64,
     /// Connections that could not be accepted, usually for lack of file descriptors.
     pub accept_failures: u64,
-    /// Memory for incomplete frames, except for the 64 KiB of each connection.
+    /// Memory for incomplete frames in bytes, except for the 64 KiB of each connection.
     pub memory_bytes: u64,
 }
 
-/// The counters while they are updated.
+/// Counters that all threads update.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) accepted: AtomicU64,

@@ -12,13 +12,13 @@ pub struct ServerOptions {
     pub connections_max: usize,
     /// Time after which an idle connection is closed.
     pub idle_max: Duration,
-    /// Minimum idle time of a connection that is closed in favour of a new one.
+    /// Minimum idle time of a connection before it may be closed in favour of a new one.
     pub idle_yields: Duration,
     /// Time limit for receiving a frame, and for sending replies.
     pub frame_time_max: Duration,
-    /// Memory for incomplete frames, in addition to 64 KiB for each connection.
+    /// Maximum memory for incomplete frames in bytes, in addition to 64 KiB for each connection.
     pub memory_bytes_max: usize,
-    /// Stack size of a connection's thread, which also runs the handler.
+    /// Stack size in bytes of a connection's thread, which also runs the handler.
     pub stack_bytes: usize,
 }
 

@@ -15,16 +15,16 @@ pub(super) struct ServerState<H> {
     pub(super) service: Service<H>,
     pub(super) options: ServerOptions,
     pub(super) counts: Counts,
-    /// Memory of all connections beyond their own 64 KiB.
+    /// Memory of all connections in bytes, beyond the 64 KiB of each.
     pub(super) memory_bytes: AtomicUsize,
     pub(super) peers: Mutex<HashMap<u64, Arc<Peer>>>,
-    /// Signals the end of a connection.
+    /// Notified when a connection ends.
     pub(super) ended: Condvar,
     pub(super) started: Instant,
     pub(super) is_stopping: AtomicBool,
 }
 
-/// A connection, as seen by other threads.
+/// A connection, as other threads access it.
 pub(super) struct Peer {
     pub(super) stream: TcpStream,
     pub(super) address: SocketAddr,

@@ -6,7 +6,7 @@ use super::units::{self, TimeUnit};
 
 const WIDTH: usize = 64;
 const HEIGHT: usize = 8;
-/// Characters left of the axis.
+/// Width of the margin left of the axis, in characters.
 const MARGIN: usize = 10;
 /// Maximum number of marks on the axis of time.
 const TICKS_MAX: f64 = 6.0;
@@ -97,7 +97,7 @@ fn axis(out: &mut String, slots: &[Slot], (first, last): (i64, i64), origin: i64
     out.push('\n');
 }
 
-/// Smallest number from `value` on that is one of `steps` times a power of ten.
+/// Returns the smallest number that is at least `value` and one of `steps` times a power of ten.
 fn nice_above(value: f64, steps: &[f64]) -> f64 {
     if !(value.is_finite() && value > 0.0) {
         return 1.0;

@@ -11,7 +11,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Maximum number of losses that are kept individually.
+/// Maximum number of losses that are listed individually.
 const LOSSES_MAX: usize = 1000;
 
 /// Statistics of the packets and events that one thread reads.
@@ -19,7 +19,7 @@ const LOSSES_MAX: usize = 1000;
 pub struct Collector<'t> {
     traces: &'t [Arc<Trace>],
     /// Set if only selected events are delivered. Packets and losses then count only if their
-    /// packet has such an event.
+    /// packet has a selected event.
     selected: bool,
     streams: Vec<StreamState<'t>>,
     /// Tallies of the event classes of all stream classes, one after the other.
@@ -28,7 +28,7 @@ pub struct Collector<'t> {
     losses: Losses,
     /// Index of the current packet's stream.
     current: usize,
-    /// Current packet and the losses before it, until they count.
+    /// Current packet and the losses before it, which count once the packet has a selected event.
     pending: Option<Counts>,
     pending_losses: Vec<LossInfo>,
     /// Set until the current packet's first event.
@@ -44,7 +44,7 @@ struct StreamState<'t> {
     /// Set if packets have a field for the CPU.
     has_cpu: bool,
     cpu: Cpu,
-    /// Totals without events, which are in `tally`.
+    /// Totals of the stream; its events are in `tally`.
     counts: Counts,
     tally: Tally,
 }
@@ -56,7 +56,7 @@ enum Cpu {
     Several,
 }
 
-/// Number of events and their span; there is no span if `first` is after `last`.
+/// Number of events and their time range; the range is empty if `first` is after `last`.
 #[derive(Clone, Copy, Debug)]
 struct Tally {
     count: u64,
@@ -147,7 +147,7 @@ impl<'t> Collector<'t> {
         self.losses.merge(&other.losses);
     }
 
-    /// Event types with at least one event, merged by name and severity.
+    /// Returns the event types with at least one event, merged by name and severity.
     fn events(&self) -> Vec<EventInfo> {
         let mut tallies: HashMap<(Option<&str>, Option<i64>), Tally> = HashMap::new();
         let streams = self.traces.iter().flat_map(|trace| &trace.schema().streams);
@@ -171,7 +171,7 @@ impl<'t> Collector<'t> {
         events
     }
 
-    /// Makes `stream` the current one. Most packets have the same stream as the previous one.
+    /// Sets the current stream. Most packets have the same stream as the previous packet.
     fn set_stream(&mut self, stream: &Stream) {
         let is = |state: &StreamState<'_>| std::ptr::eq(state.stream, stream);
         if !self.streams.get(self.current).is_some_and(is) {
@@ -308,7 +308,7 @@ impl Cpu {
     }
 }
 
-/// Earliest losses, and the number of the others.
+/// Earliest losses, and the number of later losses.
 #[derive(Debug, Default)]
 struct Losses {
     earliest: Vec<LossInfo>,
@@ -381,7 +381,7 @@ impl Visitor for CpuFinder {
 mod tests {
     use super::*;
 
-    /// The same losses are kept whatever the order and the thread that adds them.
+    /// The same losses are listed, regardless of the order and thread in which they are added.
     #[test]
     fn the_earliest_losses_are_kept() {
         let loss = |from: i64| LossInfo {

@@ -12,7 +12,7 @@ pub struct Collection {
     pub traces: Vec<TraceInfo>,
     /// Streams of all traces.
     pub streams: Vec<StreamInfo>,
-    /// Event types, merged by name and severity; the most frequent ones come first.
+    /// Event types, merged by name and severity, in descending order of frequency.
     pub events: Vec<EventInfo>,
     /// Earliest losses, in order of time.
     pub losses: Vec<LossInfo>,
@@ -54,7 +54,7 @@ pub struct StreamInfo {
     pub class_id: u64,
     /// Id of the stream within its class.
     pub instance: Option<u64>,
-    /// CPU, if the packets name one and all name the same.
+    /// CPU, if all packets name the same CPU.
     pub cpu: Option<u64>,
     /// Totals of the stream.
     pub counts: Counts,
@@ -75,7 +75,7 @@ pub struct Counts {
     pub events_lost: u64,
     /// Losses of events whose number is unknown.
     pub events_lost_unknown: u64,
-    /// Packets missing.
+    /// Missing packets.
     pub packets_lost: u64,
     /// Losses of packets whose number is unknown.
     pub packets_lost_unknown: u64,
@@ -112,7 +112,7 @@ pub struct LossInfo {
 }
 
 impl Collection {
-    /// Totals of the streams of `trace`, or of all streams.
+    /// Returns the totals of the streams of `trace`, or of all streams.
     pub fn counts(&self, trace: Option<usize>) -> Counts {
         let mut sum = Counts::default();
         for stream in &self.streams {
@@ -123,7 +123,7 @@ impl Collection {
         sum
     }
 
-    /// Origin of relative times, in nanoseconds.
+    /// Returns the origin of relative times, in nanoseconds.
     pub(super) fn origin(&self) -> i64 {
         let first = || self.counts(None).span.map(|(first, _)| first);
         self.origin.or_else(first).unwrap_or(0)
@@ -143,19 +143,19 @@ impl Counts {
         self.span = joint_span(self.span, other.span);
     }
 
-    /// Duration between the first and the last time, in nanoseconds.
+    /// Returns the duration between the first and the last time, in nanoseconds.
     pub fn duration_ns(&self) -> Option<u64> {
         self.span.map(|(first, last)| last.abs_diff(first))
     }
 
-    /// Average rate of events, per second.
+    /// Returns the average rate of events, per second.
     pub fn events_per_second(&self) -> Option<f64> {
         let duration = self.duration_ns().filter(|&duration| duration > 0)?;
         Some(self.events as f64 * 1e9 / duration as f64)
     }
 
-    /// Average size of an event with its share of packet headers. Wrong if packets have events that
-    /// are not selected.
+    /// Returns the average size of an event in bytes, with its share of packet headers. The result
+    /// is too large if packets have events that are not selected.
     pub(super) fn bytes_per_event(&self) -> Option<f64> {
         (self.events > 0).then(|| self.content_bytes as f64 / self.events as f64)
     }
@@ -175,7 +175,7 @@ impl TraceInfo {
     }
 }
 
-/// Smallest span that contains both.
+/// Returns the smallest time range that contains both.
 pub(super) fn joint_span(one: Option<(i64, i64)>, other: Option<(i64, i64)>) -> Option<(i64, i64)> {
     match (one, other) {
         (Some(one), Some(other)) => Some((one.0.min(other.0), one.1.max(other.1))),

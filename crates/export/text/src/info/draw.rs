@@ -24,9 +24,9 @@ pub struct Options {
     pub utc: bool,
 }
 
-/// Maximum rows of a table, unless all are requested.
+/// Maximum number of rows of a table, unless all are requested.
 const ROWS: usize = 20;
-/// Maximum rows of the table of streams; larger machines have more CPUs than [`ROWS`].
+/// Maximum number of rows of the table of streams; larger machines have more CPUs than [`ROWS`].
 const STREAM_ROWS: usize = 64;
 /// Maximum length of an event's name in characters.
 const NAME_WIDTH: usize = 36;
@@ -98,13 +98,14 @@ impl Drawing<'_> {
         }
     }
 
-    /// Number of rows to show, and number of rows left out.
+    /// Returns the number of rows to show and the number of omitted rows.
     fn cap(&self, rows: usize, most: usize) -> (usize, u64) {
         let shown = if self.options.all { rows } else { rows.min(most) };
         (shown, (rows - shown) as u64)
     }
 
-    /// Number of a trace, for its heading and its streams; empty if there is only one trace.
+    /// Returns the number of a trace, for its heading and its streams; empty if there is only one
+    /// trace.
     fn number(&self, trace: usize) -> String {
         if self.collection.traces.len() > 1 { (trace + 1).to_string() } else { String::new() }
     }
@@ -129,7 +130,7 @@ impl Drawing<'_> {
         format!("{}{unit}", String::from_utf8_lossy(&text))
     }
 
-    /// Cell with a time relative to the origin.
+    /// Returns a cell with a time relative to the origin.
     fn offset(&self, time: Option<i64>) -> (Tone, String) {
         let text = |time| format!("{} {}", self.unit.distance(self.origin, time), self.unit.name);
         (Tone::Plain, self.micro(time.map(text).unwrap_or_default()))
@@ -343,7 +344,7 @@ impl Drawing<'_> {
     }
 }
 
-/// Lines on the origin of a trace: host, tracer, session, process, kernel.
+/// Returns lines on the origin of a trace: host, tracer, session, process, kernel.
 fn env_facts(env: &[(String, EnvValue)]) -> Vec<(&'static str, String)> {
     let value = |key: &str| {
         let (_, value) = env.iter().find(|(name, _)| name == key)?;
@@ -377,7 +378,7 @@ fn lost(counts: &Counts, selected: bool) -> Option<String> {
     if counts.events_lost > 0 {
         let made = counts.events.saturating_add(counts.events_lost);
         let share = format!(" ({} of all)", percent(counts.events_lost, made));
-        // The number of lost events that would have been selected is unknown.
+        // The number of selected events among the lost ones is unknown.
         let share = if selected { "" } else { &share };
         parts.push(plural(counts.events_lost, "event") + share);
     }

@@ -1,5 +1,5 @@
-//! Collection as one JSON object. Keys with the meaning of a key in `blkkin view --json` have its
-//! name; unknown values are `null`; times are nanoseconds from the clock's origin.
+//! Collection as one JSON object. A key has the name of the key with the same meaning in `blkkin
+//! view --json`; unknown values are `null`; times are nanoseconds from the clock's origin.
 
 use super::collection::{Collection, Counts, EventInfo, LossInfo, StreamInfo, TraceInfo};
 use crate::class::severity;
@@ -9,7 +9,7 @@ use blkkin_filter::Severity;
 use blkkin_reader::Problem;
 use serde_json::{Map, Value, json};
 
-/// Version of the object's schema; it changes if consumers may have to change.
+/// Version of the object's schema, changed when consumers may have to change.
 pub const SCHEMA: &str = "blkkin.info.v1";
 
 /// Maximum number of buckets in the histogram.
@@ -118,7 +118,7 @@ fn events(collection: &Collection) -> Vec<Value> {
     collection.events.iter().map(event).collect()
 }
 
-/// Array `lost` has 1 for buckets with a loss, and 0 for others.
+/// Formats the timeline. In the array `lost`, a bucket with a loss has 1, any other bucket 0.
 fn histogram(collection: &Collection) -> Value {
     let (begin, width, buckets) = collection.timeline.buckets(BUCKETS_MAX);
     json!({

@@ -22,11 +22,11 @@ pub(crate) struct Theme {
     pub(crate) ascii: bool,
 }
 
-/// Lower eighths of a block.
+/// Blocks that fill from below, in eighths.
 const RISING: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// Left eighths of a block.
+/// Blocks that fill from the left, in eighths.
 const GROWING: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
-/// Eighths in ASCII.
+/// ASCII substitutes for both kinds of blocks.
 const ROUGH: [char; 9] = [' ', '.', '.', '.', ':', ':', ':', '#', '#'];
 
 impl Theme {
@@ -43,12 +43,12 @@ impl Theme {
         format!("\x1b[{code}m{text}\x1b[0m")
     }
 
-    /// Character of a chart, filled from below by `eighths`.
+    /// Returns a chart character, filled from below by `eighths`.
     pub(crate) fn rising(self, eighths: usize) -> char {
         if self.ascii { ROUGH[eighths.min(8)] } else { RISING[eighths.min(8)] }
     }
 
-    /// Bar of up to `width` characters; a part above 0 is always visible.
+    /// Returns a bar of up to `width` characters; a part above 0 is always visible.
     pub(crate) fn bar(self, part: u64, whole: u64, width: usize) -> String {
         if part == 0 || whole == 0 {
             return String::new();
@@ -64,8 +64,8 @@ impl Theme {
         bar
     }
 
-    /// Bar between two positions in eighths of a character; it is always visible. Its end is exact,
-    /// and its start is rounded to a half, since Unicode has no other characters.
+    /// Returns a bar between two positions in eighths of a character; the bar is always visible.
+    /// Its end is exact, and its start is rounded to a half, since Unicode has no other characters.
     pub(crate) fn bar_between(self, from: usize, to: usize) -> String {
         let (cell, offset) = (from / 8, from % 8);
         let eighths = to.saturating_sub(from).max(1);
@@ -73,7 +73,7 @@ impl Theme {
         let (levels, half, edge) =
             if self.ascii { (ROUGH, ':', '.') } else { (GROWING, '▐', '▕') };
         if offset + eighths <= 8 {
-            // Both positions are in one character.
+            // Both positions are in the same character.
             bar.push(match offset {
                 _ if offset == 0 || eighths >= 4 && offset < 3 => levels[eighths],
                 7 => edge,
@@ -100,8 +100,8 @@ impl Theme {
         bar
     }
 
-    /// Makes text of a trace, which may have any characters, fit for a terminal, with at most
-    /// `most` characters; a longer text keeps its end.
+    /// Makes a trace's text, which may have any characters, safe for a terminal. A text of more
+    /// than `most` characters is truncated to its end.
     pub(crate) fn clean(self, text: &str, most: usize) -> String {
         let shown = |char: char| match char {
             _ if char.is_control() => '?',
@@ -125,7 +125,7 @@ pub(crate) enum Column {
     Right(&'static str),
 }
 
-/// Table with headings; columns without any content are left out.
+/// Table with headings; empty columns are omitted.
 #[derive(Debug)]
 pub(crate) struct Table {
     columns: Vec<Column>,

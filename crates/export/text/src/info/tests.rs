@@ -235,7 +235,7 @@ Total
     );
 }
 
-/// Keys in their order, and values unless they are plain copies.
+/// The JSON object has its keys in order, and formatted values; plain copies are not compared.
 #[test]
 fn json() {
     let problem = blkkin_reader::Problem {

@@ -1,13 +1,14 @@
-//! Histogram of events over time whose span need not be known in advance.
+//! Histogram of events over time, whose time range need not be known in advance.
 //!
-//! The width of a bucket is a power of two, and its begin a multiple of that. When more than
+//! The width of a bucket is a power of two, and its begin a multiple of the width. When more than
 //! [`BUCKETS_MAX`] buckets are needed, each pair is joined. So the width depends only on the
 //! earliest and the latest time, and the result does not depend on the order of additions and
 //! merges.
 
-/// Maximum number of buckets; half as many are more than any terminal has columns.
+/// Maximum number of buckets; half of it exceeds the number of columns of any terminal.
 const BUCKETS_MAX: i64 = 2048;
-/// Minimum width, two nanoseconds: with a smaller one, distances between buckets overflow.
+/// Minimum width of a bucket as a power of two: two nanoseconds. With a smaller width, distances
+/// between buckets overflow.
 const SHIFT_MIN: u32 = 1;
 
 /// Numbers of events over time, and times of losses.
@@ -73,7 +74,7 @@ impl Timeline {
         }
     }
 
-    /// Returns the begin of the first bucket, the width, and all buckets, joined to at most `most`.
+    /// Returns the begin of the first bucket, the width, and the buckets, joined to at most `most`.
     pub(crate) fn buckets(&self, most: usize) -> (i64, u64, Vec<Bucket>) {
         let mut fewer = self.clone();
         while fewer.buckets.len() > most.max(2) {
@@ -83,7 +84,7 @@ impl Timeline {
     }
 
     /// Distributes the time from `first` to `last` over `count` columns of equal width. A bucket
-    /// that overlaps several columns gives each its share.
+    /// that overlaps several columns is divided in proportion.
     pub(crate) fn slots(&self, (first, last): (i64, i64), count: usize) -> Vec<Slot> {
         let mut slots = vec![Slot::default(); count];
         let width = last.abs_diff(first).saturating_add(1) as f64 / count as f64;
@@ -112,7 +113,7 @@ impl Timeline {
         (!self.buckets.is_empty()).then(|| self.first + self.buckets.len() as i64 - 1)
     }
 
-    /// Returns the buckets from one time to another, which are added if they are missing.
+    /// Returns the buckets from one time to another; missing buckets are added.
     #[cold]
     fn range(&mut self, from: i64, to: i64) -> &mut [Bucket] {
         let (low, high) = loop {
@@ -175,8 +176,8 @@ mod tests {
         timeline
     }
 
-    /// Adds the same times at once, backwards, and spread over three timelines merged in several
-    /// orders; the results must be equal.
+    /// Checks that the same times give equal results if added in order, backwards, or to three
+    /// timelines that are merged in several orders.
     fn check(times: &[i64], losses: &[(i64, i64)], width: u64, buckets: usize) {
         let mut whole = of(times);
         losses.iter().for_each(|&(from, to)| whole.mark_lost(from, to));

@@ -1,4 +1,4 @@
-//! Numbers with units, rounded for people.
+//! Formats numbers with units, rounded for people.
 
 /// Unit of time: nanoseconds, name, and number of decimals.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -14,7 +14,8 @@ impl TimeUnit {
     const MS: TimeUnit = TimeUnit { ns: 1e6, name: "ms", decimals: 3 };
     const S: TimeUnit = TimeUnit { ns: 1e9, name: "s", decimals: 3 };
 
-    /// Unit for a column of times with this span. The option `--begin` accepts all of them.
+    /// Returns the unit for a column of times with this range. The option `--begin` accepts all of
+    /// these units.
     pub(crate) fn for_table(span_ns: u64) -> TimeUnit {
         match span_ns {
             0..10_000 => TimeUnit::NS,
@@ -24,7 +25,7 @@ impl TimeUnit {
         }
     }
 
-    /// Unit for an axis of this length.
+    /// Returns the unit for an axis of this length.
     pub(crate) fn for_axis(span_ns: f64) -> TimeUnit {
         let longer = |name, ns| TimeUnit { ns, name, decimals: 0 };
         match span_ns {
@@ -38,14 +39,14 @@ impl TimeUnit {
         }
     }
 
-    /// Difference between two times, without the unit.
+    /// Formats the difference between two times, without the unit.
     pub(crate) fn distance(self, from: i64, to: i64) -> String {
         let ns = i128::from(to) - i128::from(from);
         format!("{:+.*}", self.decimals, ns as f64 / self.ns)
     }
 }
 
-/// Number with separators: `1,234,567`
+/// Formats a number with separators: `1,234,567`
 pub(crate) fn grouped(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
@@ -58,12 +59,12 @@ pub(crate) fn grouped(value: u64) -> String {
     text
 }
 
-/// Number with three digits and a decimal prefix: `12.3 M`, `512`
+/// Formats a number with three digits and a decimal prefix: `12.3 M`, `512`
 pub(crate) fn si(value: f64) -> String {
     scaled(value, 1000.0, &["", "k", "M", "G", "T", "P", "E"])
 }
 
-/// Size with a binary prefix: `12.3 MiB`
+/// Formats a size with a binary prefix: `12.3 MiB`
 pub fn bytes(value: u64) -> String {
     scaled(value as f64, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"])
 }
@@ -89,7 +90,7 @@ fn three_digits(value: f64, whole: bool) -> String {
     format!("{value:.decimals$}")
 }
 
-/// Duration: `450 ns`, `12.3 ms`, `1.23 s`, `3 min 12.5 s`, `2 h 03 min`
+/// Formats a duration: `450 ns`, `12.3 ms`, `1.23 s`, `3 min 12.5 s`, `2 h 03 min`
 pub(crate) fn duration(ns: u64) -> String {
     let seconds = ns / 1_000_000_000;
     match ns {
@@ -103,7 +104,8 @@ pub(crate) fn duration(ns: u64) -> String {
     }
 }
 
-/// Percentage: `12.3 %`; a part above 0 is never printed as 0, and a proper part never as 100.
+/// Formats a percentage: `12.3 %`. A part above 0 is never printed as 0, and a proper part never as
+/// 100.
 pub(crate) fn percent(part: u64, whole: u64) -> String {
     if whole == 0 {
         return String::new();
@@ -116,7 +118,7 @@ pub(crate) fn percent(part: u64, whole: u64) -> String {
     }
 }
 
-/// Count with its noun: `1 event`, `2,000 events`
+/// Formats a count with its noun: `1 event`, `2,000 events`
 pub(crate) fn plural(count: u64, word: &str) -> String {
     format!("{} {word}{}", grouped(count), if count == 1 { "" } else { "s" })
 }

@@ -17,7 +17,7 @@ use blkkin_spans::{Completion, Counts, Refusals, Request, Step};
 use serde_json::{Map, Value, json};
 use std::io::Write;
 
-/// Version of the lines' schema; it changes if consumers may have to change.
+/// Version of the lines' schema, changed when consumers may have to change.
 pub const SCHEMA: &str = "blkkin.spans.v1";
 
 /// Prints the first line, which describes the traces.
@@ -69,7 +69,7 @@ pub struct End<'e> {
     pub counts: Counts,
     /// Number of printed requests.
     pub shown: u64,
-    /// Events that could not be understood, by reason.
+    /// Malformed events, by reason.
     pub refusals: &'e Refusals,
     /// Number of events that do not describe spans.
     pub others: u64,
@@ -128,8 +128,7 @@ fn line(out: &mut Vec<u8>, object: &Value) {
     out.push(b'\n');
 }
 
-/// Prints a span piece by piece: spans are frequent, so the library's formatting is avoided where
-/// it is slow.
+/// Prints a span field by field. Spans are frequent, so the library's slow formatting is avoided.
 fn span(out: &mut Vec<u8>, at: usize, step: &Step<'_>) {
     let SpanRef { trace_id, id, name, start_ns, duration_ns, .. } = step.span;
     out.extend_from_slice(b"{\"type\":\"span\",\"trace_id\":\"");
@@ -161,7 +160,7 @@ fn span(out: &mut Vec<u8>, at: usize, step: &Step<'_>) {
         out.extend_from_slice(b",\"remote\":{");
         let start = out.len();
         endpoint(out, &step.span.remote);
-        // Removes the comma.
+        // Remove the leading comma.
         out.remove(start);
         out.push(b'}');
     }
@@ -226,7 +225,7 @@ fn text(out: &mut Vec<u8>, name: &str, text: &str) {
     }
 }
 
-/// Appends a key, which needs no escapes.
+/// Appends a comma, and a key that needs no escapes.
 fn key(out: &mut Vec<u8>, name: &str) {
     out.extend_from_slice(b",\"");
     out.extend_from_slice(name.as_bytes());
@@ -248,7 +247,7 @@ fn decimal(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(&digits[from..]);
 }
 
-/// Appends sixteen digits.
+/// Appends a number as sixteen hexadecimal digits.
 fn hexadecimal(out: &mut Vec<u8>, number: u64) {
     let digit = |place: usize| b"0123456789abcdef"[(number >> (60 - 4 * place) & 15) as usize];
     out.extend_from_slice(&std::array::from_fn::<u8, 16, _>(digit));

@@ -3,7 +3,7 @@
 use crate::info::units::{grouped, plural};
 use blkkin_spans::{Completion, Oddity, Request, Step};
 
-/// Texts for the oddities of a request, with counts.
+/// Returns texts for the oddities of a request, with counts.
 pub(super) fn request_remarks(request: &Request<'_>) -> Vec<String> {
     let mut words = Vec::new();
     if request.completion == Completion::Evicted {
@@ -39,7 +39,7 @@ fn counted(oddity: Oddity, count: u64) -> String {
     }
 }
 
-/// Short texts for the oddities of a span, without those that the picture shows anyhow.
+/// Returns short texts for the oddities of a span, without those that the picture shows anyhow.
 pub(super) fn step_remarks(step: &Step<'_>) -> Vec<String> {
     let brief = |oddity| match oddity {
         Oddity::MissingParent => match step.missing_parent() {

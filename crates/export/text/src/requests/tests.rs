@@ -55,7 +55,7 @@ fn note(id: u64, service: &'static str, time: u64, what: What<'static>) -> Said<
     Said { time_ns: START + time * US, what, ..span(id, 0, service, Kind::Internal, (0, 0)) }
 }
 
-/// A call, its consequences, and spans with oddities.
+/// Returns a call with its child spans, and spans with oddities.
 fn events() -> Vec<Said<'static>> {
     vec![
         span(1, 0, "qemu", Kind::Client, (0, 1000)),
@@ -71,7 +71,7 @@ fn events() -> Vec<Said<'static>> {
     ]
 }
 
-/// Passes the requests that the records describe to `print`.
+/// Assembles the requests of `events` and passes each to `print`.
 fn with(events: &[Said<'_>], mut print: impl FnMut(&Request<'_>)) {
     let mut assembler = Assembler::new(Limits::default());
     let mut sink = |request: &Request<'_>| {

@@ -26,7 +26,7 @@ pub struct Options {
     pub absolute: bool,
 }
 
-/// Draws requests.
+/// Printer that draws requests.
 #[derive(Debug)]
 pub struct TreePrinter {
     options: Options,
@@ -34,32 +34,32 @@ pub struct TreePrinter {
     times: TimePrinter,
 }
 
-/// Minimum width of a bar, if there is room; `BAR_MAX` is the maximum.
+/// Minimum width of a bar in characters, if there is room; `BAR_MAX` is the maximum.
 const BAR_MIN: usize = 24;
 const BAR_MAX: usize = 60;
 const LABEL_MIN: usize = 16;
 const LABEL_MAX: usize = 60;
-/// Minimum width of a line with own times; [`BAR_FROM`] is that of a line with bars.
+/// Minimum width of a line with own times, in characters; [`BAR_FROM`] is that of a line with bars.
 const OWN_TIME_FROM: usize = 72;
 const BAR_FROM: usize = 48;
 
 /// Widths of a request's columns in characters, and the scale of its bars.
 struct Columns {
     label: usize,
-    /// Durations; `own` is the column of the spans' own times, 0 if it does not fit.
+    /// Width of the durations; `own` is the width of the spans' own times, 0 if they do not fit.
     time: usize,
     own: usize,
-    /// Bars; 0 if they do not fit.
+    /// Width of the bars, 0 if they do not fit.
     bar: usize,
     /// Start and duration of the request, in nanoseconds.
     start: u64,
     length: u64,
-    /// Maximum depth with an indentation of its own.
+    /// Maximum depth of indentation; deeper spans have the same indentation.
     depth_max: usize,
 }
 
 impl TreePrinter {
-    /// Makes a printer.
+    /// Creates a printer.
     pub fn new(options: Options) -> TreePrinter {
         let format = if options.absolute { TimeFormat::Date } else { TimeFormat::Seconds };
         let times = TimePrinter::new(format, options.utc);
@@ -82,7 +82,7 @@ impl TreePrinter {
         }
     }
 
-    /// Prints the request's header, on several lines if they are narrow.
+    /// Prints the request's header, on several lines if the lines are narrow.
     fn header(&mut self, out: &mut String, request: &Request<'_>) {
         let root = request.steps.first().map(|step| step.span);
         let clean = |text: &str| self.theme.clean(text, LABEL_MAX);
@@ -108,7 +108,7 @@ impl TreePrinter {
         );
         let (mut column, mut indent) = (0, 0);
         for (tone, piece) in pieces {
-            // A piece that is longer than a line is truncated.
+            // A part that is longer than a line is truncated.
             let piece =
                 truncate_text(&piece, self.options.width.saturating_sub(2), self.theme.ascii);
             let length = piece.chars().count();
@@ -160,7 +160,7 @@ impl TreePrinter {
         Columns { label, time, own, bar, start, length: end - start, depth_max }
     }
 
-    /// Label of a span: service, name, kind, oddities.
+    /// Returns the label of a span: service, name, kind, oddities.
     fn label(&self, step: &Step<'_>) -> Vec<(Tone, String)> {
         let span = &step.span;
         let clean = |text: &str| self.theme.clean(text, LABEL_MAX);
@@ -233,14 +233,14 @@ impl TreePrinter {
         }
     }
 
-    /// Bar of a span, on the scale of the request.
+    /// Returns the bar of a span, on the scale of the request.
     fn bar(&self, step: &Step<'_>, columns: &Columns) -> String {
         let Some(start) = step.span.start_ns else { return String::new() };
         let eighths = columns.bar * 8;
         let at =
             |time: u64| bar_position(time.saturating_sub(columns.start), columns.length, eighths);
         match step.end_ns() {
-            // A bar at the very end is visible, too.
+            // A bar at the end of the scale is visible, too.
             Some(end) => self.theme.bar_between(at(start).min(eighths - 1), at(end)),
             None => {
                 // The span has no duration, or its end is unknown.
@@ -254,7 +254,7 @@ impl TreePrinter {
         }
     }
 
-    /// Appends pieces, padded or truncated to exactly `width` characters.
+    /// Appends coloured texts, padded or truncated to exactly `width` characters.
     fn push_fitted(&self, out: &mut String, pieces: &[(Tone, String)], width: usize) {
         let mut rest = width;
         let total: usize = pieces.iter().map(|(_, text)| text.chars().count()).sum();
@@ -262,7 +262,7 @@ impl TreePrinter {
         for (tone, text) in pieces {
             let length = text.chars().count();
             left -= length;
-            // The last piece that fits only in part ends with dots.
+            // A text that fits only in part ends with dots.
             let is_cut = length + left.min(1) > rest && total > width;
             let text =
                 if is_cut { truncate_always(text, rest, self.theme.ascii) } else { text.clone() };
@@ -302,7 +302,7 @@ impl TreePrinter {
     }
 }
 
-/// Service and name as `SERVICE: NAME`, as far as they are known.
+/// Formats service and name as `SERVICE: NAME`, omitting unknown parts.
 fn title(service: &str, name: &str) -> String {
     match (service, name) {
         ("", "") => "?".to_owned(),
@@ -321,7 +321,7 @@ fn tag_text(tag: &TagRef<'_>) -> String {
     }
 }
 
-/// Position of a time on a scale of `eighths`.
+/// Returns the position of a time on a scale of `eighths`.
 fn bar_position(time: u64, length: u64, eighths: usize) -> usize {
     if length == 0 {
         return 0;
@@ -330,12 +330,12 @@ fn bar_position(time: u64, length: u64, eighths: usize) -> usize {
     (place.round() as usize).min(eighths)
 }
 
-/// Truncates a text to `most` characters; its beginning says most.
+/// Truncates a text to `most` characters. The beginning is retained, as it is the most informative.
 fn truncate_text(text: &str, most: usize, ascii: bool) -> String {
     if text.chars().count() <= most { text.to_owned() } else { truncate_always(text, most, ascii) }
 }
 
-/// Does the same, with dots even if the text would fit.
+/// Truncates a text to `most` characters including dots, even if the text would fit.
 fn truncate_always(text: &str, most: usize, ascii: bool) -> String {
     let dots = if ascii { ".." } else { "…" };
     let keep = most.saturating_sub(dots.chars().count());
@@ -350,9 +350,9 @@ fn end_line(out: &mut String) {
 /// Lines that connect children with their parents.
 struct Guides {
     ascii: bool,
-    /// For each step: set if a later step has the same parent, and set if the step has a child.
+    /// For each step: true if a later step has the same parent, and true if the step has a child.
     steps: Vec<(bool, bool)>,
-    /// For each depth up to the last step: set if the line continues below.
+    /// For each depth up to the last step: true if the line continues below.
     open_lines: Vec<bool>,
 }
 
@@ -368,7 +368,7 @@ impl Guides {
         Guides { ascii, steps, open_lines: Vec::new() }
     }
 
-    /// Text before a step's label.
+    /// Returns the text before a step's label.
     fn prefix(&mut self, at: usize, depth: usize) -> String {
         let Some(above) = depth.checked_sub(1) else {
             self.open_lines.clear();
@@ -387,7 +387,7 @@ impl Guides {
         guide
     }
 
-    /// Text before a step's annotations.
+    /// Returns the text before a step's annotations.
     fn below(&self, at: usize, depth: usize) -> String {
         let mut guide = self.lines(depth);
         let (_, has_child) = self.steps[at];

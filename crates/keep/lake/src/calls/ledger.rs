@@ -1,10 +1,10 @@
-//! [`Ledger`]: sums of the calls of all files, in a hierarchy of time slots (1, 4, 16, … minutes,
-//! and all time), so that the calls of any window are a sum of few nodes. Start at
-//! [`Ledger::calls`].
+//! [`Ledger`]: sums of the calls of all files in time slots of 1, 4, 16, … minutes and of all time.
+//! The calls of any window are the sum of few slots. Start at [`Ledger::calls`].
 //!
-//! The counts of a file are added when it is committed and subtracted when it expires. Merging does
-//! not change the sums. If memory runs out, the oldest slots are dropped, the shortest slots first.
-//! The calls at the ends of a window that lies there must then be read from files.
+//! The counts of a file are added when the file is committed and subtracted when it expires. Merges
+//! of files do not change the sums. When the sums exceed their memory limit, the oldest slots are
+//! evicted, the shortest slots first. The calls of evicted slots at the ends of a window are read
+//! from the files.
 
 use crate::files::index::{LAST_MINUTE, LinkCount, NO_DURATION};
 use foldhash::fast::RandomState;
@@ -13,7 +13,7 @@ use std::ops::RangeInclusive;
 
 /// Binary logarithm of the ratio between slots of adjacent levels.
 const LEVEL_BITS: u32 = 2;
-/// Number of levels. A slot of the last one has about eleven days.
+/// Number of levels. A slot of the last level has 4^7 minutes, about eleven days.
 const LEVELS: usize = 8;
 
 /// Number of duration codes, including the one for spans without a duration.
@@ -34,18 +34,18 @@ pub(crate) struct Ledger {
     total: Node,
     levels: [Level; LEVELS],
     adder: Adder,
-    /// The ledger is empty for good, because the total alone exceeded the memory limit.
+    /// Set once the total alone exceeded the memory limit. The ledger then stays empty.
     is_lost: bool,
 }
 
 #[derive(Default)]
 struct Level {
     nodes: BTreeMap<u64, Node>,
-    /// Slots before this one were dropped.
+    /// First slot that the ledger keeps; older slots were evicted.
     from: u64,
 }
 
-/// Sums by the number of a pair.
+/// Sums of one time slot, by the number of the pair.
 #[derive(Default)]
 struct Node {
     sums: HashMap<u32, CallSum, RandomState>,
@@ -60,14 +60,14 @@ struct CallSum {
 
 /// Histogram of duration codes, run-length encoded. A run consists of the gap to the previous run,
 /// its encoding and its length, followed by the counts. Dense runs have a count of fixed width for
-/// each code, so that adding them is as fast as adding an array; their length is a number of codes.
-/// Sparse runs ([`PAIRS`]) have a byte for the gap to the next code and a byte for its count; their
-/// length is a number of pairs.
+/// each code, so that the histogram is added as fast as an array; their length is a number of
+/// codes. Sparse runs ([`PAIRS`]) have a byte for the gap to the next code and a byte for its
+/// count; their length is a number of pairs.
 #[derive(Default)]
 struct DurationRuns(Box<[u8]>);
 
-/// Encoding number of sparse runs. Other numbers give the width of a count: the binary logarithm of
-/// its bytes.
+/// Encoding number of sparse runs. The numbers below it stand for dense runs and give the width of
+/// a count, as the binary logarithm of its bytes.
 const PAIRS: u8 = 4;
 
 /// Maximum distance of adjacent codes in a dense run.
@@ -76,10 +76,10 @@ const GAP_MAX: u16 = 4;
 /// Maximum number of nonzero counts in a run. The greatest count sets the width of the whole run.
 const RUN_MAX: usize = 32;
 
-/// A node, and whether its sums are added or subtracted.
+/// A node, with true if its sums are added and false if they are subtracted.
 type Signed<'s> = (&'s Node, bool);
 
-/// Calls of a window: the sums that the ledger knows, and the minutes that must be read from files.
+/// Calls of a window: the ledger's sums, and the minutes whose calls must be read from files.
 #[derive(Default)]
 pub(crate) struct Calls {
     pub(crate) links: Vec<LinkCount>,
@@ -89,7 +89,7 @@ pub(crate) struct Calls {
 /// Accumulator of the durations of one pair.
 pub(crate) struct Adder {
     durations: Box<[i64; CODES]>,
-    /// The range of codes that were added to.
+    /// Start and end of the range of codes with nonzero counts.
     codes: (usize, usize),
 }
 
@@ -107,7 +107,7 @@ impl Ledger {
         }
     }
 
-    /// Approximate memory in bytes.
+    /// Returns the approximate memory of the ledger in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.bytes
     }
@@ -160,7 +160,8 @@ impl Ledger {
         }
     }
 
-    /// The calls of requests that began in a range of minutes, in order of caller and callee.
+    /// Returns the calls of requests that began in a range of minutes, in order of caller and
+    /// callee.
     pub(crate) fn calls(&self, minutes: &RangeInclusive<u64>) -> Calls {
         let mut calls = Calls::default();
         if self.is_lost {
@@ -187,7 +188,7 @@ impl Ledger {
         calls
     }
 
-    /// Returns whether all requests began in the range.
+    /// Returns whether the range contains the minutes of all calls in the ledger.
     fn spans_all(&self, minutes: &RangeInclusive<u64>) -> bool {
         let shortest = self.levels.iter().zip(0..).find(|(level, _)| level.from == 0);
         let Some((level, number)) = shortest else {
@@ -200,8 +201,9 @@ impl Ledger {
         })
     }
 
-    /// Collects the nodes whose sum is the calls of a node within the range: either its children
-    /// inside, or the node itself minus its children outside, whichever are fewer.
+    /// Collects the nodes whose signed sum is the calls of a node within a range of minutes. These
+    /// are either the node's children inside the range, or the node itself minus its children
+    /// outside. The smaller set is chosen.
     fn gather<'s>(
         &'s self,
         (level, slot, node): (usize, u64, &'s Node),
@@ -284,19 +286,19 @@ impl Ledger {
     }
 }
 
-/// The first minute of a slot, saturating.
+/// Returns the first minute of a slot, saturating.
 fn minutes_from(level: usize, slot: u64) -> u64 {
     slot.saturating_mul(1 << (LEVEL_BITS * level as u32))
 }
 
-/// The minutes of a slot.
+/// Returns the range of minutes of a slot.
 fn minutes_of(level: usize, slot: u64) -> RangeInclusive<u64> {
     let first = minutes_from(level, slot);
     first..=first.saturating_add((1 << (LEVEL_BITS * level as u32)) - 1)
 }
 
 impl Node {
-    /// Adds counts of a pair. Returns the growth in bytes.
+    /// Adds the counts of a pair `times` times. Returns the growth in bytes.
     fn add(&mut self, pair: u32, count: &LinkCount, times: i64, adder: &mut Adder) -> isize {
         let sum = self.sums.entry(pair).or_default();
         let before = if sum.is_none() { 0 } else { sum.bytes() };
@@ -371,7 +373,7 @@ impl DurationRuns {
         DurationRuns(to.into())
     }
 
-    /// Calls `each` with the first code of each run, its encoding and its bytes.
+    /// Calls `each` with the first code, the encoding and the bytes of each run.
     fn each_run(&self, mut each: impl FnMut(usize, u8, &[u8])) {
         let (mut end, mut rest) = (0, &self.0[..]);
         while !rest.is_empty() {
@@ -390,7 +392,7 @@ impl DurationRuns {
     }
 }
 
-/// Width of a number: the binary logarithm of its bytes.
+/// Returns the width of a number: the binary logarithm of its bytes.
 fn width_of(number: i64) -> u8 {
     match number {
         -0x80..=0x7f => 0,
@@ -437,7 +439,7 @@ impl Adder {
         self.durations[code] = self.durations[code].saturating_add(times);
     }
 
-    /// Adds or subtracts a histogram.
+    /// Adds a histogram to the accumulator, or subtracts it.
     fn add_all(&mut self, counts: &DurationRuns, is_added: bool) {
         counts.each_run(|first, kind, numbers| match kind {
             PAIRS => self.add_pairs(first, numbers, is_added),
@@ -509,7 +511,7 @@ mod tests {
         }
     }
 
-    /// What a file may have counted of some minutes.
+    /// Generates the random counts of one file, for up to 40 minutes.
     fn counts(random: &mut Random, from: u64) -> Vec<LinkCount> {
         let mut counts = Vec::new();
         for minute in from..from + 1 + random.below(40) {
@@ -553,8 +555,8 @@ mod tests {
         sums
     }
 
-    /// Those of the ledger, and of the files for minutes that it has forgotten, are those of all
-    /// files.
+    /// For any window, the ledger's sums and the files' counts of its missing minutes add up to the
+    /// counts of all files.
     #[test]
     fn any_window_is_known() {
         for bytes_max in [usize::MAX, 20_000, 8_000, 3_000, 100] {
@@ -592,13 +594,14 @@ mod tests {
                     assert_eq!(sums(&both, &[0..=0]), all, "{bytes_max} {step} {window:?}");
                 }
             }
-            // The bounds are such that all of this is met.
+            // The limits are chosen such that windows with and without missing minutes occur.
             assert_eq!(asked_files > 0, bytes_max < usize::MAX, "{bytes_max}");
             assert_eq!(spared > 0, bytes_max > 100, "{bytes_max}");
         }
     }
 
-    /// Near to each other and far away, small and large, and both of each next to each other.
+    /// Histograms with near and distant codes, and with small and large counts, survive encoding
+    /// and decoding.
     #[test]
     fn counts_are_what_they_were() {
         let mut random = Random(3);

@@ -1,4 +1,4 @@
-//! [`LinkTable`]: counts calls between services by the minute in which their requests began.
+//! [`LinkTable`]: counts the calls between services, by the minute in which the request began.
 
 use crate::files::index::LinkCount;
 use crate::files::indexed_file::IndexedFile;
@@ -16,7 +16,7 @@ pub(crate) const MINUTE_NS: u64 = 60_000_000_000;
 /// Calls by minute, caller and callee.
 #[derive(Default)]
 pub(crate) struct LinkTable {
-    /// Keys are a minute and the numbers of caller and callee.
+    /// By minute, number of the caller and number of the callee.
     links: HashMap<(u64, u32, u32), CallSum, RandomState>,
     names: Vec<Box<str>>,
     numbers: HashMap<Box<str>, u32, RandomState>,
@@ -29,27 +29,29 @@ struct CallSum {
     durations: BTreeMap<u16, i64>,
 }
 
-/// Spans of a request may arrive this long after others of it and thus be in another file.
+/// How late a span may arrive after other spans of its request, in ns. It may then be in another
+/// file.
 const LATE_NS: u64 = 2_000_000_000;
 
-/// Maximum number of reads of earlier files that found spans. If more spans arrive late, their
-/// calls may be counted wrongly and their requests be out of order, but ingest does not slow down.
+/// Maximum number of reads of earlier files that found spans. If more requests continue earlier
+/// files, their calls may be counted wrongly and the requests sorted wrongly, but ingest stays
+/// fast.
 const READS_MAX: usize = 1024;
 
-/// Maximum number of reads of files that have no spans of the time in question.
+/// Maximum number of reads of earlier files whose spans are of another time than the request's.
 const FAR_READS_MAX: usize = 128;
 
-/// Approximate limits of the spans kept from earlier files.
+/// Approximate limits of the spans kept from earlier files: number of spans, and memory in bytes.
 const EARLIER_SPANS_MAX: usize = 32 << 10;
 const EARLIER_BYTES_MAX: usize = 16 << 20;
 
-/// Up to this many spans are linked by one thread.
+/// Maximum number of spans that one thread links; more spans are divided between two threads.
 const ONE_THREAD_SPANS_MAX: usize = 4096;
 
-/// Spans of some requests in earlier files.
+/// Spans of some requests, read from earlier files.
 pub(crate) struct EarlierSpans {
     spans: Block,
-    /// True if no earlier file has further spans of these requests.
+    /// Set while no earlier file has further spans of these requests.
     is_whole: bool,
     spans_max: usize,
     reads_left: usize,
@@ -63,7 +65,7 @@ impl Default for EarlierSpans {
 }
 
 impl EarlierSpans {
-    /// Limits for as much as `count` files together would have read.
+    /// Creates an empty set with `count` times the limits of a single file.
     pub(crate) fn of_files(count: usize) -> EarlierSpans {
         EarlierSpans {
             spans: Block::new(),
@@ -82,12 +84,12 @@ impl EarlierSpans {
         self.is_whole
     }
 
-    /// Notes that earlier files have more spans.
+    /// Records that earlier files have more spans of these requests.
     pub(crate) fn mark_incomplete(&mut self) {
         self.is_whole = false;
     }
 
-    /// Reads the spans of a file whose trace ids have this lower half.
+    /// Reads the spans of a file whose trace ids have the lower half `low`.
     pub(crate) fn read(&mut self, file: &IndexedFile, low: u64) {
         if !file.may_hold(low) {
             return;
@@ -95,7 +97,7 @@ impl EarlierSpans {
         let before = self.spans.len();
         let mut sink = LimitedSink { spans: &mut self.spans, most: self.spans_max };
         let read = if self.reads_left > 0 { file.send(low..=low, &mut sink) } else { Ok(false) };
-        // Read errors are reported by queries that need the file.
+        // A query that needs the file reports the read error.
         self.is_whole &= read.unwrap_or(false);
         self.reads_left -= usize::from(self.spans.len() > before).min(self.reads_left);
     }
@@ -107,7 +109,7 @@ impl EarlierSpans {
     }
 }
 
-/// Appends spans to a block up to a limit.
+/// Sink that appends spans to a block up to a limit.
 struct LimitedSink<'b> {
     spans: &'b mut Block,
     most: usize,
@@ -124,20 +126,20 @@ impl SpanSink for LimitedSink<'_> {
 
 /// Result of linking requests together with their spans in earlier files.
 pub(crate) struct LinkResult {
-    /// Calls that the earlier files did not count.
+    /// Calls that the earlier files did not count, less calls that they counted wrongly.
     pub(crate) table: LinkTable,
-    /// Indexes of the spans that earlier files contain already.
+    /// Indexes of the spans that earlier files already contain.
     pub(crate) known: HashSet<usize>,
     /// Spans of the requests in earlier files.
     pub(crate) earlier: EarlierSpans,
 }
 
 impl LinkTable {
-    /// Finds the calls that requests show, minus those that their spans in earlier files showed
-    /// alone.
+    /// Links requests together with their spans in earlier files. The calls that the earlier files
+    /// counted from their spans alone are subtracted.
     pub(crate) fn of(sorted: &Sorted<'_>, before: &[Arc<IndexedFile>]) -> LinkResult {
         let low = |index: usize| low_of(sorted, index);
-        // The spans of a request stay in one half.
+        // The spans of a request stay in the same half.
         let half =
             if sorted.len() <= ONE_THREAD_SPANS_MAX { sorted.len() } else { sorted.len() / 2 };
         let middle = half + (half..sorted.len()).take_while(|&at| low(at) == low(half)).count();
@@ -176,7 +178,7 @@ impl LinkTable {
         number
     }
 
-    /// Adds counts.
+    /// Adds counts to the table.
     pub(crate) fn merge(&mut self, counts: &[LinkCount]) {
         for count in counts {
             let key = (count.minute, self.number(&count.parent), self.number(&count.child));
@@ -184,7 +186,7 @@ impl LinkTable {
         }
     }
 
-    /// Returns the counts in order of minute, caller and callee.
+    /// Returns the counts of the table in order of minute, caller and callee.
     pub(crate) fn counts(self) -> Vec<LinkCount> {
         let LinkTable { links, names, .. } = self;
         let name = |number: u32| names[number as usize].clone().into_string();
@@ -243,7 +245,7 @@ impl CallSum {
     }
 }
 
-/// Finds the calls of requests one by one.
+/// Finds the calls of requests, one request after another.
 struct RequestLinker<'p> {
     table: LinkTable,
     known: HashSet<usize>,
@@ -265,8 +267,8 @@ impl RequestLinker<'_> {
             return;
         }
         self.all_earlier.add(&all);
-        // Subtract what was counted when the earlier files were written; all calls of the request
-        // are added below.
+        // Subtract the calls that were counted when the earlier files were written. All calls of
+        // the request are added below.
         self.link_block(&all, -1);
         let (mut one, mut other) = (Scratch::default(), Scratch::default());
         let mut there: HashMap<u64, Vec<Row>, RandomState> = HashMap::default();
@@ -285,7 +287,7 @@ impl RequestLinker<'_> {
             })
             .collect();
         for span in new {
-            // A block has room for far more than a request.
+            // The capacity of a block is far above the size of a request.
             let _ = all.push(&span.hold().as_ref());
         }
         self.link_block(&all, 1);
@@ -307,8 +309,8 @@ impl RequestLinker<'_> {
         self.linker.link(spans, |_| true, |call| table.add(minute, &call, times));
     }
 
-    /// Reads the spans of a request from earlier files. Files with spans of about that time are
-    /// read first. Other files are read only if spans have parents that were not found yet.
+    /// Reads the spans of a request from earlier files. Files whose spans are close in time are
+    /// read first. Other files are read only while a parent span is missing.
     fn earlier(&mut self, spans: &[SpanRef<'_>], low: u64) -> Block {
         let first = spans.iter().filter_map(|span| span.start_ns).min();
         let end = |span: &SpanRef<'_>| {
@@ -329,7 +331,7 @@ impl RequestLinker<'_> {
         };
         let before = self.before;
         before.iter().filter(|file| is_near(file)).for_each(|file| found.read(file, low));
-        // Newest first: a request hardly ever lasts long.
+        // Newest file first, since few requests last long.
         let far = before.iter().rev().filter(|file| !is_near(file));
         let mut lacks = None;
         for file in far {
@@ -354,7 +356,7 @@ impl RequestLinker<'_> {
     }
 }
 
-/// Returns whether a parent is neither among the spans nor in `found`.
+/// Returns whether the parent of any span is missing from both `spans` and `found`.
 fn lacks_parents(spans: &[SpanRef<'_>], found: &Block) -> bool {
     let rows = 0..found.len() as Row;
     let mut ids: Vec<SpanId> = spans.iter().map(|span| span.id).collect();
@@ -365,7 +367,7 @@ fn lacks_parents(spans: &[SpanRef<'_>], found: &Block) -> bool {
     parents.any(|parent| ids.binary_search(&parent).is_err())
 }
 
-/// The fields of a span that linking needs.
+/// Returns the fields of a span that linking needs.
 fn outline(block: &Block, row: Row) -> SpanRef<'_> {
     SpanRef {
         parent_id: block.parent_id(row),

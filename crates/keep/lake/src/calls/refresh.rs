@@ -5,13 +5,13 @@ use crate::shared::{HeadLinks, Shared};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Interval for checking whether the head has changed.
+/// Interval at which the thread checks whether the head has changed.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Refreshing takes at most about one part in this many of the time.
+/// Ratio of the pause after a refresh to the time of the refresh, which bounds its CPU share.
 const REFRESH_FRACTION: u32 = 10;
 
-/// Refreshes the calls of spans in memory until the store closes.
+/// Refreshes the calls of spans in memory until the store closes; the body of the thread.
 pub(crate) fn run(shared: &Shared) {
     let mut next = Instant::now();
     loop {
@@ -33,8 +33,8 @@ pub(crate) fn run(shared: &Shared) {
 }
 
 impl Shared {
-    /// Links the spans in memory again, together with their requests' spans in files, if the head
-    /// has changed.
+    /// Links the spans in memory anew if the head has changed, together with the spans of the same
+    /// requests in files.
     pub(crate) fn refresh_head_links(&self) {
         let (snapshot, added, written) = {
             let mut state = self.memory.state();

@@ -1,4 +1,4 @@
-//! The calls of a time window, in files and in memory. Start at [`in_window`].
+//! Calls of a time window, from files and from memory. Start at [`in_window`].
 
 use crate::calls::ledger::{Adder, Calls};
 use crate::calls::link_table::{LinkTable, MINUTE_NS};
@@ -10,13 +10,13 @@ use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// The minutes that overlap a window.
+/// Returns the range of minutes that overlap a window.
 pub(crate) fn minutes_of(window: Window) -> RangeInclusive<u64> {
     window.start_ns / MINUTE_NS..=window.end_ns / MINUTE_NS
 }
 
-/// The links of a window, in order of caller and callee: the known sums, the calls of missing
-/// minutes read from files, and the calls of spans in memory.
+/// Returns the links of a window, in order of caller and callee. Each is the sum of the ledger's
+/// sums, the files' counts of missing minutes, and the calls of spans in memory.
 pub(crate) fn in_window(
     known: Calls,
     files: &[Arc<IndexedFile>],
@@ -31,10 +31,10 @@ pub(crate) fn in_window(
     for file in
         files.iter().filter(|file| file.summary.link_minutes.is_some_and(|it| has_missing(&it)))
     {
-        // An unreadable file is counted as damaged; the other files contribute.
+        // An unreadable file is counted as damaged; the result lacks its calls.
         let mut links = file.links().unwrap_or_default();
         links.retain(|count| is_missing(&count.minute));
-        // The minute no longer matters: the counts are summed.
+        // Counts of all minutes are summed, so they share the minute 0.
         links.iter_mut().for_each(|count| count.minute = 0);
         of_files.merge(&links);
     }
@@ -73,7 +73,7 @@ pub(crate) fn in_window(
     links
 }
 
-/// Converts counts to a link; `None` if no calls are left.
+/// Converts a count to a link; `None` if the number of calls is not positive.
 fn link_of(count: LinkCount) -> Option<Link> {
     let LinkCount { minute: _, parent, child, calls, errors, durations } = count;
     let unsigned = |number: i64| u64::try_from(number).unwrap_or(0);

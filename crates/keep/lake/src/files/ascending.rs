@@ -1,5 +1,6 @@
-//! Nondecreasing integers, each with a few bits of payload, in blocks. A block has a first number
-//! and differences, whose width fits its greatest one. Start at [`write()`] and [`Ascending`].
+//! Packed lists of nondecreasing integers, each with a payload of a few bits. A block stores its
+//! first number and differences; the greatest difference sets the block's width. Start at
+//! [`write()`] and [`Ascending`].
 //!
 //! ```text
 //! list   = first numbers of blocks, sums of widths before each block, blocks, padding
@@ -7,7 +8,7 @@
 //! ```
 //!
 //! A block of width w takes 16 w bytes. The sum of the widths of all earlier blocks therefore gives
-//! its offset, and a search reads the first numbers alone.
+//! the offset of a block, and a search reads the first numbers alone.
 
 use crate::files::bytes::read;
 use crate::files::packed::{PADDING_BYTES, WIDTH_MAX, extract, pack, width_of};
@@ -17,31 +18,31 @@ use std::borrow::Cow;
 use std::io;
 use std::ops::Range;
 
-/// Numbers in a block.
+/// Number of integers in a block.
 const BLOCK: u32 = 128;
 
 /// Bytes of a block for each bit of its width.
 const UNIT_BYTES: u64 = (BLOCK / 8) as u64;
 
-/// Lists up to this size are read whole, longer ones block by block.
+/// Maximum size in bytes of a list that is read whole. Longer lists are read block by block.
 const READ_WHOLE_BYTES: u64 = 16 << 10;
 
-/// Parameters of a list, which are stored apart from it.
+/// Parameters of a list, stored apart from the list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Shape {
-    /// Number of numbers.
+    /// Number of integers in the list.
     pub(crate) len: u32,
-    /// Width of the first number of a block, in bits.
+    /// Width of the blocks' first numbers, in bits.
     first: u32,
     /// Width of the payload, in bits.
     pub(crate) own: u32,
-    /// Sum of the widths of all blocks.
+    /// Sum of the widths of all blocks, in bits.
     units: u32,
-    /// Width of the last block.
+    /// Width of the last block, in bits.
     last: u32,
 }
 
-/// Offsets of the parts of a list, and of its end.
+/// Offsets of the sections of a list, and of its end.
 struct Offsets {
     units: u64,
     blocks: u64,
@@ -50,7 +51,7 @@ struct Offsets {
 }
 
 impl Shape {
-    /// Size of the list in bytes; `None` if the parameters are invalid.
+    /// Returns the size of the list in bytes; `None` if the parameters are invalid.
     pub(crate) fn bytes(&self) -> Option<u64> {
         let is_good = self.first <= WIDTH_MAX && self.own < WIDTH_MAX && self.last <= WIDTH_MAX;
         let least = u64::from(self.blocks()) * u64::from(self.own);
@@ -111,18 +112,18 @@ pub(crate) fn write(numbers: &[(u64, u64)], own: u32, to: &mut Vec<u8>) -> Shape
     shape
 }
 
-/// A list in a file.
+/// Packed list in a file.
 pub(crate) struct Ascending<'f> {
     file: &'f dyn File,
     section: Range<u64>,
     shape: Shape,
     offsets: Offsets,
-    /// The whole list, if it is small.
+    /// Bytes of the whole list, if it is small.
     whole: Option<Vec<u8>>,
 }
 
 impl<'f> Ascending<'f> {
-    /// Opens a list. `section` must be as long as [`Shape::bytes`] says.
+    /// Opens a list. The length of `section` must be [`Shape::bytes`].
     pub(crate) fn open(
         file: &'f dyn File,
         section: Range<u64>,
@@ -133,7 +134,7 @@ impl<'f> Ascending<'f> {
         Ok(Ascending { file, section, shape, offsets: shape.offsets(), whole })
     }
 
-    /// Number of elements less than `bound`.
+    /// Returns the number of integers less than `bound`.
     pub(crate) fn before(&self, bound: u64) -> io::Result<u32> {
         let Some(block) = self.blocks_before(bound)?.checked_sub(1) else { return Ok(0) };
         let mut count = block * BLOCK;
@@ -141,7 +142,7 @@ impl<'f> Ascending<'f> {
         Ok(count)
     }
 
-    /// Returns the number at an index.
+    /// Returns the integer at an index.
     pub(crate) fn get(&self, index: u32) -> io::Result<u64> {
         let block = index / BLOCK;
         let mut left = index % BLOCK + 1;
@@ -155,9 +156,9 @@ impl<'f> Ascending<'f> {
         found.ok_or_else(damaged)
     }
 
-    /// Calls `each` with the numbers in a range and their payloads.
+    /// Calls `each` with every integer within a range of values, and its payload.
     pub(crate) fn between(&self, of: Range<u64>, mut each: impl FnMut(u64, u64)) -> io::Result<()> {
-        // The previous block may end with numbers of the range.
+        // The block before may end with integers of the range.
         let first = self.blocks_before(of.start)?.saturating_sub(1);
         let end = self.blocks_before(of.end)?;
         self.each(first..end, |number, own| {
@@ -167,7 +168,7 @@ impl<'f> Ascending<'f> {
         })
     }
 
-    /// Number of blocks whose first number is less than `bound`.
+    /// Returns the number of blocks whose first number is less than `bound`.
     fn blocks_before(&self, bound: u64) -> io::Result<u32> {
         let (blocks, width) = (self.shape.blocks(), self.shape.first);
         if self.offsets.units <= READ_WHOLE_BYTES {
@@ -183,7 +184,7 @@ impl<'f> Ascending<'f> {
         Ok(low)
     }
 
-    /// Calls `each` with all numbers of a range of blocks.
+    /// Calls `each` with every integer of a range of blocks, and its payload.
     fn each(&self, blocks: Range<u32>, mut each: impl FnMut(u64, u64)) -> io::Result<()> {
         let Shape { own, units: all_units, .. } = self.shape;
         let count = self.shape.blocks();
@@ -226,7 +227,7 @@ impl<'f> Ascending<'f> {
         Ok(())
     }
 
-    /// Reads a range of the packed numbers that start at `at`.
+    /// Reads a range of packed numbers from the section that starts at offset `at`.
     fn numbers(&self, at: u64, width: u32, which: Range<u32>) -> io::Result<Vec<u64>> {
         let first_bit = u64::from(which.start) * u64::from(width);
         let end_bit = u64::from(which.end) * u64::from(width);
@@ -303,7 +304,7 @@ mod tests {
         }
     }
 
-    /// A list of much the same steps takes little more than those.
+    /// A list with similar differences takes little more than the bits of the differences.
     #[test]
     fn little_is_taken() {
         let numbers: Vec<(u64, u64)> = (0..100_000).map(|n| (n * 10 + n * 7 % 5, 0)).collect();

@@ -1,16 +1,16 @@
-//! Bloom filter of trace ids, with about ten bits for each. The bits of a key lie in one block of
-//! 64 bytes, so that a lookup touches one cache line.
+//! Bloom filter of trace ids with 12 bits for each id. The bits of an id lie in one block of 64
+//! bytes, so a lookup touches one cache line.
 
 use std::ops::Range;
 
-/// Bits for each key. With [`BITS_SET`] bits set, about one lookup in a hundred is a false
-/// positive.
+/// Bits for each key. With [`BITS_SET`] bits set for each key, about 1 % of the lookups are false
+/// positives.
 const BITS_PER_KEY: usize = 12;
 const BITS_SET: u32 = 6;
 const BLOCK_BITS: usize = 512;
 const BLOCK_BYTES: usize = BLOCK_BITS / 8;
 
-/// Builds the filter of keys, which are lower halves of trace ids.
+/// Builds the filter of a set of keys. A key is the lower half of a trace id.
 pub(crate) fn make(keys: &[u64]) -> Vec<u8> {
     let blocks = (keys.len() * BITS_PER_KEY).div_ceil(BLOCK_BITS).max(1);
     let mut bytes = vec![0; blocks * BLOCK_BYTES];
@@ -33,8 +33,8 @@ pub(crate) fn may_hold(bytes: &[u8], key: u64) -> bool {
     bits.all(|bit| bytes[start + bit / 8] & (1 << (bit % 8)) != 0)
 }
 
-/// For a filter of `bytes` bytes: the range of bytes that holds a key's block, and the key's bits
-/// in it. `None` if the filter is empty.
+/// Returns the range of bytes of a key's block in a filter of `bytes` bytes, and the key's bits in
+/// that block. `None` if the filter is empty.
 pub(crate) fn block_of(bytes: u64, key: u64) -> Option<(Range<u64>, Vec<usize>)> {
     let blocks = usize::try_from(bytes).ok()? / BLOCK_BYTES;
     if blocks == 0 {
@@ -44,8 +44,8 @@ pub(crate) fn block_of(bytes: u64, key: u64) -> Option<(Range<u64>, Vec<usize>)>
     Some((start as u64..(start + BLOCK_BYTES) as u64, bits.collect()))
 }
 
-/// The offset of a key's block, and the key's bits in it. Keys are hashed, as ids need not be
-/// random.
+/// Returns the offset of a key's block, and the key's bits in it. The key is hashed, since trace
+/// ids need not be random.
 fn place(key: u64, blocks: usize) -> (usize, impl Iterator<Item = usize>) {
     let mixed = mix(key);
     let block = ((u128::from(mixed) * blocks as u128) >> u64::BITS) as usize;
@@ -54,7 +54,8 @@ fn place(key: u64, blocks: usize) -> (usize, impl Iterator<Item = usize>) {
     (block * BLOCK_BYTES, bits)
 }
 
-/// Finalizer of MurmurHash3: each bit of the key affects each bit of the result.
+/// Hashes a key with the finalizer of MurmurHash3: each bit of the key affects each bit of the
+/// hash.
 fn mix(mut key: u64) -> u64 {
     key ^= key >> 33;
     key = key.wrapping_mul(0xff51_afd7_ed55_8ccd);

@@ -1,6 +1,6 @@
-//! [`Cache`]: indexes and dictionaries of files, evicted by least recent use within a memory limit.
-//! Dictionaries are evicted first, since few queries need one again; indexes, which all queries
-//! need, follow. Start at [`Cache::get`].
+//! [`Cache`]: loaded indexes and dictionaries of files, with LRU eviction within a memory limit.
+//! Dictionaries are evicted first, since few queries need them again; indexes follow, since all
+//! queries need them. Start at [`Cache::get`].
 
 use crate::Error;
 use crate::files::loaded_file::LoadedFile;
@@ -9,20 +9,20 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Cache of the loaded parts of files.
+/// Cache of the loaded indexes and dictionaries of files.
 pub(crate) struct Cache {
-    /// Limit as long as nothing else needs the memory.
+    /// Limit in bytes while no other part of the store needs the memory.
     bytes_limit: usize,
     bytes_max: AtomicUsize,
     state: Mutex<CacheState>,
 }
 
-/// The cache keeps at least one part in this many of its limit.
+/// Divisor of the limit that gives the cache's guaranteed minimum.
 const MIN_PART: usize = 4;
 
 #[derive(Default)]
 struct CacheState {
-    /// By the number of the file.
+    /// Entries by file number.
     files: HashMap<u64, Entry>,
     bytes: usize,
     uses: u64,
@@ -32,7 +32,7 @@ struct Entry {
     loaded: Arc<LoadedFile>,
     bytes: usize,
     used: u64,
-    /// The dictionaries may be evicted without the index.
+    /// Set if the entry has dictionaries, which can be evicted without its index.
     can_shrink: bool,
 }
 
@@ -42,7 +42,8 @@ impl Cache {
         Cache { bytes_limit: bytes_max, bytes_max: limit, state: Mutex::default() }
     }
 
-    /// Lowers the limit by the bytes that something else needs now, and evicts down to it.
+    /// Lowers the limit by the bytes that another part of the store needs now, and evicts entries
+    /// above the new limit.
     pub(crate) fn make_way_for(&self, bytes: usize) {
         let left = self.bytes_limit.saturating_sub(bytes).max(self.bytes_limit / MIN_PART);
         if self.bytes_max.swap(left, Ordering::Relaxed) > left {
@@ -54,7 +55,8 @@ impl Cache {
         self.bytes_max.load(Ordering::Relaxed)
     }
 
-    /// Returns the loaded parts of a file, which `load` provides if they are not cached.
+    /// Returns the loaded index and dictionaries of a file. `load` reads them if they are not
+    /// cached.
     pub(crate) fn get(
         &self,
         number: u64,
@@ -63,13 +65,13 @@ impl Cache {
         if let Some(loaded) = lock(&self.state).touch(number, self.bytes_max()) {
             return Ok(loaded);
         }
-        // The cache is not locked during a load. Two threads may load the same file.
+        // The cache is not locked during a load, so two threads may load the same file.
         let loaded = Arc::new(load()?);
         self.put(number, Arc::clone(&loaded));
         Ok(loaded)
     }
 
-    /// Returns the loaded parts of a file if they are cached.
+    /// Returns the loaded index and dictionaries of a file if they are cached.
     pub(crate) fn peek(&self, number: u64) -> Option<Arc<LoadedFile>> {
         lock(&self.state).files.get(&number).map(|entry| Arc::clone(&entry.loaded))
     }
@@ -90,7 +92,7 @@ impl Cache {
         lock(&self.state).forget(number);
     }
 
-    /// Memory of all cached parts, in bytes.
+    /// Returns the memory of all entries in bytes.
     pub(crate) fn bytes(&self) -> usize {
         lock(&self.state).bytes
     }
@@ -110,7 +112,8 @@ impl CacheState {
         Some(loaded)
     }
 
-    /// Evicts down to the limit. The most recently used entry stays, whatever its size.
+    /// Evicts entries until the cache is within the limit. The most recently used entry always
+    /// stays.
     fn make_room(&mut self, bytes_max: usize) {
         while self.bytes > bytes_max {
             let others = self.files.values_mut().filter(|entry| entry.used != self.uses);

@@ -1,4 +1,4 @@
-//! [`ColumnFile`]: the columns of a file of spans, read through the store's [`Disk`].
+//! [`ColumnFile`]: the columns of a span file, read through the store's [`Disk`].
 
 use crate::Error;
 use crate::files::bytes::read_exact;
@@ -12,14 +12,14 @@ use std::sync::Arc;
 
 pub(crate) type ColumnFile = blkkin_columns::File<DiskInput>;
 
-/// Number of rows read at once by loops over a whole file.
+/// Number of rows that loops over a whole file read at a time.
 pub(crate) const ROWS_AT_ONCE: u32 = 64 << 10;
 
 pub(crate) fn spans_error(number: u64, error: impl fmt::Display) -> Error {
     Error::Spans(format!("{}: {error}", spans_name(number)))
 }
 
-/// Maps a read error, so that refusals of the system are distinguished from damage.
+/// Converts a read error, so that refusals of the operating system are told from damage.
 pub(crate) fn read_error(number: u64, error: blkkin_columns::Error) -> Error {
     match error {
         blkkin_columns::Error::Io(source) => Error::io(spans_name(number))(source),
@@ -46,7 +46,7 @@ pub(crate) fn read_rows(
     }
 }
 
-/// Source of bytes of a file of spans.
+/// Adapter that reads a span file of the disk for the `columns` crate.
 pub(crate) struct DiskInput(pub(crate) Arc<dyn File>);
 
 impl ReadAt for DiskInput {

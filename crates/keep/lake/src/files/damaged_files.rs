@@ -1,6 +1,5 @@
-//! [`DamagedFiles`]: files of spans that were put aside as damaged. They stay in the directory
-//! under another name for inspection, within limits of number and size. Start at
-//! [`DamagedFiles::find`].
+//! [`DamagedFiles`]: damaged span files, renamed and kept for inspection within limits of number and
+//! size. Start at [`DamagedFiles::find`].
 
 use crate::files::naming;
 use blkkin_journal::Disk;
@@ -9,29 +8,29 @@ use std::sync::Arc;
 
 const SUFFIX: &str = ".damaged";
 
-/// Maximum number of files kept for inspection.
+/// Maximum number of damaged files kept for inspection.
 const FILES_MAX: usize = 64;
 
-/// The files that were put aside.
+/// Damaged files in the directory of span files.
 pub(crate) struct DamagedFiles {
     spans: Arc<dyn Disk>,
-    /// Number and size of each file, the oldest first.
+    /// Number and size in bytes of each file, oldest first.
     files: Vec<(u64, u64)>,
-    /// Number of files removed since the store was opened.
+    /// Number of damaged files removed since the store was opened.
     pub(crate) removed: u64,
 }
 
-/// Puts a damaged file aside. Returns `false` if the file still has its name because the system
-/// refused.
+/// Renames a damaged file. Returns `false` if the file may keep its name, because the operating
+/// system refused the renaming or the sync.
 pub(crate) fn put_aside(spans: &dyn Disk, number: u64) -> bool {
     match spans.rename(&naming::spans_name(number), &name(number)) {
-        // Without the sync, a power failure could bring the old name back, and the next start would
+        // Without the sync, a power failure could restore the old name. The next start would then
         // refuse a file that no manifest names.
         Ok(()) => {
             let _ = spans.remove(&naming::index_name(number));
             spans.sync().is_ok()
         }
-        // A missing file needs no renaming.
+        // A missing file counts as renamed.
         Err(error) => error.kind() == io::ErrorKind::NotFound,
     }
 }
@@ -41,10 +40,10 @@ fn name(number: u64) -> String {
 }
 
 impl DamagedFiles {
-    /// Lists the files that were put aside, now and in earlier runs.
+    /// Lists the damaged files of this run and of earlier runs.
     pub(crate) fn find(spans: Arc<dyn Disk>) -> DamagedFiles {
         let mut files = Vec::new();
-        // A file that is not listed only takes room until the next start.
+        // An unlisted file only takes disk space until the next start.
         let _ = spans.list(&mut |name| {
             let number = name.strip_suffix(SUFFIX).and_then(naming::number_of);
             if let Some(number) = number.filter(|number| self::name(*number) == name) {
@@ -57,19 +56,19 @@ impl DamagedFiles {
         DamagedFiles { spans, files, removed: 0 }
     }
 
-    /// Size of the files on disk, in bytes.
+    /// Returns the size of the damaged files on disk, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.files.iter().map(|(_, bytes)| bytes).sum()
     }
 
-    /// Removes the oldest files until the others fit into `bytes_max` and [`FILES_MAX`].
+    /// Removes the oldest files until the remaining ones are within `bytes_max` and [`FILES_MAX`].
     pub(crate) fn trim(&mut self, bytes_max: u64) {
         while self.files.len() > FILES_MAX || self.bytes() > bytes_max {
             let Some((number, _)) = self.files.first().copied() else { return };
             if let Err(error) = self.spans.remove(&name(number))
                 && error.kind() != io::ErrorKind::NotFound
             {
-                // The next call tries again.
+                // The next call retries the removal.
                 return;
             }
             self.files.remove(0);

@@ -1,4 +1,4 @@
-//! [`DirectoryNames`]: the names in the directory of span files, sorted by kind. Start at
+//! [`DirectoryNames`]: the names in the directory of span files, classified by suffix. Start at
 //! [`DirectoryNames::list`].
 
 use crate::Error;
@@ -8,16 +8,16 @@ use crate::files::naming;
 use blkkin_journal::Disk;
 use std::collections::BTreeSet;
 
-/// Names in the directory of span files.
+/// Names in the directory of span files, by kind of file.
 #[derive(Debug, Default)]
 pub(crate) struct DirectoryNames {
-    /// Numbers of Parquet files with a name that the store gives.
+    /// Numbers of the span files under their final names.
     pub(crate) spans: BTreeSet<u64>,
     pub(crate) indexes: BTreeSet<u64>,
     pub(crate) unfinished: BTreeSet<u64>,
     /// All other names.
     pub(crate) others: BTreeSet<String>,
-    /// Greater than the number in any name.
+    /// First unused number: greater than the number in any name.
     pub(crate) next_number: u64,
 }
 
@@ -41,19 +41,20 @@ impl DirectoryNames {
         Ok(names)
     }
 
-    /// Returns whether a file of spans exists under either of its names.
+    /// Returns whether a span file exists under its final or its unfinished name.
     pub(crate) fn has(&self, number: u64) -> bool {
         self.spans.contains(&number) || self.unfinished.contains(&number)
     }
 
-    /// Numbers of Parquet files that the manifest does not mention.
+    /// Returns the numbers of the span files that the manifest does not mention.
     pub(crate) fn unnamed(&self, manifest: &Manifest) -> Vec<u64> {
         let own = manifest.named().chain(&manifest.removing);
         let own: BTreeSet<u64> = own.map(|file| file.number).collect();
         self.spans.iter().copied().filter(|number| !own.contains(number)).collect()
     }
 
-    /// Refuses a directory that does not fit its manifest, before anything in it is changed.
+    /// Returns an error if the directory contradicts its manifest. The store is not changed before
+    /// this check.
     pub(crate) fn check(
         &self,
         manifest: Option<&Manifest>,
@@ -76,7 +77,7 @@ impl DirectoryNames {
         Ok(())
     }
 
-    /// Removes unfinished files and indexes that a crash left behind and no manifest ever named.
+    /// Removes unfinished files and indexes that a crash left behind and that no manifest names.
     pub(crate) fn remove_unfinished(&self, spans: &dyn Disk, manifest: &Manifest) {
         for &number in &self.unfinished {
             if !manifest.named().any(|file| file.number == number) && !self.spans.contains(&number)
@@ -84,7 +85,7 @@ impl DirectoryNames {
                 naming::remove_unfinished(spans, number);
             }
         }
-        // An index without its file is useless, and can be rebuilt if the file returns.
+        // An index without its span file is useless. It can be rebuilt if the file is restored.
         for &number in &self.indexes {
             let name = naming::index_name(number);
             let is_ours = || spans.open(&name).is_ok_and(|file| index::is_index(&*file));

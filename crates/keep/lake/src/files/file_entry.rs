@@ -1,11 +1,11 @@
-//! Entries of a manifest: [`FileEntry`] for a file, [`Totals`] for the store.
+//! Entries of a manifest: [`FileEntry`] describes a file, [`Totals`] the store.
 
 use serde::{Deserialize, Serialize};
 
-/// Upper bound of counters, so that increments cannot overflow.
+/// Upper bound of counters in a manifest, so that increments cannot overflow.
 pub(crate) const GREATEST: u64 = 1 << 62;
 
-/// Numbers of spans since the store was created, up to the manifest's position in the journal.
+/// Counts of spans since the store was created, up to the manifest's position in the journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Totals {
@@ -15,11 +15,11 @@ pub(crate) struct Totals {
     pub(crate) lost: u64,
 }
 
-/// A file of spans.
+/// Manifest entry of a span file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct FileEntry {
     pub(crate) number: u64,
-    /// Number of times that its spans were merged.
+    /// Number of times that the spans of the file were merged.
     pub(crate) tier: u32,
     pub(crate) spans: u64,
     pub(crate) bytes: u64,
@@ -27,7 +27,7 @@ pub(crate) struct FileEntry {
     /// Earliest start of a request.
     pub(crate) min_start_ns: u64,
     pub(crate) max_start_ns: u64,
-    /// Time at which the last span was received.
+    /// Time at which the last span of the file was received, in nanoseconds since 1970.
     pub(crate) received_ns: u64,
 }
 

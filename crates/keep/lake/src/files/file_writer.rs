@@ -1,4 +1,4 @@
-//! Writes a file of spans and its index. Start at [`FileWriter::create`].
+//! [`FileWriter`]: writes a span file and its index. Start at [`FileWriter::create`].
 
 use crate::Error;
 use crate::calls::link_table::EarlierSpans;
@@ -15,7 +15,7 @@ use blkkin_sys::beside;
 use std::io::{self, BufWriter};
 use std::sync::Arc;
 
-/// Writer of a file of spans and its index.
+/// Writer of a span file and its index.
 pub(crate) struct FileWriter {
     disk: Arc<dyn Disk>,
     cache: Arc<Cache>,
@@ -24,7 +24,7 @@ pub(crate) struct FileWriter {
     builder: Builder,
 }
 
-/// Size of a write to the disk, in bytes.
+/// Size of the write buffer in bytes.
 const WRITE_BYTES: usize = 1 << 20;
 
 impl FileWriter {
@@ -35,8 +35,8 @@ impl FileWriter {
         options: Options,
     ) -> Result<FileWriter, Error> {
         let name = unfinished_name(number);
-        // The final name must be free, as publishing the file would replace another one. The next
-        // attempt has another number.
+        // The final name must be free, since publishing the file would replace the existing file.
+        // The next attempt has another number.
         let last = spans_name(number);
         match disk.open(&last) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -46,7 +46,7 @@ impl FileWriter {
                 )));
             }
         }
-        // An earlier attempt with this number, which no manifest names.
+        // Removes the file of an earlier attempt with this number, which no manifest names.
         let _ = disk.remove(&name);
         let file = disk.create(&name).map_err(Error::io(&name))?;
         let output = DiskOutput { file, offset: 0 };
@@ -55,7 +55,7 @@ impl FileWriter {
         Ok(FileWriter { disk, cache, number, writer, builder: Builder::default() })
     }
 
-    /// Appends spans. Their requests must sort behind all requests that were appended before.
+    /// Appends spans. Their requests must sort after all requests appended before.
     pub(crate) fn append(&mut self, sorted: &Sorted<'_>) -> Result<(), Error> {
         let FileWriter { writer, builder, .. } = self;
         let push = || {
@@ -68,13 +68,13 @@ impl FileWriter {
         appended.map_err(|error| spans_error(self.number, error))
     }
 
-    /// Adds spans that earlier files have of this file's requests to the index.
+    /// Adds the spans of this file's requests in earlier files to the index.
     pub(crate) fn append_elsewhere(&mut self, earlier: &EarlierSpans) {
         push_elsewhere(&mut self.builder, earlier);
     }
 
     /// Makes the file durable under its unfinished name. [`publish`](crate::files::naming::publish)
-    /// renames it once a manifest names it.
+    /// renames the file once a manifest names it.
     pub(crate) fn finish(
         self,
         tier: u32,
@@ -105,7 +105,7 @@ impl FileWriter {
     }
 }
 
-/// Destination of the Parquet writer.
+/// Output of the Parquet writer: appends to a file of the store's disk.
 struct DiskOutput {
     file: Arc<dyn File>,
     offset: u64,

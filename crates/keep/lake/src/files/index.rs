@@ -1,9 +1,9 @@
-//! The index of a file of spans, stored beside it: groups of similar spans, durations, and the
-//! order of requests by time. It can be rebuilt from the file and the files before it.
+//! The index of a span file, stored beside the file: groups of similar spans, durations, and the
+//! order of requests by time. The index can be rebuilt from the file and earlier files.
 //!
-//! A request has two numbers: its place in the order of ids, which is also its order in the file,
-//! and its *ordinal*, its place in the order of time. Requests without any time have no ordinal,
-//! since no search finds them.
+//! A request has two numbers: its position in the order of ids, which is also its order in the
+//! file, and its *ordinal*, its position in the order of time. Requests without any time have no
+//! ordinal, since no search finds them.
 //!
 //! ```text
 //! file      = magic[8] directory_bytes:u64 directory_crc:u32 body_crc:u32 directory body
@@ -25,9 +25,10 @@
 //! directory and the Bloom filter are in memory while the file is in use ([`crate::files::cache`]);
 //! the rest is read on demand.
 //!
-//! Spans of one request may be in several files. The index of the last one also covers the spans in
-//! earlier files, as spans that are *elsewhere*: start, duration and matching conditions of a
-//! request depend on all of its spans, which a search could not combine across files.
+//! Spans of one request may be in several files. The index of the last of these files also covers
+//! the request's spans in earlier files, which are called *elsewhere*. Start, duration and matching
+//! conditions of a request depend on all of its spans, and a search cannot combine them across
+//! files.
 
 mod build;
 mod directory;
@@ -40,7 +41,7 @@ pub(crate) use read::{Entry, Index, OpenError, links, may_hold};
 use blkkin_journal::File;
 use blkkin_store::Durations;
 
-/// Corrects the magic and the checksums of an index, for tests.
+/// Returns an index with its magic and checksums corrected, for tests.
 #[cfg(any(test, feature = "testing"))]
 pub(crate) fn with_checksums(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
@@ -68,7 +69,7 @@ const CODE_BITS: u32 = 12;
 
 const _: () = assert!(Durations::code(u64::MAX) < NO_DURATION);
 
-/// Text number of groups that combine many names: the text is unknown.
+/// Stands for the text of groups that combine the spans of many services or names.
 pub(crate) const ANY_TEXT: u32 = u32::MAX;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! [`IndexedFile`]: a file of spans with its index, as the store's threads share it.
+//! [`IndexedFile`]: a span file with its index, shared by the store's threads.
 
 use crate::Error;
 use crate::files::cache::Cache;
@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// A file of spans with its index. [`IndexedFile::mark_removed`] has the files removed from the
-/// disk when the last reference is dropped.
+/// Span file with its index. After [`IndexedFile::mark_removed`], the drop of the last reference
+/// removes both from the disk.
 pub(crate) struct IndexedFile {
     pub(crate) entry: FileEntry,
     pub(crate) summary: FileSummary,
@@ -30,39 +30,39 @@ pub(crate) struct IndexedFile {
     is_removed: AtomicBool,
 }
 
-/// The part of an index that is always in memory; it decides whether the rest is needed.
+/// Part of an index that is always in memory; it shows whether the rest has to be loaded.
 pub(crate) struct FileSummary {
-    /// True if every request of the file has a time.
+    /// Set if every request of the file has a start time.
     pub(crate) all_have_times: bool,
-    /// True if the index knows all spans that earlier files have of its requests.
+    /// Set if the index covers all spans of the file's requests in earlier files.
     pub(crate) is_whole: bool,
-    /// The earliest and the latest start; `None` if no span has a start.
+    /// Earliest and latest start of the file's spans; `None` if no span has a start.
     pub(crate) starts_ns: Option<(u64, u64)>,
-    /// The first and the last minute with calls.
+    /// First and last minute with calls.
     pub(crate) link_minutes: Option<(u64, u64)>,
     bloom: Range<u64>,
     links: Range<u64>,
 }
 
-/// Health of a file: no error so far; wrong bytes, to be verified; verified as damaged; refused by
-/// the system (too many open files, an I/O error); refused for [`LASTING_AFTER`].
+/// Health of a file: no error so far; invalid bytes, not verified yet; verified as damaged; refused
+/// by the operating system (too many open files, an I/O error); refused for [`LASTING_AFTER`].
 const GOOD: u8 = 0;
 const SUSPECT: u8 = 1;
 const DAMAGED: u8 = 2;
 const UNREADABLE: u8 = 3;
 const LASTING: u8 = 4;
 
-/// Delay before an unreadable file is verified again. It doubles up to the maximum.
+/// Delay before an unreadable file is verified again. The delay doubles up to the maximum.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 
-/// A file that was unreadable for this long counts as damaged until it can be read again.
+/// Time after which an unreadable file counts as damaged, until it can be read again.
 const LASTING_AFTER: Duration = Duration::from_secs(60);
 
-/// Schedule of verifying an unreadable file.
+/// Schedule for verifying an unreadable file.
 #[derive(Default)]
 struct Retry {
-    /// Uptime of the first failed verification in a row.
+    /// Uptime of the first in a row of failed verifications.
     since: Option<Duration>,
     at: Duration,
     after: Duration,
@@ -113,16 +113,16 @@ impl IndexedFile {
         self.note(loaded)
     }
 
-    /// Returns whether the file may contain the request, by its Bloom filter.
+    /// Returns whether the file may contain the request, according to its Bloom filter.
     pub(crate) fn may_hold(&self, low: u64) -> bool {
         match self.cache.peek(self.entry.number) {
             Some(loaded) => loaded.index.may_hold(low),
-            // Read errors are reported by the read that follows.
+            // The read that follows reports the error.
             None => index::may_hold(&*self.index, &self.summary.bloom, low).unwrap_or(true),
         }
     }
 
-    /// Reads the calls of the file's requests, in order of minute, caller and callee.
+    /// Reads the calls counted in the index, in order of minute, caller and callee.
     pub(crate) fn links(&self) -> Result<Vec<LinkCount>, Error> {
         let links = index::links(&*self.index, &self.summary.links);
         self.note(links.map_err(|error| index_error(self.entry.number, error)))
@@ -138,7 +138,7 @@ impl IndexedFile {
         self.note(read_rows(&loaded.file, self.entry.number, rows, to))
     }
 
-    /// Reads columns of a page, except those that were read before. Of parent ids, only their
+    /// Reads columns of a page, except columns that were read before. For parent ids, only the
     /// presence is read.
     pub(crate) fn read_columns(
         &self,
@@ -153,8 +153,8 @@ impl IndexedFile {
         self.note(read.map_err(|error| self.read_error(error)))
     }
 
-    /// Returns whether the file has spans with this lower half of the trace id. If it cannot be
-    /// read, it may.
+    /// Returns whether the file has spans whose trace ids have the lower half `low`. Returns `true`
+    /// if the file cannot be read.
     pub(crate) fn holds(&self, low: u64) -> bool {
         let looked = || {
             let held = self.load()?.file.holds(low);
@@ -165,7 +165,7 @@ impl IndexedFile {
 
     /// Appends the spans whose trace ids have lower halves in a range to a block.
     pub(crate) fn between(&self, lows: RangeInclusive<u64>, to: &mut Block) -> Result<(), Error> {
-        // A full block is an error: the ranges in use are far smaller.
+        // A full block is an error, since the ranges in use are far smaller.
         self.note(match self.load()?.file.between(lows, to) {
             Ok(ControlFlow::Continue(())) => Ok(()),
             Ok(ControlFlow::Break(())) => Err(self.error("more than a block takes")),
@@ -184,8 +184,8 @@ impl IndexedFile {
         Ok(self.note(read.map_err(|error| self.read_error(error)))?.is_continue())
     }
 
-    /// Calls `each` with the spans whose trace ids have this lower half, restricted to a span id if
-    /// one is given.
+    /// Calls `each` with the spans whose trace ids have the lower half `low`. With `id`, only spans
+    /// with that span id are visited.
     pub(crate) fn visit(
         &self,
         low: u64,
@@ -197,7 +197,7 @@ impl IndexedFile {
         self.note(visited.map(drop).map_err(|error| self.read_error(error)))
     }
 
-    /// Passes on a result. An error marks the file for verification.
+    /// Returns the result unchanged. An error marks the file for verification.
     pub(crate) fn note<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
         if let Err(error) = &result {
             let may_pass = error.may_pass();
@@ -211,8 +211,8 @@ impl IndexedFile {
         result
     }
 
-    /// Verifies the whole file after an error. The file is damaged only if its bytes are wrong; if
-    /// the system refuses to read it, it is verified again later.
+    /// Verifies the whole file after an error. Only invalid bytes make the file damaged. If the
+    /// operating system refuses to read the file, the verification is repeated later.
     pub(crate) fn verify_if_due(&self, uptime: Duration) {
         let mut retry = lock(&self.retry);
         let is_due = match self.health.load(Ordering::Relaxed) {
@@ -245,12 +245,12 @@ impl IndexedFile {
         self.links().map(drop)
     }
 
-    /// Returns whether no read has failed since the last verification.
+    /// Returns whether every read since the last verification has succeeded.
     pub(crate) fn is_good(&self) -> bool {
         self.health.load(Ordering::Relaxed) == GOOD
     }
 
-    /// Returns whether bytes of the file are wrong, or the file was unreadable for long.
+    /// Returns whether the file has invalid bytes, or was unreadable for [`LASTING_AFTER`].
     pub(crate) fn is_damaged(&self) -> bool {
         matches!(self.health.load(Ordering::Relaxed), SUSPECT | DAMAGED | LASTING)
     }
@@ -273,7 +273,7 @@ impl Drop for IndexedFile {
     fn drop(&mut self) {
         self.cache.forget(self.entry.number);
         if self.is_removed.load(Ordering::Relaxed) {
-            // A file that cannot be removed now is removed at the next start.
+            // If the removal fails, the next start removes the file.
             let _ = self.disk.remove(&spans_name(self.entry.number));
             remove_unfinished(&*self.disk, self.entry.number);
         }
@@ -288,7 +288,7 @@ pub(crate) fn index_error(number: u64, error: OpenError) -> Error {
     }
 }
 
-/// The earliest and the latest start of a file's spans.
+/// Returns the earliest and the latest start of a file's spans.
 fn starts_ns(file: &ColumnFile) -> Option<(u64, u64)> {
     let starts = (0..file.groups()).filter_map(|group| file.group_starts_ns(group));
     starts.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))

@@ -1,9 +1,9 @@
-//! [`Manifest`]: the list of valid files and the position up to which they contain the journal.
-//! Each change is atomic and durable.
+//! [`Manifest`]: the list of valid files, and the position up to which they contain the journal. Each
+//! change is atomic and durable.
 //!
-//! There are two copies. Each is written to a new file, which is then renamed to the copy's name.
-//! The store opens the later copy that is intact. A file of spans is removed only after both copies
-//! list it as being removed. A file that neither copy names is never touched.
+//! There are two copies. Each copy is written to a new file, which is then renamed to the copy's
+//! name. The store opens the later intact copy. A span file is removed only after both copies list
+//! it as being removed. A file that neither copy names is never touched.
 
 use crate::files::file_entry::{FileEntry, GREATEST, Totals};
 use crate::{Error, Retention};
@@ -15,37 +15,37 @@ use std::path::Path;
 const COPIES: [&str; 2] = ["manifest", "manifest.copy"];
 const UNFINISHED: &str = "manifest.new";
 
-/// Version of the format. A manifest with unknown `incompat` bits is not touched.
+/// Version of the format, and known `incompat` bits. A manifest with other bits is not touched.
 const FORMAT: u32 = 1;
 const INCOMPAT_KNOWN: u32 = 0;
 
-/// Maximum size in bytes; more than a manifest of 100,000 files takes.
+/// Maximum size in bytes, above the size of a manifest with 100,000 files.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// The files of a store and their relation to the journal.
+/// Files of a store and their relation to the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Manifest {
     format: u32,
     incompat: u32,
-    /// Incremented by each commit.
+    /// Generation counter, incremented by each commit.
     pub(crate) commit: u64,
-    /// All records of the journal before this one are in files.
+    /// Sequence number in the journal: all earlier records are in files.
     pub(crate) journal_sequence: u64,
-    /// Greater than the number of any file so far.
+    /// First unused number, greater than the number of any file so far.
     pub(crate) next_file: u64,
-    /// Sums since the store was created.
+    /// Counts of spans since the store was created.
     pub(crate) totals: Totals,
-    /// In the order in which the spans were received.
+    /// Valid files, in the order in which their spans were received.
     pub(crate) files: Vec<FileEntry>,
-    /// Files that could not be read when the store was opened, which says nothing of their content.
-    /// Their spans count as lost as long as they are listed here.
+    /// Files that could not be read when the store was opened. Their content may be valid. Their
+    /// spans count as lost while the files are listed here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) unread: Vec<FileEntry>,
-    /// Files that were merged or have expired, until they are removed. After a crash this proves
-    /// that the store itself gave them up.
+    /// Merged or expired files until their removal. After a crash, the entry proves that the store
+    /// itself discarded the file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) removing: Vec<FileEntry>,
-    /// Retention of the last start that set one: a start without options must not remove more.
+    /// Retention of the last start that set one. A start without options must not remove more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) retention: Option<Retention>,
 }
@@ -67,7 +67,7 @@ impl Default for Manifest {
     }
 }
 
-/// Reason why a copy is not used.
+/// Reason why a copy of the manifest cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unusable {
     Missing,
@@ -75,21 +75,22 @@ pub(crate) enum Unusable {
     Newer,
 }
 
-/// The name of a copy, and its commit.
+/// Name of a copy, with its commit number or the reason why it is unusable.
 type Copy = (&'static str, Result<u64, Unusable>);
 
 impl Manifest {
-    /// A copy with the next commit number, to be changed and written.
+    /// Returns a copy with the next commit number, to be changed and written.
     pub(crate) fn next(&self) -> Manifest {
         Manifest { commit: self.commit + 1, ..self.clone() }
     }
 
-    /// All files that the manifest names, readable or not.
+    /// Returns all files that the manifest names, readable or not.
     pub(crate) fn named(&self) -> impl Iterator<Item = &FileEntry> {
         self.files.iter().chain(&self.unread)
     }
 
-    /// Removes and returns all files in order, including those that could not be read last time.
+    /// Removes and returns all files in order, including the files that could not be read at the
+    /// last start.
     pub(crate) fn take_files(&mut self) -> Vec<FileEntry> {
         let mut files = std::mem::take(&mut self.files);
         for file in std::mem::take(&mut self.unread) {
@@ -100,7 +101,7 @@ impl Manifest {
         files
     }
 
-    /// Reads the later copy that is intact. Returns it with whether the other one was damaged, or
+    /// Reads the later intact copy. The bool tells whether the other copy was damaged. Returns
     /// `None` if there is no copy.
     pub(crate) fn read(disk: &dyn Disk) -> Result<Option<(Manifest, bool)>, Error> {
         let mut found: Option<Manifest> = None;
@@ -122,7 +123,7 @@ impl Manifest {
         }
     }
 
-    /// The commit of each copy, or the reason why it is not used.
+    /// Returns the commit number of each copy, or the reason why the copy is unusable.
     pub(crate) fn copies(disk: &dyn Disk) -> Result<[Copy; 2], Error> {
         let copy = |name| read_copy(disk, name).map(|it| (name, it.map(|found| found.commit)));
         let [one, other] = COPIES;
@@ -136,7 +137,7 @@ impl Manifest {
         let bytes = with_checksum(&text);
         for name in COPIES {
             let written = || {
-                // A process that ended may have left the file behind.
+                // A process that ended may have left this file.
                 let _ = disk.remove(UNFINISHED);
                 let file = disk.create(UNFINISHED)?;
                 file.write_at(&bytes, 0)?;
@@ -151,8 +152,8 @@ impl Manifest {
 }
 
 impl Retention {
-    /// The retention that the store in a directory has noted. `None` if there is no store, or none
-    /// was noted.
+    /// Returns the retention stored in the manifest of a directory. `None` if there is no store, or
+    /// its manifest has no retention.
     pub fn noted(directory: &Path) -> Result<Option<Retention>, Error> {
         let disk = match Directory::open(directory) {
             Ok(disk) => disk,
@@ -183,8 +184,8 @@ fn with_checksum(text: &str) -> Vec<u8> {
     format!("{text}\n{:08x}\n", crc32c::crc32c(text.as_bytes())).into_bytes()
 }
 
-/// Returns whether this text is a valid manifest. Asserts that it reads the same after it was
-/// written.
+/// Returns whether a text is a valid manifest. Asserts that writing the parsed manifest and parsing
+/// it again gives the same manifest.
 #[cfg(any(test, feature = "testing"))]
 pub(crate) fn is_read_as_written(json: &[u8]) -> bool {
     let Ok(json) = std::str::from_utf8(json) else { return false };
@@ -198,7 +199,7 @@ pub(crate) fn is_read_as_written(json: &[u8]) -> bool {
 }
 
 impl Manifest {
-    /// Returns whether no number can overflow, and each file has its own number.
+    /// Returns whether the numbers are too small to overflow, and each file has its own number.
     fn is_sound(&self) -> bool {
         let Totals { accepted, duplicates, expired, lost } = self.totals;
         let counts = [self.commit, self.journal_sequence, self.next_file];
@@ -222,7 +223,7 @@ impl Manifest {
     }
 }
 
-/// Parses the output of [`Manifest::write`].
+/// Parses the bytes that [`Manifest::write`] wrote.
 fn parse(bytes: &[u8]) -> Result<Manifest, Unusable> {
     let text = std::str::from_utf8(bytes).map_err(|_| Unusable::Damaged)?;
     let (json, crc) = text.split_once('\n').ok_or(Unusable::Damaged)?;

@@ -3,10 +3,10 @@
 /// Maximum width in bits.
 pub(crate) const WIDTH_MAX: u32 = u64::BITS;
 
-/// Padding behind the numbers. A number occupies up to nine bytes and is read as sixteen.
+/// Padding after the numbers, in bytes. A number occupies up to nine bytes and is read as sixteen.
 pub(crate) const PADDING_BYTES: usize = 16;
 
-/// Extracts the number of `width` bits at bit `bit % 8` of the bytes.
+/// Extracts the number of `width` bits that starts at bit `bit % 8` of the bytes.
 #[inline]
 pub(crate) fn extract(bytes: [u8; PADDING_BYTES], bit: usize, width: u32) -> u64 {
     (u128::from_le_bytes(bytes) >> (bit % 8)) as u64 & mask(width)
@@ -17,7 +17,7 @@ const fn mask(width: u32) -> u64 {
     ((1u128 << width) - 1) as u64
 }
 
-/// Bit-packed numbers.
+/// List of bit-packed numbers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packed<'a> {
     bytes: &'a [u8],
@@ -25,18 +25,18 @@ pub(crate) struct Packed<'a> {
     len: usize,
 }
 
-/// Width that numbers up to `greatest` need.
+/// Returns the width of the numbers up to `greatest`, in bits.
 pub(crate) fn width_of(greatest: u64) -> u32 {
     u64::BITS - greatest.leading_zeros()
 }
 
-/// Size of `len` packed numbers in bytes; `None` on overflow.
+/// Returns the size of `len` packed numbers in bytes, with padding; `None` on overflow.
 pub(crate) fn packed_bytes(len: usize, width: u32) -> Option<usize> {
     let bits = len.checked_mul(width as usize)?;
     bits.div_ceil(8).checked_add(PADDING_BYTES)
 }
 
-/// Appends the lower `width` bits of each number.
+/// Appends the lower `width` bits of each number, followed by padding.
 pub(crate) fn pack(numbers: impl IntoIterator<Item = u64>, width: u32, to: &mut Vec<u8>) {
     let mask = mask(width);
     let (mut held, mut count) = (0u128, 0u32);
@@ -55,7 +55,7 @@ pub(crate) fn pack(numbers: impl IntoIterator<Item = u64>, width: u32, to: &mut 
 }
 
 impl<'a> Packed<'a> {
-    /// Returns `None` if the number of bytes does not match.
+    /// Opens a list; `None` if the number of bytes does not match.
     pub(crate) fn new(bytes: &'a [u8], width: u32, len: usize) -> Option<Packed<'a>> {
         let fits = width <= WIDTH_MAX && packed_bytes(len, width)? == bytes.len();
         fits.then_some(Packed { bytes, width, len })

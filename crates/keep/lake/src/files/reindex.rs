@@ -1,4 +1,4 @@
-//! Opens files together with their index, which is rebuilt from the file if necessary. Start at
+//! Opens span files with their index, and rebuilds the index from the file if necessary. Start at
 //! [`open_file`].
 
 use crate::calls::link_table::{EarlierSpans, LinkResult, LinkTable};
@@ -15,8 +15,8 @@ use blkkin_journal::{Disk, File};
 use std::io;
 use std::sync::Arc;
 
-/// Opens a file that a manifest names. A damaged or missing index is rebuilt from the file and the
-/// files before it.
+/// Opens a span file that a manifest names. A damaged or missing index is rebuilt from the file and
+/// earlier files.
 pub(crate) fn open_file(
     disk: Arc<dyn Disk>,
     cache: Arc<Cache>,
@@ -33,8 +33,7 @@ pub(crate) fn open_file(
     IndexedFile::of(disk, cache, entry, file, index)
 }
 
-/// Opens a whole file that no manifest names, with an index rebuilt from the file and the files
-/// before it.
+/// Opens a span file that no manifest names. The index is rebuilt from the file and earlier files.
 pub(crate) fn adopt_file(
     disk: Arc<dyn Disk>,
     cache: Arc<Cache>,
@@ -82,7 +81,7 @@ pub(crate) fn row_of(block: &Block, row: blkkin_columns::Row) -> Row<'_> {
     }
 }
 
-/// Rebuilds the index of a file.
+/// Rebuilds the index of a span file from its rows.
 fn remake_index(
     disk: &Arc<dyn Disk>,
     number: u64,
@@ -100,7 +99,7 @@ fn remake_index(
         block.clear();
         read_rows(file, number, start..next, &mut block)?;
         (0..block.len() as u32).for_each(|row| builder.push(&row_of(&block, row)));
-        // Calls of a request that lies on both sides of a step may be missed.
+        // Calls of a request that continues in the next step may be missed.
         let sorted = Sorted::of(&[&block]);
         let LinkResult { table, earlier, .. } = LinkTable::of(&sorted, before);
         links.merge(&table.counts());

@@ -1,20 +1,20 @@
-//! [`TagTable`]: the tag keys of a file, with the values of those keys that have few.
+//! [`TagTable`]: the tag keys of a file, with the values of keys that have few values.
 
 use crate::files::index::KeyValues;
 use blkkin_columns::{Block, Sorted, ValueType};
 use blkkin_store::text_of;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// Maximum number of values that are stored for a key.
+/// Maximum number of values stored for a key.
 const VALUES_MAX: usize = 64;
 
-/// Maximum size of a stored value in bytes. Nobody picks longer values from a list.
+/// Maximum size of a stored value in bytes. Users do not pick longer values from a list.
 const VALUE_BYTES_MAX: usize = 256;
 
-/// Maximum number of keys.
+/// Maximum number of keys stored for a file.
 const KEYS_MAX: usize = 4096;
 
-/// Tags by key.
+/// Number of spans and values of each tag key.
 #[derive(Default)]
 pub(crate) struct TagTable {
     keys: BTreeMap<String, Tags>,
@@ -23,7 +23,7 @@ pub(crate) struct TagTable {
 #[derive(Default)]
 struct Tags {
     spans: u64,
-    /// `None` if there are too many.
+    /// Distinct values as text; `None` if they are too many.
     values: Option<BTreeSet<String>>,
 }
 
@@ -43,7 +43,7 @@ impl TagTable {
     }
 
     fn add_block(&mut self, block: &Block, rows: &[u32]) {
-        // For each layout and position in it, the encoded values.
+        // Distinct encoded values, by layout and position in the layout.
         let mut layouts: HashMap<u32, (u64, Vec<Numbers>)> = HashMap::new();
         for &row in rows {
             let layout = block.layout_id(row);
@@ -58,7 +58,7 @@ impl TagTable {
         }
         for (layout, (spans, numbers)) in layouts {
             for (place, (shape, numbers)) in block.layout(layout).iter().zip(numbers).enumerate() {
-                // The last of several tags with one key counts.
+                // Of several tags with the same key, the last one counts.
                 let next = block.layout(layout).get(place + 1);
                 let counts = next.is_none_or(|next| next.key != shape.key);
                 if counts {
@@ -81,7 +81,7 @@ impl TagTable {
         }
     }
 
-    /// Adds the tags of another file.
+    /// Adds the tag keys of another table.
     pub(crate) fn merge(&mut self, keys: &[KeyValues]) {
         for key in keys {
             let values = (!key.values.is_empty()).then(|| key.values.iter().cloned().collect());
@@ -89,7 +89,7 @@ impl TagTable {
         }
     }
 
-    /// Returns the tags in order of key.
+    /// Returns the tag keys in order, with their values.
     pub(crate) fn keys(self) -> Vec<KeyValues> {
         let keys = self.keys.into_iter().map(|(key, tags)| KeyValues {
             key,
@@ -100,7 +100,7 @@ impl TagTable {
     }
 }
 
-/// Set of encoded values, up to [`VALUES_MAX`].
+/// Set of encoded values, filled up to [`VALUES_MAX`].
 #[derive(Default)]
 struct Numbers {
     seen: HashSet<u32>,
@@ -118,7 +118,7 @@ impl Numbers {
         self.are_too_many = self.seen.len() > VALUES_MAX;
     }
 
-    /// The values as text; `None` if there are too many, or they are bytes or too long.
+    /// Returns the values as text; `None` if they are too many, too long, or bytes.
     fn values(&self, block: &Block, kind: ValueType) -> Option<BTreeSet<String>> {
         let are_few = !self.are_too_many && kind != ValueType::Bytes;
         let values = self.seen.iter().filter(|_| are_few);

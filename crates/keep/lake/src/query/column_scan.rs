@@ -1,4 +1,4 @@
-//! Scans of a file's columns that replace reads of single requests.
+//! Scans of whole columns of a file, which replace reads of single requests.
 
 use crate::Error;
 use crate::files::indexed_file::IndexedFile;
@@ -10,23 +10,25 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
-/// Maximum number of requests whose column-scan result is cached, per file and in total.
+/// Maximum number of requests whose column scans are cached, per file and in total.
 pub(super) const SELECTED_MAX: usize = 4 << 20;
 
-/// Columns of a request's id and duration.
+/// Columns with the id and the times of a request.
 const TIMES: [Column; 3] = [Column::TraceId, Column::StartTime, Column::Duration];
 
-/// Column-scan result of a request. A request has at least one for each condition that it meets.
+/// Request that a column scan found. A request is found at least once for each condition that it
+/// meets.
 #[derive(Clone, Copy)]
 pub(super) struct ScanMatch {
-    /// One of its rows.
+    /// First matching row of the request.
     pub(super) row: u32,
-    /// A bit for each of the query's conditions that a span of it in this file meets.
+    /// Bitmap of the conditions that the request's spans in this file meet.
     pub(super) met: u32,
     pub(super) low: u64,
 }
 
-/// Scans the columns of a file for each condition. `None` if too many requests match.
+/// Scans the columns of a file for each condition. Returns `None` if more than [`SELECTED_MAX`]
+/// requests match.
 pub(super) fn scan_file(
     file: &IndexedFile,
     projections: &[Projection<'_>],
@@ -53,7 +55,7 @@ pub(super) fn scan_file(
     Ok((!is_too_much).then_some(requests))
 }
 
-/// The scan results of the request with these rows.
+/// Returns the scan matches of the request with these rows.
 pub(super) fn matches_of<'k>(
     known: &'k [ScanMatch],
     rows: &Range<u32>,
@@ -63,7 +65,7 @@ pub(super) fn matches_of<'k>(
     known[first..].iter().take_while(move |request| request.row < end)
 }
 
-/// The first requests of a file behind the place `after`, ordered by their exact durations.
+/// Returns the first requests of a file after the place `after`, in order of their exact durations.
 pub(super) fn first_places(
     file: &IndexedFile,
     ordinals: &[u32],
@@ -81,7 +83,7 @@ pub(super) fn first_places(
         .collect();
     rows.sort_unstable_by_key(|(rows, _)| rows.start);
     let key = |place: &Place| (Reverse(place.rank_ns), place.trace_id);
-    // The last of the kept requests is on top.
+    // Heap with the last of the kept requests on top.
     let mut first: BinaryHeap<((Reverse<u64>, TraceId), u32)> = BinaryHeap::new();
     let mut left = rows.into_iter().peekable();
     // Earliest start and latest end of a request, which may continue on the next page.

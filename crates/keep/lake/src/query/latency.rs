@@ -1,5 +1,5 @@
-//! [`LatencySum`]: histogram of the durations of spans that meet a condition, from indexes where
-//! they suffice, and from columns otherwise.
+//! [`LatencySum`]: histogram of the durations of matching spans. The counts are read from the indexes
+//! where these suffice, and from the columns otherwise.
 
 use crate::Error;
 use crate::files::index::{Entry, Group, NO_DURATION};
@@ -18,32 +18,32 @@ use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Number of examples for each power of two of the duration.
+/// Maximum number of example spans for each power of two of the duration.
 const EXAMPLES_MAX: usize = 2;
 
-/// Maximum number of requests of a file that are read to decide on which side of a bound durations
-/// are.
+/// Maximum number of requests of a file that are read to compare durations with a bound of the
+/// condition exactly.
 const READ_MAX: usize = 256;
 
-/// Number of powers of two of a duration, including 0.
+/// Number of buckets by power of two of the duration, including a bucket for the duration 0.
 const POWERS: usize = u64::BITS as usize + 1;
 
-/// Histogram of durations, with examples.
+/// Histogram of the durations of matching spans, with example spans.
 pub(crate) struct LatencySum<'p> {
-    /// Counts by code.
+    /// Number of spans by duration code.
     counts: Vec<u64>,
-    /// By power of two.
+    /// Example spans by power of two of the duration.
     examples: [Examples<'p>; POWERS],
-    /// Number of entries of a group that are outside of the window, by code and error. All zeros
-    /// between calls.
+    /// Number of a group's entries outside of the window, by duration code and error flag. All
+    /// zeros between calls.
     others: Vec<u32>,
 }
 
-/// Examples for one power of two.
+/// Example spans for one power of two of the duration.
 struct Examples<'p> {
     spans: Vec<Example>,
-    /// A request with such a span, in case no span is found otherwise: file, ordinal and duration
-    /// code.
+    /// File, ordinal and duration code of a request with such a span. The request is read only if
+    /// `spans` stays empty.
     entry: Option<(&'p IndexedFile, u32, u16)>,
 }
 
@@ -67,14 +67,14 @@ impl<'p> LatencySum<'p> {
         };
         let matching: Vec<Vec<Row>> = snapshot.batches.iter().map(rows_of).collect();
         if snapshot.batches.iter().all(|batch| are_within(batch, window)) {
-            // The starts of requests need not be checked.
+            // All requests began in the window, so their starts need no check.
             return self.add_rows_of_head(snapshot, &matching);
         }
         let mut lows: HashSet<u64, RandomState> = HashSet::default();
         for (batch, rows) in snapshot.batches.iter().zip(&matching) {
             lows.extend(rows.iter().map(|&row| batch.trace_low(row)));
         }
-        // Spans that were sent twice count once.
+        // Duplicate spans are removed by the sorting.
         let sorted = snapshot.sorted_of(|low| lows.contains(&low));
         let mut request = None;
         let mut began = None;
@@ -146,7 +146,8 @@ impl<'p> LatencySum<'p> {
     }
 
     /// Counts a whole group by the durations in the directory, minus the entries in `others`.
-    /// Returns `false` without counting anything if that does not suffice.
+    /// Returns `false` without counting anything if the directory does not decide the condition or
+    /// an example would be missing.
     fn add_group(&mut self, group: &Group, residual: &Residual, others: &[Entry]) -> bool {
         let place = |code: u16, is_error: bool| 2 * usize::from(code) + usize::from(is_error);
         for other in others {
@@ -171,7 +172,7 @@ impl<'p> LatencySum<'p> {
         for other in others {
             self.others[place(other.code, other.is_error)] = 0;
         }
-        // The remaining entries may have no sample.
+        // Samples may be missing for the remaining entries.
         let lacks_example = |&(code, _): &(u16, u32)| {
             let bucket = &self.examples[power_of(Durations::least(code.min(NO_DURATION)))];
             bucket.spans.is_empty() && bucket.entry.is_none()
@@ -221,8 +222,8 @@ impl<'p> LatencySum<'p> {
         }
     }
 
-    /// Counts entries whose code does not decide on which side of a bound the duration is. They are
-    /// read if they are few.
+    /// Counts entries whose duration code includes a bound of the condition. The spans of up to
+    /// [`READ_MAX`] requests are read and compared exactly. With more requests, all entries count.
     fn add_unclear(
         &mut self,
         file: &'p IndexedFile,
@@ -257,7 +258,7 @@ impl<'p> LatencySum<'p> {
         Ok(())
     }
 
-    /// Counts by scanning the columns that the condition needs.
+    /// Counts the matching spans of a file by scanning the columns that the condition needs.
     fn add_rows(
         &mut self,
         file: &IndexedFile,
@@ -286,7 +287,7 @@ impl<'p> LatencySum<'p> {
         })
     }
 
-    /// Counts spans of one request if it began in the window.
+    /// Counts the spans of a request, provided that the request began in the window.
     fn add_examples(
         &mut self,
         spans: &mut Vec<Example>,
@@ -326,7 +327,7 @@ impl<'p> LatencySum<'p> {
         let mut examples = Vec::new();
         for bucket in self.examples {
             match bucket.entry {
-                // An unreadable span cannot be an example.
+                // A span that cannot be read is left out of the examples.
                 Some((file, ordinal, code)) if bucket.spans.is_empty() => {
                     examples.extend(span_of(file, ordinal, code, condition).ok().flatten());
                 }
@@ -338,12 +339,12 @@ impl<'p> LatencySum<'p> {
     }
 }
 
-/// The bucket of a duration: its power of two.
+/// Returns the bucket of a duration: its power of two.
 fn power_of(duration_ns: u64) -> usize {
     duration_ns.checked_ilog2().map_or(0, |power| power as usize + 1)
 }
 
-/// Marks the rows of a range of requests.
+/// Returns a flag for each row of the file: set for the rows of a range of requests.
 fn rows_of(
     file: &IndexedFile,
     loaded: &LoadedFile,
@@ -357,7 +358,7 @@ fn rows_of(
     Ok(rows)
 }
 
-/// Returns whether the code of the span's duration leaves the condition undecided.
+/// Returns whether the duration code of the span leaves the condition undecided.
 fn is_unclear(block: &Block, row: Row, condition: &Condition) -> bool {
     let texts = [block.service_id(row), block.name_id(row), block.remote_service_id(row)];
     let [service, name, remote] = texts.map(|text| Some(block.text(text)));
@@ -366,20 +367,20 @@ fn is_unclear(block: &Block, row: Row, condition: &Condition) -> bool {
     residual.truth(code, block.is_error(row)) == Truth::Maybe
 }
 
-/// Returns whether all spans of a batch started in a window.
+/// Returns whether every span of a batch has a start within the window.
 fn are_within(batch: &Batch, window: Window) -> bool {
     let holds = |(first, last)| window.holds(first) && window.holds(last);
     batch.all_started && batch.starts_ns.is_some_and(holds)
 }
 
-/// Updates the start of a request by a span: the earliest span without a parent, or else the
-/// earliest.
+/// Updates the start of a request by a span. The start is that of the earliest span without a
+/// parent, or else of the earliest span.
 fn earlier(began: Option<(bool, u64)>, block: &Block, row: Row) -> Option<(bool, u64)> {
     let this = block.start_ns(row).map(|start| (block.parent_id(row).is_some(), start));
     [began, this].into_iter().flatten().min()
 }
 
-/// Finds a span of a request that has this duration code and meets the condition.
+/// Finds a span of a request with this duration code that meets the condition.
 fn span_of(
     file: &IndexedFile,
     ordinal: u32,

@@ -1,5 +1,5 @@
-//! Matching of spans against a condition by what an index or a batch knows of their groups, without
-//! reading the spans.
+//! Matching of spans against a condition by group, with the data of an index or batch. Spans are
+//! read only if that data does not decide the condition.
 
 use crate::files::index::{Directory, Entry, Group, NO_DURATION};
 use crate::files::indexed_file::IndexedFile;
@@ -10,10 +10,10 @@ use blkkin_columns::{Block, Row, Scratch};
 use blkkin_store::{Condition, Durations, is_cancelled};
 use std::ops::Range;
 
-/// Number of files, from the newest on, that are used to estimate selectivity.
+/// Maximum number of files, from the newest on, that are used to estimate selectivity.
 const FILES_TO_ESTIMATE: usize = 16;
 
-/// Estimates the number of spans that meet a condition, by the directories of some files.
+/// Estimates the number of spans that meet a condition, from the directories of the newest files.
 pub(super) fn estimate(files: &[&IndexedFile], condition: &Condition) -> u64 {
     let some = files.iter().rev().take(FILES_TO_ESTIMATE);
     let of_file =
@@ -36,7 +36,8 @@ fn estimate_of(loaded: &LoadedFile, condition: &Condition) -> u64 {
     all_groups(loaded, condition).map(of_group).sum()
 }
 
-/// The groups of a file that may have spans that meet a condition, with the residual for each.
+/// Returns the groups of a file whose spans may meet a condition, with the residual condition for
+/// each group.
 pub(crate) fn groups<'p>(
     loaded: &'p LoadedFile,
     condition: &'p Condition,
@@ -44,7 +45,7 @@ pub(crate) fn groups<'p>(
     residuals(&loaded.index.directory, &loaded.index.directory.groups, condition)
 }
 
-/// Like [`groups`], including groups of spans that are elsewhere.
+/// Returns the groups like [`groups`], including the groups of spans in earlier files.
 fn all_groups<'p>(
     loaded: &'p LoadedFile,
     condition: &'p Condition,
@@ -68,7 +69,7 @@ fn residuals<'p>(
     })
 }
 
-/// Calls `each` with the entries of an ordinal range that meet a condition or may meet it.
+/// Calls `each` with the entries in a range of ordinals that meet a condition or may meet it.
 pub(super) fn for_each_entry(
     loaded: &LoadedFile,
     condition: &Condition,

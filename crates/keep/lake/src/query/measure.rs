@@ -1,8 +1,8 @@
-//! Measures over many spans: [`heat`] counts them by start and duration, [`difference`] compares
-//! those in a box with others.
+//! Statistics over many spans: [`heat`] counts spans by start and duration, and [`difference`]
+//! compares the spans in a box with the spans outside.
 //!
-//! A span counts by its own start, whatever request it belongs to. Only starts, durations and the
-//! condition's columns are therefore read of a file. Words are read only of pages with matching
+//! A span counts by its own start, whenever its request began. Of a file, only starts, durations
+//! and the condition's columns are read. The columns of words are read only for pages with matching
 //! spans.
 
 use crate::Error;
@@ -18,12 +18,12 @@ use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A sample of fewer spans than the target divided by this is too small.
+/// Divisor of the sample's target size that gives its minimum size.
 const OTHERS_LEAST: u64 = 100;
-/// Factor by which a sample that is too small is enlarged.
+/// Factor by which a sample below the minimum size is enlarged.
 const OTHERS_AGAIN: u64 = 16;
 
-/// Counts the spans that meet a condition in the cells of a heat map.
+/// Counts the spans that meet a condition into the cells of a heat map.
 pub(crate) fn heat(snapshot: &Snapshot, condition: &Condition, cells: &mut Heat) {
     for_each_in_head(snapshot, condition, |_, _, start, duration| cells.add(start, duration));
     let window = cells.window();
@@ -39,13 +39,13 @@ pub(crate) fn heat(snapshot: &Snapshot, condition: &Condition, cells: &mut Heat)
             }
             Ok(None::<()>)
         };
-        // An unreadable file is counted as damaged; the others contribute.
+        // An unreadable file is counted as damaged; the result lacks its spans.
         let _ = scan(file, window, condition, &[], 1, count, |_, ()| Ok(()));
     }
 }
 
-/// Compares the spans in a box with the others, among those that meet a condition and started in a
-/// window. Very many others are sampled.
+/// Compares the spans in a box with the spans outside, among the spans that meet a condition and
+/// started in a window. If the spans outside are more than `others_enough`, they are sampled.
 pub(crate) fn difference(
     snapshot: &Snapshot,
     window: Window,
@@ -60,7 +60,7 @@ pub(crate) fn difference(
             let mut tally = Tally::default();
             let selection = Selection { within, condition, one_in, is_inside };
             for file in files {
-                // An unreadable file is counted as damaged; the others contribute.
+                // An unreadable file is counted as damaged; the result lacks its spans.
                 let _ = count_words(file, &selection, &is_asked_for, &mut tally);
             }
             tally
@@ -95,16 +95,16 @@ pub(crate) fn difference(
     }
 }
 
-/// Selection of the spans of a file to count.
+/// Selection of the spans of a file that are counted.
 struct Selection<'c> {
     within: Window,
     condition: &'c Condition,
-    /// One page in this many is read.
+    /// Sampling: one page in `one_in` is read.
     one_in: u64,
     is_inside: bool,
 }
 
-/// Counts the words of selected spans of a file.
+/// Counts the words of the selected spans of a file.
 fn count_words(
     file: &IndexedFile,
     selection: &Selection<'_>,
@@ -140,10 +140,10 @@ fn count_words(
     })
 }
 
-/// Counts of the words on a page.
+/// Number of occurrences of each word on a page.
 type Words<'p> = HashMap<Word<'p>, u64, RandomState>;
 
-/// The earliest and the latest start of all spans.
+/// Returns the window from the earliest to the latest start of all spans.
 pub(crate) fn starts(snapshot: &Snapshot) -> Option<Window> {
     let of_batches = snapshot.batches.iter().filter_map(|batch| batch.starts_ns);
     let all = of_batches.chain(snapshot.files.iter().filter_map(|file| file.summary.starts_ns));
@@ -151,15 +151,15 @@ pub(crate) fn starts(snapshot: &Snapshot) -> Option<Window> {
     all.map(|(start_ns, end_ns)| Window { start_ns, end_ns })
 }
 
-/// Start and duration of a row, if it has both.
+/// Returns the start and the duration of a row that has both.
 #[inline]
 fn times(page: &PageColumns, row: usize) -> Option<(u64, u64)> {
     page.number(Column::StartTime, row).zip(page.number(Column::Duration, row))
 }
 
-/// Scans the pages of a file that may have spans that started in a window, or one page in `one_in`.
-/// `choose` gets starts, durations and the condition's columns. If it returns a value, `visit` gets
-/// that value and the columns `more`.
+/// Scans the pages of a file that may have spans started in a window, or one page in `one_in`.
+/// `choose` gets a page with starts, durations and the condition's columns. If `choose` returns a
+/// value, `visit` gets that value and the page with the columns `more`.
 fn scan<T>(
     file: &IndexedFile,
     window: Window,
@@ -189,8 +189,7 @@ fn is_near(starts: Option<(u64, u64)>, window: Window) -> bool {
     starts.is_some_and(|(first, last)| first <= window.end_ns && window.start_ns <= last)
 }
 
-/// Calls `each` with the distinct spans in memory that meet a condition and have a start and a
-/// duration.
+/// Calls `each` with the distinct matching spans in memory that have a start and a duration.
 fn for_each_in_head(
     snapshot: &Snapshot,
     condition: &Condition,

@@ -1,4 +1,4 @@
-//! [`PageCache`]: pages that a query has read, within a memory limit.
+//! [`PageCache`]: decoded pages of one query, within a memory limit.
 
 use crate::Error;
 use crate::files::indexed_file::IndexedFile;
@@ -7,19 +7,19 @@ use blkkin_columns::{Column, PageColumns};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Maximum memory of the cached pages, in bytes, besides those of the current call.
+/// Maximum memory of the cached pages in bytes, apart from the pages of the current call.
 const BYTES_MAX: usize = 16 << 20;
 
-/// After this many uses of a page, the whole page is decoded and cached; before, only the rows in
-/// use.
+/// Number of uses of a page after which the whole page is decoded and cached. Before, only the rows
+/// in use are decoded.
 const PARTIAL_USES_MAX: u32 = 12;
 
 /// Cache of decoded pages.
 #[derive(Default)]
 pub(crate) struct PageCache {
-    /// Whole pages, and row ranges of others.
+    /// Whole pages, and row ranges of pages that are used less often.
     pages: HashMap<Key, PageColumns>,
-    /// Number of uses of a page, by the file's number and the page's first row.
+    /// Number of uses of a page, by file number and first row of the page.
     uses: HashMap<(u64, u64), u32>,
     bytes: usize,
 }
@@ -28,8 +28,8 @@ pub(crate) struct PageCache {
 type Key = (u64, u64, usize);
 
 impl PageCache {
-    /// Returns the pages that overlap a range of rows, with the rows of each, after reading
-    /// `columns`.
+    /// Returns the pages that overlap a range of rows, with the overlapping rows of each page. The
+    /// pages' `columns` are read.
     pub(crate) fn of(
         &mut self,
         file: &IndexedFile,

@@ -1,5 +1,5 @@
-//! [`Projection`]: evaluates a condition on rows of a file and reads only the columns that it
-//! needs.
+//! [`Projection`]: evaluates a condition on rows of a file, reading only the columns that the
+//! condition needs.
 
 use crate::Error;
 use crate::files::indexed_file::IndexedFile;
@@ -12,24 +12,24 @@ use blkkin_store::{Condition, TagTest, TextField, Topic, is_cancelled, text_of};
 use std::borrow::Cow;
 use std::hash::{Hash, Hasher};
 
-/// A condition and the columns that it needs.
+/// Condition with the columns that it needs.
 pub(crate) struct Projection<'c> {
     condition: &'c Condition,
     columns: Vec<Column>,
-    /// Keys of the tags that the condition tests.
+    /// Keys of the tags that the condition reads.
     keys: Vec<&'c str>,
-    /// Set if the condition tests tags of any key.
+    /// Set if the condition reads tags of any key.
     has_all_keys: bool,
 }
 
-/// Key and value columns of the tags of the span, its process and its library.
+/// Key and value columns of the tags of a span, its resource and its scope.
 const TAGS: [(Column, Column); 3] = [
     (Column::TagKey, Column::TagValue),
     (Column::ResourceKey, Column::ResourceValue),
     (Column::ScopeKey, Column::ScopeValue),
 ];
 
-/// A decoded tag value.
+/// Decoded tag value.
 enum Value<'p> {
     Plain(ValueRef<'p>),
     Bytes(Vec<u8>),
@@ -44,11 +44,11 @@ impl Value<'_> {
     }
 }
 
-/// Description of a damaged row.
+/// Description of an error in a row.
 pub(crate) type Fault = &'static str;
 
-/// Calls `each` with the rows of a file that meet a condition, page by page. Of pages with such
-/// rows, `columns` are read as well.
+/// Calls `each` with the rows of a file that meet a condition. For pages with matching rows,
+/// `columns` are read before the call.
 pub(crate) fn for_each_holding(
     file: &IndexedFile,
     loaded: &LoadedFile,
@@ -90,8 +90,9 @@ pub(crate) fn for_each_holding(
     Ok(())
 }
 
-/// Scans the pages of a row group, or one page in `one_in`. Reads the first list of columns; where
-/// `choose` returns a value, reads the second list too and calls `visit` with that value.
+/// Scans the pages of a row group, or one page in `one_in`. The first list of columns is read for
+/// each page. If `choose` returns a value, the second list is read too, and `visit` is called with
+/// the value.
 pub(crate) fn scan_group<T>(
     file: &IndexedFile,
     loaded: &LoadedFile,
@@ -114,21 +115,22 @@ pub(crate) fn scan_group<T>(
     Ok(())
 }
 
-/// Pseudo-random choice of one page in `one_in`, the same in each scan.
+/// Returns whether a page belongs to the sample of one page in `one_in`. The sample is
+/// pseudo-random and the same in each scan.
 fn is_one_of(file: u64, first_row: u64, one_in: u64) -> bool {
     let number = (file ^ first_row.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (number ^ number >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32;
     mixed.is_multiple_of(one_in.max(1))
 }
 
-/// The error for a damaged row of a page.
+/// Returns the error for a damaged row of a page.
 pub(crate) fn fault_of(file: &IndexedFile, page: &PageColumns, fault: Fault) -> Error {
     let first = page.first_row();
     file.error(format!("a row between {first} and {}: {fault}", first + page.rows() as u64))
 }
 
-/// Assembles the span of a row from the columns that were read, without annotations and tags. A
-/// parent id only tells whether there is a parent.
+/// Assembles the span of a row from the columns that were read, without annotations and tags. The
+/// parent id of the span only shows whether the span has a parent.
 pub(crate) fn span(
     page: &PageColumns,
     row: usize,
@@ -145,8 +147,8 @@ pub(crate) fn span(
     let status = match (number(Column::Error), page.has(Column::Status)) {
         (Some(1), _) => Status::Error,
         (_, true) if text(Column::Status) != "ok" => Status::Unset,
-        // If the column was not read, no condition tests it, and it suffices that the span has not
-        // failed.
+        // If the column was not read, the condition does not test it. Whether the span has failed
+        // is enough then.
         _ => Status::Ok,
     };
     Ok(SpanRef {
@@ -163,7 +165,7 @@ pub(crate) fn span(
     })
 }
 
-/// The trace id of a row. Its column must have been read.
+/// Returns the trace id of a row, whose column must have been read.
 pub(crate) fn trace_id(page: &PageColumns, row: usize) -> Result<TraceId, Fault> {
     page.trace_id(row).ok_or("an id is none")
 }
@@ -173,24 +175,24 @@ pub(crate) fn span_id(text: &str) -> Result<SpanId, Fault> {
     number.and_then(SpanId::from_number).ok_or("an id is none")
 }
 
-/// Prefilter of the rows of a group by their tags, whose texts are tested once for each group.
-/// Other parts of the condition are assumed to hold.
+/// Prefilter of the rows of a row group by their tags. The texts of the dictionaries are tested
+/// once for each row group; the other parts of the condition count as met.
 enum TagSieve<'c> {
-    /// All rows pass.
+    /// Filter that passes all rows.
     Open,
-    /// Rows with a matching tag of the span, its process or its library pass.
+    /// Filter that passes rows with a matching tag of the span, its resource or its scope.
     Tag(Vec<TagFilter<'c>>),
     All(Vec<TagSieve<'c>>),
     Any(Vec<TagSieve<'c>>),
 }
 
-/// Filter for one of the lists in [`TAGS`].
+/// Filter for one pair of columns of [`TAGS`].
 struct TagFilter<'c> {
     keys: Column,
     values: Column,
     /// Dictionary number of the key.
     key: u32,
-    /// For each value by its dictionary number, whether it may match; `None` without a dictionary.
+    /// Flags by dictionary number: set for each value that may match. `None` without a dictionary.
     may_match: Option<Vec<bool>>,
     test: &'c TagTest,
 }
@@ -233,7 +235,7 @@ impl<'c> TagSieve<'c> {
         }
     }
 
-    /// The columns that must be read for [`TagSieve::marks`].
+    /// Returns the columns that must be read for [`TagSieve::marks`].
     fn columns(&self) -> Vec<Column> {
         match self {
             TagSieve::Open => Vec::new(),
@@ -244,7 +246,7 @@ impl<'c> TagSieve<'c> {
         }
     }
 
-    /// Marks the rows of a page that pass; `None` if all pass.
+    /// Returns a flag for each row of a page, set if the row passes. `None` if all rows pass.
     fn marks(&self, page: &PageColumns) -> Option<Vec<bool>> {
         match self {
             TagSieve::Open => None,
@@ -289,7 +291,7 @@ impl TagFilter<'_> {
     }
 }
 
-/// Returns whether a value with this text may match, whatever its type is.
+/// Returns whether a value with this text may match, whatever the value's type.
 fn may_match(test: &TagTest, text: &str) -> bool {
     b"sibdx"
         .iter()
@@ -351,12 +353,12 @@ impl<'c> Projection<'c> {
         self.columns.push(column);
     }
 
-    /// The columns that must be read.
+    /// Returns the columns that must be read.
     pub(crate) fn columns(&self) -> &[Column] {
         &self.columns
     }
 
-    /// Returns whether the condition holds for a row of a page whose columns were read.
+    /// Returns whether the condition holds for a row. The page's columns must have been read.
     pub(crate) fn holds(&self, page: &PageColumns, row: usize) -> Result<bool, Fault> {
         if is_cancelled() {
             return Ok(false);
@@ -383,7 +385,7 @@ impl<'c> Projection<'c> {
         };
         let trace_id = match page.has(Column::TraceId) {
             true => trace_id(page, row)?,
-            // The condition does not test the trace id.
+            // The condition does not test the trace id, so any id will do.
             false => TraceId::from_number(1).ok_or("an id is 0")?,
         };
         let span = span(page, row, trace_id)?;
@@ -391,7 +393,8 @@ impl<'c> Projection<'c> {
     }
 }
 
-/// Calls `each` with the tags of a row in order: key, letter of the value's type, text, and origin.
+/// Calls `each` with the tags of a row in order. The arguments are key, letter of the value's type,
+/// text, and origin.
 fn for_each_tag<'p>(
     page: &'p PageColumns,
     row: usize,
@@ -403,7 +406,7 @@ fn for_each_tag<'p>(
     });
     let layout = page.text(Column::TagLayout, row).as_bytes();
     let count = page.values(Column::TagKey, row).len();
-    // An empty layout means that all tags are text of the span.
+    // An empty layout means that all tags are texts of the span itself.
     let letters = (0..if layout.is_empty() { count } else { layout.len() })
         .map(|at| layout.get(at).copied().unwrap_or(b's'));
     for letter in letters {
@@ -426,7 +429,7 @@ fn for_each_tag<'p>(
     Ok(())
 }
 
-/// The columns that [`words_of`] needs.
+/// Columns that [`words_of`] reads.
 pub(crate) const WORDS: [Column; 12] = [
     Column::Kind,
     Column::Status,
@@ -442,8 +445,8 @@ pub(crate) const WORDS: [Column; 12] = [
     Column::TagLayout,
 ];
 
-/// Text of a page, compared by address. Rows whose column is dictionary-encoded share the address
-/// of equal texts, so that words are counted without comparing their bytes.
+/// Text of a page, compared by address. In a dictionary-encoded column, rows with equal texts share
+/// the address, so words are counted without comparing their bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PageText<'p>(&'p str);
 
@@ -461,7 +464,7 @@ impl Hash for PageText<'_> {
     }
 }
 
-/// A word of a row: its topic, and its encoded value.
+/// Word of a row: a topic and its encoded value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Word<'p> {
     topic: Topic<PageText<'p>>,
@@ -470,7 +473,7 @@ pub(crate) struct Word<'p> {
 }
 
 impl<'p> Word<'p> {
-    /// The topic and the word as text, as [`blkkin_store::words_of`] returns them.
+    /// Decodes the topic and the word to text, as [`blkkin_store::words_of`] returns them.
     pub(crate) fn read(self) -> Result<(Topic<&'p str>, Cow<'p, str>), Fault> {
         let topic = match self.topic {
             Topic::Tag(key) => Topic::Tag(key.0),
@@ -487,7 +490,7 @@ impl<'p> Word<'p> {
     }
 }
 
-/// Calls `each` with the words of a row. Empty words stand for missing ones.
+/// Calls `each` with the words of a row. A topic that the row lacks has an empty word.
 pub(crate) fn words_of<'p>(
     page: &'p PageColumns,
     row: usize,
@@ -507,7 +510,7 @@ pub(crate) fn words_of<'p>(
     for (topic, word) in own {
         each(Word { topic, letter: b's', text: PageText(word) });
     }
-    // Tags are in order of key, and of several tags with one key the last one counts.
+    // Tags are in order of key. Of several tags with the same key, the last one counts.
     let mut last: Option<(&str, Word<'_>)> = None;
     for_each_tag(page, row, |key, letter, text, _| {
         let word = Word { topic: Topic::Tag(PageText(key)), letter, text: PageText(text) };

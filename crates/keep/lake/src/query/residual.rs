@@ -1,10 +1,10 @@
-//! Partial evaluation of conditions: [`Residual`] is the rest of a condition for a group of spans
-//! whose service, name and remote service are known.
+//! Partial evaluation of conditions: [`Residual`] is the undecided rest of a condition for a group
+//! of spans with the same service, name and remote service.
 
 use crate::files::index::NO_DURATION;
 use blkkin_store::{Case, Condition, Durations, TextField};
 
-/// The texts that the spans of a group share. `None` stands for a text that differs or is unknown.
+/// Texts that the spans of a group share. `None` stands for texts that differ or are unknown.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GroupTexts<'a> {
     pub(crate) service: Option<&'a str>,
@@ -12,17 +12,17 @@ pub(crate) struct GroupTexts<'a> {
     pub(crate) remote: Option<&'a str>,
 }
 
-/// Rest of a condition.
+/// Residual condition after the evaluation of a group's texts.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Residual {
-    /// The condition is decided.
+    /// Decided condition.
     Known(bool),
     All(Vec<Residual>),
     Any(Vec<Residual>),
     Not(Box<Residual>),
     Duration(u64, u64),
     Error,
-    /// Only the span itself decides.
+    /// Condition that only the span itself decides.
     Unknown,
 }
 
@@ -91,7 +91,7 @@ impl Residual {
         }
     }
 
-    /// Evaluates the rest for a span whose duration code and error flag are known.
+    /// Evaluates the residual condition for a span with a duration code and an error flag.
     #[inline]
     pub(crate) fn truth(&self, code: u16, is_error: bool) -> Truth {
         match self {
@@ -115,7 +115,8 @@ impl Residual {
         }
     }
 
-    /// Returns whether the span itself is needed, rather than its exact duration.
+    /// Returns whether the condition depends on more than the exact duration and the error flag of
+    /// a span.
     pub(crate) fn needs_span(&self) -> bool {
         match self {
             Residual::All(parts) | Residual::Any(parts) => parts.iter().any(Residual::needs_span),

@@ -1,5 +1,5 @@
-//! [`RowEvaluator`]: evaluates a condition row by row. Tests on services and names are evaluated
-//! once for each combination on a page.
+//! [`RowEvaluator`]: evaluates a condition row by row. Tests on services and names are evaluated once
+//! for each combination of texts on a page.
 
 use crate::files::index::NO_DURATION;
 use crate::files::loaded_file::LoadedFile;
@@ -10,24 +10,25 @@ use blkkin_columns::{Column, PageColumns};
 use blkkin_store::{Condition, Durations};
 use std::collections::HashMap;
 
-/// The columns of the texts that groups share.
+/// Columns of the texts that a group's spans share.
 const COMMON: [Column; 3] = [Column::Service, Column::Name, Column::RemoteService];
 
-/// Stands for a text that is missing or that the condition does not test.
+/// Number of a text that is missing or that the condition does not test.
 const NO_TEXT: u32 = u32::MAX;
 
 /// Evaluator of a condition on the rows of a file.
 pub(crate) struct RowEvaluator<'c> {
     condition: &'c Condition,
-    /// `None` if the condition holds for all rows.
+    /// Projection of the condition; `None` if the condition holds for all rows.
     projection: Option<Projection<'c>>,
-    /// The first row of the current page, and the residuals of its combinations of text numbers.
+    /// First row of the current page.
     page: Option<u64>,
     residuals: HashMap<[u32; 3], Residual>,
 }
 
 impl<'c> RowEvaluator<'c> {
-    /// Prepares the evaluation for a file; `None` if the condition holds for no row of it.
+    /// Prepares the evaluation for a file. Returns `None` if no row of the file meets the
+    /// condition.
     pub(crate) fn of(loaded: &LoadedFile, condition: &'c Condition) -> Option<RowEvaluator<'c>> {
         let (mut count, mut holds_always) = (0, true);
         for (_, residual, _) in groups(loaded, condition) {
@@ -41,12 +42,12 @@ impl<'c> RowEvaluator<'c> {
         (count > 0).then_some(evaluator)
     }
 
-    /// The columns that must be read, apart from the duration.
+    /// Returns the columns that must be read in addition to the duration.
     pub(crate) fn columns(&self) -> &[Column] {
         self.projection.as_ref().map_or(&[], Projection::columns)
     }
 
-    /// Returns whether the condition holds for a row.
+    /// Returns whether the condition holds for a row of a page.
     #[inline]
     pub(crate) fn holds(&mut self, page: &PageColumns, row: usize) -> Result<bool, Fault> {
         let Some(projection) = &self.projection else { return Ok(true) };
@@ -58,7 +59,7 @@ impl<'c> RowEvaluator<'c> {
         let mut key = [NO_TEXT; 3];
         for (code, column) in key.iter_mut().zip(COMMON) {
             if let Some(value) = page_value(page, column, row, reads(column)) {
-                // Without a dictionary there are no numbers to use as a key.
+                // Without a dictionary, texts have no numbers that could serve as a key.
                 let Some(number) = page.code(column, value) else {
                     return projection.holds(page, row);
                 };
@@ -86,7 +87,7 @@ impl<'c> RowEvaluator<'c> {
     }
 }
 
-/// The value of a row, if the column is read and the row has a value.
+/// Returns the index of the row's value, if the column is read and the row has a value.
 fn page_value(page: &PageColumns, column: Column, row: usize, reads: bool) -> Option<usize> {
     if reads { page.values(column, row).next() } else { None }
 }

@@ -6,9 +6,9 @@
 //! index covers all of its spans ([`crate::files::index`]). A request in memory and in files counts
 //! as in memory.
 //!
-//! Most candidates lie in one file alone. Of those, only the columns of the conditions are read,
-//! and the columns of a summary if all conditions hold. Other requests are read whole: a span that
-//! was sent twice must count once, and only a comparison of all fields recognizes it.
+//! Most candidates are in one file alone. Of such candidates, only the columns of the conditions
+//! are read, and the columns of a summary if all conditions hold. Other requests are read whole: a
+//! duplicate span must count once, and only a comparison of all fields recognizes a duplicate.
 
 use crate::Error;
 use crate::files::index::{Entry, NO_DURATION};
@@ -30,7 +30,7 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::ops::{ControlFlow, Range};
 
-/// Columns of a request's summary, apart from the trace id.
+/// Columns that a request's summary needs, apart from the trace id.
 const SUMMARY: [Column; 6] = [
     Column::ParentId,
     Column::Error,
@@ -43,28 +43,29 @@ const SUMMARY: [Column; 6] = [
 /// Columns that decide which of two spans with the same start is the root.
 const TIES: [Column; 3] = [Column::SpanId, Column::Shared, Column::Kind];
 
-/// After one fruitless read per this many rows, scan the file's columns instead; a scan costs about
-/// as much as those reads.
+/// Number of a file's rows for each fruitless read of a request that is allowed before the file's
+/// columns are scanned instead. A scan costs about as much as those reads.
 const ROWS_PER_FRUITLESS_READ: u32 = 8192;
 
-/// Maximum number of conditions of a column scan.
+/// Maximum number of conditions of a query for which columns are scanned.
 const CONDITIONS_MAX: usize = 32;
 
-/// Number of a file's requests that are tried at first; it grows fourfold each time that was not
-/// enough.
+/// Number of a file's requests in the first step of a search. Each further step is four times
+/// larger.
 const FIRST_ORDINALS: u32 = 4096;
 
-/// With more than one request of about the same duration per this many rows of a file, the columns
-/// are read to order them, rather than the requests one by one.
+/// Number of a file's rows for each request with the same duration code that is allowed before the
+/// requests are ordered by a column scan, and not one by one.
 const ROWS_PER_SIMILAR: usize = 256;
 
-/// Number of candidates that are sorted at first; it grows fourfold each time that was not enough.
+/// Number of candidates that are sorted in the first step. Each further step is four times larger.
 const FIRST_MATCHES: usize = 4096;
 
-/// With more than one match per this many requests, use a bitmap instead of sort and dedup.
+/// Threshold in requests for each match. Up to it, matches are collected in a bitmap; above it, by
+/// sort and dedup.
 const REQUESTS_PER_MARK: usize = 16;
 
-/// Finds the requests of a page.
+/// Returns the page of requests that a query selects.
 pub(crate) fn search(snapshot: &Snapshot, query: &Query, in_vain_max: u32) -> Result<Page, Error> {
     let any = Condition::All(Vec::new());
     let window = query.window;
@@ -74,7 +75,7 @@ pub(crate) fn search(snapshot: &Snapshot, query: &Query, in_vain_max: u32) -> Re
     });
     let files: Vec<&IndexedFile> = files.collect();
     let driver = match &query.conditions[..] {
-        // A single condition is always the driver.
+        // A single condition is always the driver, so no estimate is needed.
         [only] => Some(only),
         several => several.iter().min_by_key(|condition| estimate(&files, condition)),
     };
@@ -93,7 +94,7 @@ pub(crate) fn search(snapshot: &Snapshot, query: &Query, in_vain_max: u32) -> Re
         similar: Vec::new(),
     };
     search.run(files);
-    // The results are in order, and none is on an earlier page.
+    // The results are in order, and no result is on an earlier page.
     let (places, mut requests): (Vec<Place>, Vec<Summary>) = search.found.into_iter().unzip();
     let (places, next) = query.page(places);
     requests.truncate(places.len());
@@ -104,39 +105,39 @@ struct Search<'q> {
     snapshot: &'q Snapshot,
     query: &'q Query,
     driver: &'q Condition,
-    /// One for each condition.
+    /// Projections of the query's conditions, in order.
     projections: Vec<Projection<'q>>,
     /// Results in the query's order, from the page's start on.
     found: Vec<(Place, Summary)>,
     seen: HashSet<TraceId>,
     pages: PageCache,
     in_vain_max: u32,
-    /// True if each file's index covers all spans of its requests in earlier files.
+    /// Set if each file's index covers all spans of its requests in earlier files.
     are_complete: bool,
-    /// Number of selected requests of all files that are cached.
+    /// Number of requests in the cached column scans of all files.
     selected_ordinals: usize,
     /// Lower halves of the trace ids in memory, computed on first use.
     head_lows: Option<HashSet<u64, RandomState>>,
-    /// Many requests of a file with about the same duration: the file's index and their ordinals,
-    /// ascending.
+    /// Groups of a file's requests with the same duration code, each with the file's position in
+    /// the list of files and the ordinals, ascending.
     similar: Vec<(usize, Vec<u32>)>,
 }
 
-/// A request that may be a result.
+/// Request that may be a result.
 #[derive(Clone, Copy)]
 struct Candidate {
-    /// Upper bound of the rank, as far as is known. For the slowest requests it is the extent,
-    /// which no duration exceeds.
+    /// Upper bound of the rank. In the order by duration, the bound is the time from the first
+    /// start to the last end, which no duration exceeds.
     rank_ns: u64,
     location: Location,
 }
 
-/// State of trying the requests of one file.
+/// State of the search in one file.
 struct FileCursor<'q> {
     file: &'q IndexedFile,
     fruitless_reads: u32,
     has_read_columns: bool,
-    /// The ordinals that the column scan selected, ascending, once it was made.
+    /// Ordinals that the column scan selected, ascending; `None` before the scan.
     selected: Option<Vec<u32>>,
 }
 
@@ -146,9 +147,9 @@ impl<'q> FileCursor<'q> {
     }
 }
 
-/// Start and extent of a request in memory.
+/// Start and end of a request in memory.
 struct RequestTimes {
-    /// Earliest start of spans without a parent.
+    /// Earliest start of the spans without a parent.
     root: Option<u64>,
     first: u64,
     last: u64,
@@ -179,20 +180,20 @@ impl RequestTimes {
     }
 }
 
-/// Location of a candidate. Candidates of the same rank are tried in this order, so that files are
-/// read from front to back.
+/// Location of a candidate. Candidates of the same rank are tried in this order, so that each file
+/// is read from front to back.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Location {
     Memory(TraceId),
-    /// Index of a file, and an ordinal in it.
+    /// Position of a file in the list of files, and an ordinal in that file.
     Ordinal(usize, u32),
-    /// Many requests of a file with about the same duration: an index into [`Search::similar`].
+    /// Group of a file's requests with the same duration code: an index into [`Search::similar`].
     Similar(usize),
 }
 
 impl<'q> Search<'q> {
-    /// Runs the search. Unreadable files are counted ([`IndexedFile::note`]); the others
-    /// contribute.
+    /// Runs the search. Unreadable files are counted ([`IndexedFile::note`]); the result lacks
+    /// their requests.
     fn run(&mut self, mut files: Vec<&'q IndexedFile>) {
         match self.query.order {
             Order::Newest => {
@@ -242,7 +243,8 @@ impl<'q> Search<'q> {
         }
     }
 
-    /// Returns whether the page is full of requests above this rank, or the query was cancelled.
+    /// Returns whether the page is full of requests with a greater rank, or the query was
+    /// cancelled.
     fn is_enough(&self, rank_ns: u64) -> bool {
         if is_cancelled() {
             return true;
@@ -251,14 +253,14 @@ impl<'q> Search<'q> {
         self.found.get(behind_page).is_some_and(|(place, _)| place.rank_ns > rank_ns)
     }
 
-    /// Returns whether a place is behind the page.
+    /// Returns whether a place is after the end of the page.
     fn is_past_page(&self, place: Place) -> bool {
         let last = self.found.get(self.query.limit);
         last.is_some_and(|(last, _)| self.query.order.compare(last, &place).is_lt())
     }
 
-    /// Tries requests of a file with about the same duration, the slowest first. Columns give their
-    /// exact durations and ids, so that only as many requests are read as fill the page, even if
+    /// Tries requests of a file with the same duration code, the slowest first. A column scan gives
+    /// exact durations and ids. Therefore only as many requests are read as the page needs, even if
     /// all durations are equal.
     fn try_similar(&mut self, cursor: &mut FileCursor<'q>, ordinals: &[u32]) -> Result<(), Error> {
         let mut after = self.query.after;
@@ -269,7 +271,7 @@ impl<'q> Search<'q> {
                 if is_cancelled() || self.is_past_page(place) {
                     return Ok(());
                 }
-                // A failed read does not affect the other requests.
+                // A failed read does not affect other requests.
                 let _ = self.try_ordinal(cursor, ordinal);
             }
             if places.len() < some {
@@ -305,7 +307,7 @@ impl<'q> Search<'q> {
             0 => Vec::new(),
             _ => file.note(file.load()?.index.length_codes().map_err(io_error))?,
         };
-        // No request lasts longer than its extent.
+        // The code gives the time from the first start to the last end, which no duration exceeds.
         let is_short = |ordinal: u32| {
             let code = codes.get(ordinal as usize);
             code.is_some_and(|&code| code == NO_DURATION || Durations::greatest(code) < least_ns)
@@ -323,7 +325,7 @@ impl<'q> Search<'q> {
                 if is_short(ordinal) {
                     continue;
                 }
-                // A failed read does not affect the other requests.
+                // A failed read does not affect other requests.
                 let _ = self.try_ordinal(&mut cursor, ordinal);
             }
             (end, some) = (start, some.saturating_mul(4));
@@ -331,8 +333,8 @@ impl<'q> Search<'q> {
         Ok(())
     }
 
-    /// Tries a request of a file. After too many fruitless reads, a column scan selects the
-    /// requests that are worth a read.
+    /// Tries a request of a file. After too many fruitless reads, a column scan of the file selects
+    /// the requests that are read.
     fn try_ordinal(&mut self, cursor: &mut FileCursor<'_>, ordinal: u32) -> Result<(), Error> {
         let loaded = cursor.file.load()?;
         let in_vain_max =
@@ -350,9 +352,10 @@ impl<'q> Search<'q> {
         Ok(())
     }
 
-    /// Scans the columns for the requests that meet all conditions, or may do so together with
-    /// spans that are elsewhere. Returns `None` if that is impossible or too many requests are
-    /// cached already. A request with spans in a later file is found there.
+    /// Scans the columns of a file for requests that meet all conditions. Requests with further
+    /// spans in earlier files or in memory are selected if they may meet the conditions. Returns
+    /// `None` if a scan is impossible or the cached scans have too many requests. Requests with
+    /// spans in later files are found through the later file.
     fn scan_columns(
         &mut self,
         file: &IndexedFile,
@@ -370,7 +373,7 @@ impl<'q> Search<'q> {
         let elsewhere = file.note(loaded.index.ordinals_elsewhere().map_err(io_error))?;
         let mut elsewhere = elsewhere.into_iter().peekable();
         let snapshot = self.snapshot;
-        // The index does not know spans that have just arrived in memory.
+        // The index does not cover spans that have arrived since and are in memory.
         let head = self.head_lows.get_or_insert_with(|| {
             snapshot.batches.iter().flat_map(|batch| batch.trace_lows()).copied().collect()
         });
@@ -386,7 +389,7 @@ impl<'q> Search<'q> {
         Ok(Some(only))
     }
 
-    /// Tries the request with these rows of a file. Returns whether it is a result.
+    /// Tries the request with these rows of a file. Returns whether the request is a result.
     fn try_rows(
         &mut self,
         file: &IndexedFile,
@@ -460,7 +463,7 @@ impl<'q> Search<'q> {
         Ok(true)
     }
 
-    /// Tries the requests in memory with this lower half of the trace id.
+    /// Tries the requests whose trace ids have the lower half `low`, reading memory and files.
     fn try_low(&mut self, low: u64) {
         // An unreadable file is counted as damaged.
         let Ok(request) = self.snapshot.request(low) else { return };
@@ -472,7 +475,8 @@ impl<'q> Search<'q> {
         }
     }
 
-    /// Tries a request. Its spans are borrowed one after the other, as they may share megabytes.
+    /// Tries a request. Spans are borrowed one after another, since they may share values of many
+    /// megabytes.
     fn try_request(&mut self, sorted: &Sorted<'_>, rows: Range<usize>) -> bool {
         let mut unmet: Vec<&Condition> = self.query.conditions.iter().collect();
         let mut scratch = Scratch::default();
@@ -490,18 +494,19 @@ impl<'q> Search<'q> {
         self.insert(rank_request(self.query, &spans))
     }
 
-    /// Inserts a result in its place. Returns `false` if `found` is `None`.
+    /// Inserts a result in the query's order. Returns `false` if `found` is `None`.
     fn insert(&mut self, found: Option<(Place, Summary)>) -> bool {
         let Some((place, summary)) = found else { return false };
         let query = self.query;
         let at = self.found.partition_point(|(it, _)| query.order.compare(it, &place).is_lt());
         self.found.insert(at, (place, summary));
-        // One result beyond the page tells that there is a next page.
+        // One result beyond the page shows that there is a next page.
         self.found.truncate(query.limit.saturating_add(1));
         true
     }
 
-    /// Requests in memory that have a time and a span that meets the driving condition.
+    /// Returns the times of the requests in memory that have a span which meets the driving
+    /// condition.
     fn head_requests(&self) -> HashMap<TraceId, RequestTimes, RandomState> {
         let mut matching: HashSet<u64, RandomState> = HashSet::default();
         for batch in &self.snapshot.batches {
@@ -533,7 +538,7 @@ impl<'q> Search<'q> {
                 }
             }
         }
-        // Spans in files can change the start of a request that is also in memory.
+        // Spans in files may change the start of a request in memory.
         let is_elsewhere = |low| self.snapshot.files.iter().any(|file| file.may_hold(low));
         requests
             .retain(|id, times| self.query.window.holds(times.began()) || is_elsewhere(id.low()));
@@ -567,7 +572,7 @@ impl<'q> Search<'q> {
             let rank_ns = code.filter(|&code| code != NO_DURATION).map_or(0, Durations::greatest);
             while elsewhere.next_if(|&other| other < ordinal).is_some() {}
             if elsewhere.peek() == Some(&ordinal) {
-                // The columns of this file alone do not give the request's duration.
+                // The duration of the request cannot be read from the columns of this file alone.
                 candidates.push(Candidate { rank_ns, location: Location::Ordinal(place, ordinal) });
             } else {
                 by_rank.entry(rank_ns).or_default().push(ordinal);
@@ -587,13 +592,14 @@ impl<'q> Search<'q> {
         Ok(candidates)
     }
 
-    /// The ordinals of a file's requests that began in the window.
+    /// Returns the ordinals of a file's requests that began in the window.
     fn ordinals_in_window(&self, file: &IndexedFile) -> Result<Range<u32>, Error> {
         let loaded = file.load()?;
         file.note(loaded.index.ordinals(self.query.window).map_err(io_error))
     }
 
-    /// The ordinals among these whose requests may have a span that meets the driving condition.
+    /// Returns the ordinals within a range whose requests may have a span that meets the driving
+    /// condition.
     fn candidate_ordinals(&self, file: &IndexedFile, among: Range<u32>) -> Result<Vec<u32>, Error> {
         if matches!(self.driver, Condition::All(conditions) if conditions.is_empty()) {
             return Ok(among.collect());
@@ -617,8 +623,8 @@ impl<'q> Search<'q> {
     }
 }
 
-/// Calls `each` with the elements from the greatest on. Sorts a few elements at a time, as `each`
-/// mostly breaks off early.
+/// Calls `each` with the elements in descending order. Only a few elements are sorted at a time,
+/// since `each` mostly breaks off early.
 fn greatest_first<T: Copy, K: Ord>(
     all: &mut [T],
     key: impl Fn(&T) -> K,
@@ -638,7 +644,7 @@ fn greatest_first<T: Copy, K: Ord>(
     }
 }
 
-/// The requests of sorted spans, as ranges.
+/// Returns the ranges of sorted spans that belong to one request each.
 fn requests_of(sorted: &Sorted<'_>) -> impl Iterator<Item = Range<usize>> {
     let mut start = 0;
     std::iter::from_fn(move || {
@@ -656,15 +662,16 @@ fn trace_of(sorted: &Sorted<'_>, rows: &Range<usize>) -> TraceId {
     block.trace_id(row)
 }
 
-/// A span without tags, as summaries need it; the status holds what tags said about errors.
+/// Returns a span with the fields that a summary needs. Error tags are already part of the status.
 fn summary_span<'b>(sorted: &Sorted<'b>, index: usize) -> SpanRef<'b> {
     let (block, row) = sorted.row(index);
     let status = if block.is_error(row) { Status::Error } else { Status::Ok };
     SpanRef { status, ..block.span_without_lists(row) }
 }
 
-/// The place and the summary of a request that meets all conditions. `None` if it did not begin in
-/// the window, or is on an earlier page.
+/// Returns the place and the summary of a request that meets all conditions. Returns `None` if its
+/// start is outside of the window, its duration is out of range, or its place is on an earlier
+/// page.
 fn rank_request(query: &Query, spans: &[SpanRef<'_>]) -> Option<(Place, Summary)> {
     let began = began_ns(spans).filter(|began| query.window.holds(*began))?;
     let summary = Summary::of(spans).filter(|it| query.durations.contains(&it.duration_ns))?;
@@ -673,7 +680,7 @@ fn rank_request(query: &Query, spans: &[SpanRef<'_>]) -> Option<(Place, Summary)
     (!is_before).then_some((place, summary))
 }
 
-/// Assembles the spans of a request from columns.
+/// Assembles the spans of a request from the columns of its pages.
 fn spans_of<'p>(
     file: &IndexedFile,
     pages: &[(&'p PageColumns, Range<usize>)],

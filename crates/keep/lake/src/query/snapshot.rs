@@ -1,4 +1,4 @@
-//! [`Snapshot`]: the state of a store at one moment, which a query reads.
+//! [`Snapshot`]: a consistent view of a store for one query.
 
 use crate::Error;
 use crate::calls::link_table::EarlierSpans;
@@ -10,35 +10,36 @@ use blkkin_store::is_cancelled;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Immutable state of a store at one moment.
+/// Consistent view of a store at one moment: the batches in memory, and the files.
 pub(crate) struct Snapshot {
     pub(crate) batches: Vec<Arc<Batch>>,
-    /// Spans in files of requests that are in memory, as of the last refresh.
+    /// Spans in files whose requests are also in memory, as of the last refresh.
     pub(crate) earlier: Arc<EarlierSpans>,
     pub(crate) files: Arc<Vec<Arc<IndexedFile>>>,
 }
 
 impl Snapshot {
-    /// The spans in memory, followed by their requests' spans in files.
+    /// Returns the blocks in memory, followed by the spans of the same requests in files.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = &Block> {
         let batches = self.batches.iter().map(|batch| &***batch);
         batches.chain([self.earlier.spans()])
     }
 
-    /// The spans in memory, sorted.
+    /// Returns the spans in memory, sorted.
     pub(crate) fn sorted(&self) -> Sorted<'_> {
         let blocks: Vec<&Block> = self.batches.iter().map(|batch| &***batch).collect();
         Sorted::of(&blocks)
     }
 
-    /// The spans in memory whose lower half of the trace id satisfies `holds`, sorted.
+    /// Returns the spans in memory for which `holds` accepts the lower half of the trace id,
+    /// sorted.
     pub(crate) fn sorted_of(&self, holds: impl Fn(u64) -> bool) -> Sorted<'_> {
         let blocks: Vec<&Block> = self.batches.iter().map(|batch| &***batch).collect();
         Sorted::of_some(&blocks, holds)
     }
 
-    /// Reads all spans whose trace ids have this lower half. They stay in columns, so that a shared
-    /// value is stored once.
+    /// Reads all spans whose trace ids have the lower half `low`. The spans stay in columns, so
+    /// that a shared value is stored once.
     pub(crate) fn request(&self, low: u64) -> Result<Request<'_>, Error> {
         let batches = self.batches.iter().filter(|batch| batch.may_hold(low));
         let in_memory: Vec<&Block> = batches.map(|batch| &***batch).collect();
@@ -56,15 +57,15 @@ impl Snapshot {
             }
         }
         let request = Request { low, in_memory, read };
-        // A partial request is better than none; the unreadable file is counted.
+        // A partial request is better than none. The unreadable file is counted as damaged.
         match unread {
             Some(error) if request.sorted().is_empty() => Err(error),
             _ => Ok(request),
         }
     }
 
-    /// Calls `each` with the spans whose trace ids have this lower half, restricted to a span id if
-    /// one is given. Duplicates are not removed.
+    /// Calls `each` with the spans whose trace ids have the lower half `low`. With `id`, only spans
+    /// with that span id are visited. Duplicates are not removed.
     pub(crate) fn visit(
         &self,
         low: u64,
@@ -90,7 +91,7 @@ impl Snapshot {
         for file in self.files.iter().filter(|file| !is_cancelled() && file.may_hold(low)) {
             unread = file.visit(low, id, &mut each).err().or(unread);
         }
-        // A partial request is better than none; the unreadable file is counted.
+        // A partial request is better than none. The unreadable file is counted as damaged.
         match unread {
             Some(error) if count == 0 => Err(error),
             _ => Ok(()),
@@ -98,7 +99,7 @@ impl Snapshot {
     }
 }
 
-/// Collects spans in a block until the query is cancelled.
+/// Sink that appends spans to a block until the query is cancelled.
 struct BlockSink<'b>(&'b mut Block);
 
 impl SpanSink for BlockSink<'_> {
@@ -107,7 +108,7 @@ impl SpanSink for BlockSink<'_> {
     }
 }
 
-/// Spans of all requests whose trace ids have the same lower half.
+/// Spans of all requests whose trace ids share a lower half.
 pub(crate) struct Request<'s> {
     low: u64,
     in_memory: Vec<&'s Block>,
@@ -115,7 +116,7 @@ pub(crate) struct Request<'s> {
 }
 
 impl Request<'_> {
-    /// The distinct spans, in order of id and start.
+    /// Returns the distinct spans in order of id and start.
     pub(crate) fn sorted(&self) -> Sorted<'_> {
         let blocks: Vec<&Block> = self.in_memory.iter().copied().chain(&self.read).collect();
         Sorted::of_some(&blocks, |low| low == self.low)

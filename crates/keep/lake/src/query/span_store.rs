@@ -1,4 +1,4 @@
-//! The trait of span stores, implemented for [`Lake`].
+//! Implementation of the [`SpanStore`] trait for [`Lake`].
 
 use crate::calls::window::{in_window, minutes_of};
 use crate::error::Error as LakeError;
@@ -19,8 +19,8 @@ use blkkin_store::{
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::ControlFlow;
 
-/// Number of files, from the newest on, that are scanned for values of a tag with too many values
-/// for the index.
+/// Maximum number of files, from the newest on, that are scanned for the values of a tag key. A
+/// scan is needed if the index does not list the values.
 const FILES_FOR_VALUES: usize = 2;
 
 impl From<LakeError> for Error {
@@ -99,7 +99,7 @@ impl SpanStore for Lake {
     fn tag_keys(&self) -> Result<Vec<TagField>, Error> {
         let snapshot = self.shared.snapshot();
         let mut keys: BTreeMap<String, u64> = BTreeMap::new();
-        // An unreadable file is counted as damaged; the others contribute.
+        // An unreadable file is counted as damaged; the result lacks its keys.
         for loaded in snapshot.files.iter().filter_map(|file| file.load().ok()) {
             for tags in &loaded.index.directory.keys {
                 *keys.entry(tags.key.clone()).or_default() += tags.spans;
@@ -157,7 +157,7 @@ impl SpanStore for Lake {
                 break;
             }
             if entry.min_start_ns <= window.end_ns && window.start_ns <= entry.max_start_ns {
-                // An unreadable file is counted as damaged; the others contribute.
+                // An unreadable file is counted as damaged; the result lacks its spans.
                 let _ = sum.add_file(file, window, condition);
             }
         }
@@ -195,15 +195,15 @@ impl SpanStore for Lake {
     }
 }
 
-/// Maximum size of a list of texts, in bytes.
+/// Maximum total size of a list of texts, in bytes.
 const TEXTS_BYTES_MAX: usize = 16 << 20;
 
-/// The smallest distinct texts, within limits of number and size.
+/// Set of the smallest texts, within limits of number and size.
 struct SmallestTexts {
     texts: BTreeSet<String>,
     count_max: usize,
     bytes: usize,
-    /// The smallest text that did not fit. No text from it on is kept.
+    /// Smallest text that exceeded a limit. It and all greater texts are left out.
     end: Option<String>,
 }
 
@@ -232,7 +232,8 @@ impl SmallestTexts {
     }
 }
 
-/// Calls `each` with each combination of service, name and remote service, some of them repeatedly.
+/// Calls `each` with each combination of service, name and remote service. Combinations may be
+/// repeated.
 fn for_each_triple(snapshot: &Snapshot, mut each: impl FnMut([&str; 3])) {
     for loaded in snapshot.files.iter().filter_map(|file| file.load().ok()) {
         let directory = &loaded.index.directory;
@@ -248,7 +249,7 @@ fn for_each_triple(snapshot: &Snapshot, mut each: impl FnMut([&str; 3])) {
     }
 }
 
-/// Adds the values of a tag in a block.
+/// Adds the values of a tag key in a block.
 fn add_values(block: &Block, key: &str, values: &mut SmallestTexts) {
     if block.text_id(key).is_some() {
         let rows = (0..block.len() as Row).take_while(|_| !is_cancelled());
@@ -256,7 +257,7 @@ fn add_values(block: &Block, key: &str, values: &mut SmallestTexts) {
     }
 }
 
-/// Adds the values of a tag in a file.
+/// Adds the values of a tag key in a file.
 fn add_values_of(
     file: &IndexedFile,
     loaded: &LoadedFile,

@@ -1,10 +1,11 @@
-//! Turns a directory of span files into a store again: writes a manifest that names all readable
-//! files of spans, and rebuilds the indexes of those that it did not name. Start at [`adopt`].
+//! Turns a directory of span files into a store again. Writes a manifest that names all readable
+//! span files, and rebuilds the indexes of the files that the manifest did not name. Start at
+//! [`adopt`].
 //!
-//! No file is removed. A file that only repeats spans of others, or cannot be read, is renamed to a
-//! name that no store ever removes. The journal is not changed. If no manifest gives the position
-//! up to which files contain it, the whole journal is read at the next start, and spans that files
-//! have already are recognized.
+//! No file is removed. A file whose spans are all in other files, or an unreadable file, is renamed
+//! to a name that no store ever removes. The journal is not changed. If no manifest gives the
+//! position up to which files contain the journal, the next start reads the whole journal and
+//! recognizes the spans that files already have.
 
 use crate::calls::link_table::{LinkResult, LinkTable};
 use crate::files::cache::Cache;
@@ -29,38 +30,39 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// File name extension of a file whose spans are all in other files.
+/// Extension appended to the name of a file that shares spans with other files. Its remaining spans
+/// are written to a new file.
 const DUPLICATE: &str = ".duplicate";
-/// File name extension of a file that is damaged or holds no spans.
+/// Extension appended to the name of a file that is damaged or has too many rows.
 const UNREADABLE: &str = ".unreadable";
 
-/// Number of spans that are compared with other files at once.
+/// Number of spans that are compared with other files at a time.
 const GROUP: usize = 4096;
-/// Maximum number of another file's spans that are read at once for such a comparison.
+/// Maximum number of spans of another file that are read at a time for the comparison.
 const READ_AT_ONCE: usize = 32 << 10;
 
 /// Result of adopting a directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Adopted {
-    /// Number of files of spans in the store.
+    /// Number of span files in the store.
     pub files: u64,
     /// Number of spans in those files.
     pub spans: u64,
-    /// Number of files that the manifest did not name.
+    /// Number of adopted files, which the manifest did not name.
     pub adopted_files: u64,
-    /// Number of spans in those files that no other file has.
+    /// Number of spans in the adopted files that no other file has.
     pub adopted_spans: u64,
-    /// Number of spans in those files that another file has.
+    /// Number of spans in the adopted files that another file has.
     pub duplicate_spans: u64,
-    /// Files that were renamed: old and new names.
+    /// Old and new names of renamed files.
     pub set_aside: Vec<(String, String)>,
-    /// Unreadable files that the manifest names, and Parquet files without spans: one line each.
+    /// Descriptions of unreadable files, whether the manifest names them or not, one line each.
     pub damage: Vec<String>,
-    /// True if the retention is now unlimited because none was noted.
+    /// Set if the retention is now unlimited because the manifest had none.
     pub keeps_all: bool,
 }
 
-/// Turns a directory that no server holds into a store again. `bytes_done` counts bytes of span
+/// Turns a directory that no server has open into a store again. `bytes_done` counts bytes of span
 /// files for a progress display.
 pub fn adopt(directory: &Path, bytes_done: &AtomicU64) -> Result<Adopted, Error> {
     let is_store = ["spans", "journal"].iter().any(|name| directory.join(name).is_dir());
@@ -71,13 +73,14 @@ pub fn adopt(directory: &Path, bytes_done: &AtomicU64) -> Result<Adopted, Error>
     adopt_on(Arc::new(root), bytes_done)
 }
 
-/// Adopts the root directory of a disk, see [`adopt`].
+/// Adopts the root directory of a disk; see [`adopt`].
 pub fn adopt_on(root: Arc<dyn Disk>, bytes_done: &AtomicU64) -> Result<Adopted, Error> {
     adopt_with(root, &[], bytes_done)
 }
 
-/// Adopts a directory together with imported files. `incoming` are the numbers of files under
-/// unfinished names, which are removed if the store has all of their spans already.
+/// Adopts a directory together with imported files. `incoming` has the numbers of the imported
+/// files, which have unfinished names. They are removed if the store already has all of their
+/// spans.
 pub(crate) fn adopt_with(
     root: Arc<dyn Disk>,
     incoming: &[u64],
@@ -94,7 +97,7 @@ pub(crate) fn adopt_with(
     let names = DirectoryNames::list(&*spans)?;
     let keeps_all = manifest.as_ref().is_none_or(|manifest| manifest.retention.is_none());
     let mut manifest = manifest.unwrap_or_default();
-    // Records before the first one of the journal are in files.
+    // Records before the first record of the journal are in files.
     let mut reader = Reader::beside_writer(journal, manifest.journal_sequence)?;
     if let Some(Item::Gone(range)) = reader.next()? {
         manifest.journal_sequence = range.end;
@@ -114,7 +117,7 @@ pub(crate) fn adopt_with(
     }
     let mut candidates = names.unnamed(&manifest);
     if files.len() < named {
-        // The files that a missing file was merged from may have its spans.
+        // The spans of a missing file may be in the files from which it was merged.
         let removing = manifest.removing.drain(..).map(|file| file.number);
         candidates.extend(removing.filter(|number| names.spans.contains(number)));
         candidates.sort_unstable();
@@ -135,28 +138,28 @@ pub(crate) fn adopt_with(
         let size = naming::open_either(&*spans, number).and_then(|file| file.size_bytes());
         bytes_done.fetch_add(size.unwrap_or(0), Ordering::Relaxed);
     }
-    // Only files with a name that the store gives can be part of it.
+    // Files are part of a store only under names that the store gives, so others are renamed.
     for name in names.others.iter().filter(|name| name.ends_with(".parquet")) {
         adoption.adopt_foreign(&mut manifest, name)?;
     }
     adoption.commit(&*root, manifest, lost_before)
 }
 
-/// State of adopting a directory.
+/// State of the adoption of a directory.
 struct Adoption {
     spans: Arc<dyn Disk>,
     cache: Arc<Cache>,
     now_ns: u64,
     files: Vec<Arc<IndexedFile>>,
-    /// Files that get their final name once the manifest names them.
+    /// Numbers of the files that get their final names once the manifest names them.
     new: Vec<u64>,
-    /// Files that are renamed once the manifest is written: number and extension.
+    /// Numbers and extensions of the files that are renamed once the manifest is written.
     set_aside: Vec<(u64, &'static str)>,
     adopted: Adopted,
 }
 
 impl Adoption {
-    /// Adopts a file under the name that the store would give.
+    /// Adopts a file under a name that the store would give.
     fn adopt_number(&mut self, manifest: &mut Manifest, number: u64) -> Result<(), Error> {
         let opened = column_file::open_spans(&*self.spans, number);
         let verified = opened.and_then(|file| {
@@ -199,7 +202,7 @@ impl Adoption {
         Ok(())
     }
 
-    /// Adopts a file of spans under any other name, by renaming it.
+    /// Adopts a span file under any other name, by renaming it.
     fn adopt_foreign(&mut self, manifest: &mut Manifest, name: &str) -> Result<(), Error> {
         let opened = self.spans.open(name).map_err(|error| error.to_string()).and_then(|file| {
             let file = column_file::ColumnFile::open(column_file::DiskInput(file));
@@ -217,7 +220,7 @@ impl Adoption {
         self.adopt_number(manifest, number)
     }
 
-    /// Counts the rows of a file that other files have.
+    /// Counts the rows of a file that repeat spans of other files or of the same file.
     fn count_known(&self, file: &column_file::ColumnFile, number: u64) -> Result<u64, Error> {
         let mut count = 0;
         self.each_step(file, number, |sorted| {
@@ -227,7 +230,7 @@ impl Adoption {
         Ok(count)
     }
 
-    /// Writes a file of those rows that no other file has.
+    /// Writes a file with the rows of another file that no file of the store has.
     fn write_new_spans(
         &self,
         file: &column_file::ColumnFile,
@@ -255,7 +258,7 @@ impl Adoption {
         writer.finish(0, self.now_ns, &links.counts(), tags.keys())
     }
 
-    /// Reads a file in steps of [`ROWS_AT_ONCE`] rows.
+    /// Calls `each` with the spans of a file, [`ROWS_AT_ONCE`] rows at a time.
     fn each_step(
         &self,
         file: &column_file::ColumnFile,
@@ -275,7 +278,8 @@ impl Adoption {
         Ok(())
     }
 
-    /// Indexes of the spans that other files have. The comparison is exact, at any cost.
+    /// Returns the indexes of the spans that other files have. The spans are compared in full,
+    /// however long that takes.
     fn find_known(&self, sorted: &Sorted<'_>) -> Result<HashSet<usize>, Error> {
         let mut known = HashSet::new();
         let mut start = 0;
@@ -289,7 +293,7 @@ impl Adoption {
         Ok(known)
     }
 
-    /// Finds the spans of whole requests that a file has.
+    /// Finds the spans of whole requests that a file of the store has.
     fn find_known_in(
         &self,
         file: &IndexedFile,
@@ -305,7 +309,7 @@ impl Adoption {
                 self.compare(file, low..=low, usize::MAX, sorted, places.clone(), known).map(drop)
             });
         };
-        // If the file has little else between those requests, one read serves all of them.
+        // If the file has few other spans between those requests, one read serves all of them.
         if self.compare(file, first..=last, READ_AT_ONCE, sorted, places.clone(), known)? {
             return Ok(());
         }
@@ -318,8 +322,8 @@ impl Adoption {
         Ok(())
     }
 
-    /// Compares spans with those of a file in a range of trace ids. Returns `false` without
-    /// comparing if the file has more than `spans_max` spans there.
+    /// Compares spans with a file's spans in a range of trace ids. Returns `false` without a
+    /// comparison if the file has more than `spans_max` spans in that range.
     fn compare(
         &self,
         file: &IndexedFile,
@@ -334,7 +338,7 @@ impl Adoption {
             Ok(true) => {}
             Ok(false) => return Ok(false),
             Err(error) if error.may_pass() => return Err(error),
-            // A damaged file has nothing to compare with.
+            // A damaged file has no spans to compare with.
             Err(_) => return Ok(true),
         }
         let there = there.block;
@@ -355,14 +359,14 @@ impl Adoption {
         Ok(true)
     }
 
-    /// Writes the manifest, then renames files accordingly.
+    /// Writes the manifest, and then renames the files accordingly.
     fn commit(
         mut self,
         root: &dyn Disk,
         mut manifest: Manifest,
         lost_before: u64,
     ) -> Result<Adopted, Error> {
-        // Adopted spans may be spans of missing files, which must not be counted twice.
+        // Adopted spans may be the spans of missing files, which must not be counted twice.
         let missing = manifest.totals.lost.saturating_sub(lost_before);
         let adopted = self.adopted.adopted_spans;
         manifest.totals.lost -= missing.min(adopted);
@@ -396,13 +400,13 @@ fn low_of(sorted: &Sorted<'_>, index: usize) -> u64 {
     block.trace_low(row)
 }
 
-/// The end of a span's request.
+/// Returns the end of the request to which a span belongs.
 fn end_of_request(sorted: &Sorted<'_>, index: usize) -> usize {
     let low = low_of(sorted, index);
     index + (index..sorted.len()).take_while(|&at| low_of(sorted, at) == low).count()
 }
 
-/// Collects up to `spans_max` spans, and breaks off at more.
+/// Sink that collects up to `spans_max` spans and breaks off at the next span.
 struct LimitedSink {
     block: Block,
     spans_max: usize,
@@ -421,7 +425,7 @@ fn has_final_name(spans: &dyn Disk, number: u64) -> bool {
     spans.open(&naming::spans_name(number)).is_ok()
 }
 
-/// A name that no file has yet.
+/// Returns a name that no file has yet.
 fn free_name(spans: &dyn Disk, name: &str) -> String {
     let numbered = (1_u32..).map(|number| format!("{name}.{number}"));
     let mut names = std::iter::once(name.to_owned()).chain(numbered);

@@ -1,4 +1,4 @@
-//! Inspection of a store's directory, without any changes. Start at [`inspect`].
+//! Read-only inspection of a store's directory. Start at [`inspect`].
 
 use crate::files::column_file::{self, ColumnFile};
 use crate::files::directory_names::DirectoryNames;
@@ -15,55 +15,55 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Content and damage of a store's directory.
+/// Contents and damage of a store's directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inspection {
-    /// The copies of the manifest by name: their commit, or a description of their damage.
+    /// Copies of the manifest by name, each with its commit number or a description of its damage.
     pub manifest: Vec<(String, Result<u64, String>)>,
-    /// The retention that the store has noted.
+    /// Retention stored in the manifest.
     pub retention: Option<Retention>,
-    /// The files of spans and all other names in the directory, in order.
+    /// Span files and all other files in the directory of span files, in order of name.
     pub files: Vec<InspectedFile>,
-    /// Number of spans that are only in the journal, according to the manifest.
+    /// Number of spans in the journal that are in no file, according to the manifest.
     pub journal_spans: u64,
-    /// Damage of the journal, one line each.
+    /// Descriptions of the journal's damage, one line each.
     pub journal_damage: Vec<String>,
 }
 
-/// A file in the directory of span files.
+/// File in the directory of span files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InspectedFile {
-    /// Name in `spans/`.
+    /// Name of the file in `spans/`.
     pub name: String,
-    /// Number of spans, from the manifest if that names the file.
+    /// Number of spans, from the manifest if the manifest names the file.
     pub spans: u64,
-    /// Length in bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Result of the check.
+    /// Condition of the file.
     pub condition: Condition,
 }
 
-/// Result of checking a file.
+/// Condition of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// All bytes are intact.
+    /// File and index are intact.
     Good,
-    /// The file is intact; its index is not, and is rebuilt at the next start.
+    /// The file is intact, but its index is not. The next start rebuilds the index.
     NoIndex,
-    /// The manifest names the file, and it does not exist.
+    /// The manifest names the file, but the file does not exist.
     Missing,
-    /// The manifest names the file, and some of its bytes are wrong.
+    /// The manifest names the file, but the file has invalid bytes.
     Damaged(String),
-    /// A Parquet file that the manifest does not name.
+    /// The manifest does not name the span file.
     Unnamed,
-    /// The next start removes the file: it was merged, has expired, or was never finished.
+    /// The next start removes the file: the file was merged, has expired, or was never finished.
     Removing,
-    /// The file was put aside by the store, or does not belong to it.
+    /// The file is a damaged file kept for inspection, or does not belong to the store.
     Other,
 }
 
 impl Condition {
-    /// The condition as a word.
+    /// Returns the condition as a word.
     pub fn word(&self) -> &'static str {
         match self {
             Condition::Good => "good",
@@ -90,7 +90,7 @@ impl Inspection {
             && self.journal_damage.is_empty()
     }
 
-    /// Returns whether a server would refuse the directory as it is.
+    /// Returns whether a server would refuse the directory until it is adopted.
     pub fn needs_adopting(&self) -> bool {
         let is_missing = |file: &&InspectedFile| file.condition == Condition::Missing;
         let has = |condition| self.files.iter().any(|file| file.condition == condition);
@@ -108,8 +108,8 @@ impl Inspection {
     }
 }
 
-/// Inspects the store in a directory that no server holds, and reads all of its files. `bytes_done`
-/// counts bytes of span files for a progress display.
+/// Inspects the store in a directory that no server has open, reading all of its files.
+/// `bytes_done` counts bytes of span files for a progress display.
 pub fn inspect(directory: &Path, bytes_done: &AtomicU64) -> Result<Inspection, Error> {
     let open = |path: &Path| match Directory::open(path) {
         Ok(directory) => Ok(Some(directory)),

@@ -1,5 +1,4 @@
-//! [`Listing`]: the files of a store at one moment, for readers in other processes than the
-//! writer's.
+//! [`Listing`]: the files of a store at one moment, for readers in other processes than the server's.
 
 use crate::files::file_entry::FileEntry;
 use crate::files::manifest::Manifest;
@@ -13,50 +12,50 @@ use blkkin_wire::Decoder;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-/// A file of spans.
+/// Span file of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpanFile {
     /// Path relative to the store's directory.
     pub path: String,
     /// Number of spans.
     pub spans: u64,
-    /// Length in bytes.
+    /// Size in bytes.
     pub bytes: u64,
 }
 
-/// The files of a store, and the position up to which they contain the journal.
+/// Files of a store, and the position up to which they contain the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
-    /// In the order in which the spans were received. A file may be merged and removed at any
-    /// moment; a reader that does not find one takes a new listing.
+    /// Span files in the order in which their spans were received. A file may be merged and removed
+    /// at any moment; a reader that does not find a file needs a new listing.
     pub files: Vec<SpanFile>,
-    /// All records of the journal before this one are in files.
+    /// Sequence number in the journal: all earlier records are in files.
     journal_sequence: u64,
 }
 
-/// Spans that were only in the journal, written to files.
+/// Files with the spans that were only in the journal.
 #[derive(Debug)]
 pub struct Rest<W> {
-    /// The files, each with its number of spans.
+    /// Files, each with its number of spans.
     pub files: Vec<(W, u64)>,
-    /// Damage of the journal, one line each.
+    /// Descriptions of the journal's damage, one line each.
     pub damage: Vec<String>,
-    /// True if records have been removed from the journal since the listing. A new listing has them
-    /// in files.
+    /// Set if records have been removed from the journal since the listing. Their spans are in the
+    /// files of a new listing.
     pub is_behind: bool,
 }
 
 /// Result of reading a journal.
 #[derive(Debug, Default)]
 pub(crate) struct JournalRead {
-    /// Damage of the journal, one line each.
+    /// Descriptions of the journal's damage, one line each.
     pub(crate) damage: Vec<String>,
-    /// True if the journal lacks records that are in no file of the listing.
+    /// Set if the journal lacks records that are in no file of the listing.
     pub(crate) is_behind: bool,
 }
 
 impl Listing {
-    /// Lists the store in a directory; `None` if it has never written a manifest.
+    /// Lists the store in a directory. Returns `None` if the store has never written a manifest.
     pub fn of(disk: &dyn Disk) -> Result<Option<Listing>, Error> {
         let read = Manifest::read(disk)?;
         Ok(read.map(|(manifest, _)| Listing::of_manifest(Some(&manifest))))
@@ -69,13 +68,13 @@ impl Listing {
         })
     }
 
-    /// The listing of a store that has only a journal.
+    /// Returns the listing of a store that has only a journal.
     pub fn empty() -> Listing {
         Listing { files: Vec::new(), journal_sequence: 0 }
     }
 
     /// Writes the spans of the journal that are in no file to new files, which `create` provides.
-    /// Each is limited in size, as its spans are held in memory.
+    /// The size of a file is limited, since its spans are collected in memory.
     pub fn rest<W: Write + Send>(
         &self,
         journal: Arc<dyn Disk>,
@@ -89,7 +88,7 @@ impl Listing {
         files.finish()
     }
 
-    /// Calls `each` with the spans of the journal that are in no file.
+    /// Calls `each` with the blocks of the journal's batches that are in no file.
     pub(crate) fn journal_blocks(
         &self,
         journal: Arc<dyn Disk>,
@@ -115,8 +114,8 @@ impl Listing {
                 },
                 Item::Damage(damage) => {
                     assembler.clear();
-                    // A record that is being written looks the same, and a segment's header exists
-                    // twice.
+                    // Neither a record that is being written nor one copy of a segment's header is
+                    // damage.
                     if !damage.may_be_torn && damage.records != Some(0) {
                         let (bytes, offset, file) = (damage.bytes, damage.offset, damage.file());
                         read.damage.push(format!("{bytes} bytes at {offset} of journal/{file}"));
@@ -137,7 +136,7 @@ fn span_file(entry: &FileEntry) -> SpanFile {
     SpanFile { path, spans: entry.spans, bytes: entry.bytes }
 }
 
-/// Writes spans to files of the size that a head would flush.
+/// Writer of span files with the size of a flushed head.
 struct FileWriter<W, C> {
     create: C,
     options: Options,

@@ -1,4 +1,4 @@
-//! [`Stored`]: reads and copies the spans of a store that no server holds, and imports files.
+//! [`Stored`]: reads and copies the spans of a store that no server has open, and imports span files.
 
 use crate::files::column_file::{self, ColumnFile, DiskInput};
 use crate::files::directory_names::DirectoryNames;
@@ -15,12 +15,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// Number of rows read at once.
+/// Number of rows read at a time.
 const ROWS: u64 = 4096;
 
 const COPY_BYTES: usize = 1 << 20;
 
-/// Locked store, open for reading.
+/// Store that is locked and open for reading.
 pub struct Stored {
     spans: Arc<dyn Disk>,
     journal: Arc<dyn Disk>,
@@ -30,7 +30,7 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// Opens the store in a directory. The directory must fit its manifest.
+    /// Opens the store in a directory. Returns an error if the directory contradicts its manifest.
     pub fn open(directory: &Path) -> Result<Stored, Error> {
         if !directory.join("spans").is_dir() {
             return Err(Error::NoStore);
@@ -48,17 +48,17 @@ impl Stored {
         Ok(Stored { spans, journal, listing, numbers, _lock: lock })
     }
 
-    /// Number of files of spans.
+    /// Returns the number of span files.
     pub fn files(&self) -> usize {
         self.numbers.len()
     }
 
-    /// Size of all files of spans, in bytes.
+    /// Returns the size of all span files in bytes.
     pub fn bytes(&self) -> u64 {
         self.listing.files.iter().map(|file| file.bytes).sum()
     }
 
-    /// Copies a file unchanged after verifying it. Returns its number of spans.
+    /// Copies a file unchanged after verifying it. Returns the file's number of spans.
     pub fn copy(&self, file: usize, to: &mut dyn Write) -> Result<u64, Error> {
         let number = self.numbers[file];
         let name = naming::spans_name(number);
@@ -77,7 +77,7 @@ impl Stored {
         }
     }
 
-    /// Calls `each` with the spans of a file after verifying it.
+    /// Calls `each` with the spans of a file, after verifying the file.
     pub fn read(
         &self,
         file: usize,
@@ -103,7 +103,8 @@ impl Stored {
         Ok(file)
     }
 
-    /// Calls `each` with the spans that are only in the journal. Returns its damage, one line each.
+    /// Calls `each` with the spans that are only in the journal. Returns descriptions of the
+    /// journal's damage, one line each.
     pub fn read_journal(
         &self,
         each: &mut dyn FnMut(&Block) -> io::Result<()>,
@@ -119,7 +120,7 @@ impl Stored {
         Ok(damage)
     }
 
-    /// Writes the spans that are only in the journal to files, as [`Listing::rest`] does.
+    /// Writes the spans that are only in the journal to files; see [`Listing::rest`].
     pub fn copy_journal<W: Write + Send>(
         &self,
         create: impl FnMut() -> io::Result<W>,
@@ -127,16 +128,16 @@ impl Stored {
         self.listing.rest(Arc::clone(&self.journal), create)
     }
 
-    /// Imports files of spans into the store in a directory, which is created if it does not exist.
-    /// Spans that the store has already are skipped. `bytes_done` counts the bytes of the store's
-    /// files that were read.
+    /// Imports span files into the store in a directory, and creates the store if it does not
+    /// exist. Spans that the store already has are skipped. `bytes_done` counts the bytes of the
+    /// store's files that were read.
     pub fn import(
         directory: &Path,
         sources: &mut [impl Read],
         bytes_done: &AtomicU64,
     ) -> Result<Adopted, Error> {
         let is_new = !directory.join("manifest").exists();
-        // Refuses a directory that is no store, and creates a store in an empty one.
+        // Creates a store in an empty directory, and fails for a directory that is no store.
         let retention = Retention::ALL;
         let options = Options { retention, notes_retention: is_new, ..Options::default() };
         drop(Lake::open(directory, options)?);
@@ -164,7 +165,7 @@ impl Stored {
     }
 }
 
-/// Copies a file of spans into the store under an unfinished name.
+/// Copies a span file into the store under an unfinished name.
 fn import_file(spans: &dyn Disk, source: &mut impl Read, number: u64) -> Result<(), Error> {
     let name = naming::unfinished_name(number);
     let file = spans.create(&name).map_err(Error::io(&name))?;

@@ -1,4 +1,5 @@
-//! Appends batches to the journal and the head, both when they arrive and when a store is opened.
+//! Appends received batches to the journal and the head, and recovers batches of the journal at the
+//! start.
 
 use crate::Error;
 use crate::lake::Opened;
@@ -15,7 +16,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 impl Shared {
-    /// Accepts a batch. `done` is called once the batch is durable, or rejected.
+    /// Accepts a batch. `done` is called once the batch is durable or rejected.
     pub(crate) fn accept(&self, batch: &Batch<'_>, done: Done) {
         let memory = &self.memory;
         if let Err(refusal) = memory.wait_for_room() {
@@ -67,7 +68,7 @@ impl Shared {
         }
     }
 
-    /// Reads the records of the journal that are in no file.
+    /// Appends the batches of the journal that are in no file to the head.
     pub(crate) fn recover(&self, opened: &mut Opened) -> Result<(), Error> {
         let memory = &self.memory;
         let from = memory.state().head.sequence;
@@ -111,7 +112,7 @@ impl Shared {
                         .push(format!("records {first} to {behind} of the journal are gone"));
                 }
             }
-            // Memory is limited as for batches that arrive.
+            // Recovered batches wait for the memory limit like received ones.
             memory.wait_until_written();
         }
         let next = reader.position();

@@ -1,5 +1,4 @@
-//! Decodes a batch into blocks according to its policy, from the network and from the journal
-//! alike.
+//! Decodes batches, received or read from the journal, into blocks according to their policy.
 
 use blkkin_columns::{Block, Refused};
 use blkkin_model::{SpanRef, SpanSink};
@@ -7,7 +6,7 @@ use blkkin_store::{Batch, Policy};
 use blkkin_wire::{Decoder, End, Fault, Outcome, Reason, Refusal};
 use std::ops::ControlFlow;
 
-/// Maximum size of one span in bytes, whatever the limits of a batch are.
+/// Maximum size of one span in bytes, independent of the limits of a batch.
 const SPAN_BYTES_MAX: u64 = 8 << 20;
 
 /// Decodes a batch. Returns its outcome and its spans in blocks, which `empty_block` provides.
@@ -32,19 +31,19 @@ pub(crate) fn read(
     (outcome, blocks)
 }
 
-/// Describes damage of a batch in the journal. Batches that were rejected as a whole were never
-/// appended to it.
+/// Describes damage of a batch in the journal. A batch that was rejected as a whole is never
+/// appended to the journal, so an error in such a batch is damage.
 pub(crate) fn damage(batch: &Batch<'_>, outcome: &Outcome, sequence: u64) -> Option<String> {
     let refusal = outcome.first_refusal().filter(|_| batch.policy == Policy::Whole)?;
     Some(format!("the batch up to record {sequence} of the journal: {refusal}"))
 }
 
-/// Describes a record of unknown kind, or one whose predecessor is missing.
+/// Describes a record of unknown kind, or a record whose predecessor is missing.
 pub(crate) fn unknown(sequence: u64) -> String {
     format!("record {sequence} of the journal")
 }
 
-/// Collects the spans of a batch in blocks.
+/// Sink that collects the spans of a batch in blocks.
 struct BatchSink<'s> {
     empty_block: &'s dyn Fn() -> Block,
     blocks: Vec<Block>,

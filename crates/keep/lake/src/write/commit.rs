@@ -1,4 +1,4 @@
-//! Commits changes of the store: writes the manifest, then replaces the list of files.
+//! Commits of changes to a store: writes the manifest, and then replaces the list of files.
 
 use crate::Error;
 use crate::files::disk::is_missing;
@@ -12,8 +12,9 @@ use blkkin_store::Interval;
 use std::sync::Arc;
 
 impl Shared {
-    /// Writes the next manifest, which has the files `new`. If that fails, one copy of the manifest
-    /// may name them. They are then kept until a manifest without them was written.
+    /// Writes the next manifest, which names the files `new`. If the write fails, a copy of the
+    /// manifest may name these files. They are then kept until a manifest without them has been
+    /// written.
     pub(crate) fn write_manifest(
         &self,
         next: &Manifest,
@@ -34,8 +35,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Writes a manifest without the files of failed writes, so that these are removed before more
-    /// files are made. Otherwise repeated attempts would fill the disk.
+    /// Writes a manifest without the files of failed writes, so that these files are removed before
+    /// further files are written. Otherwise repeated attempts would fill the disk.
     pub(crate) fn settle(&self) -> Result<(), Error> {
         if self.doubtful.lock().is_empty() {
             return Ok(());
@@ -47,10 +48,10 @@ impl Shared {
         Ok(())
     }
 
-    /// The next manifest, without those entries of `removing` whose files no longer exist.
+    /// Returns the next manifest, without the entries of `removing` whose files no longer exist.
     pub(crate) fn next_manifest(&self, manifest: &Manifest) -> Manifest {
         let mut next = manifest.next();
-        // The directory is synced first: otherwise a power failure could restore a file that the
+        // The directory is synced first. Otherwise a power failure could restore a file that the
         // manifest no longer lists.
         if next.removing.is_empty() || self.spans.sync().is_err() {
             return next;
@@ -63,7 +64,7 @@ impl Shared {
     }
 
     /// Replaces the list of files and updates the counters. Returns the old list, which must be
-    /// dropped without the lock of the state: dropping it may remove files, which takes long.
+    /// dropped without the lock of the state, since the drop may remove files and take long.
     #[must_use]
     pub(crate) fn replace_files(
         &self,

@@ -1,4 +1,4 @@
-//! The thread that flushes the head to files. Start at [`run`].
+//! Thread that flushes the head to files. Start at [`run`].
 
 use crate::Error;
 use crate::calls::link_table::{LinkResult, LinkTable};
@@ -15,10 +15,10 @@ use blkkin_columns::{Block, Sorted};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Interval for checking the age of spans in memory, and for retries after a failure.
+/// Interval at which the age of spans in memory is checked, and at which a failed flush is retried.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Flushes the head until the store closes.
+/// Flushes the head until the store closes; the body of the thread.
 pub(crate) fn run(shared: &Shared) {
     while wait(shared) {
         let result = write(shared);
@@ -30,7 +30,7 @@ pub(crate) fn run(shared: &Shared) {
             }
             Err(error) => {
                 state.write_error = Some(error.to_string());
-                // Threads that wait for a flush get its error.
+                // Threads that wait for a flush return its error.
                 shared.memory.room.notify_all();
                 // The store may have been closed during the flush.
                 if !state.is_closing {
@@ -57,7 +57,7 @@ fn wait(shared: &Shared) -> bool {
             return true;
         }
         if state.is_closing {
-            // Spans that are only in the journal are recovered from it at the next start.
+            // The next start recovers the spans that are only in the journal.
             return false;
         }
         state = state.wait_timeout(&shared.memory.work, POLL_INTERVAL);
@@ -69,8 +69,8 @@ fn is_age_due(shared: &Shared, state: &State) -> bool {
     state.unwritten_since.is_some_and(|then| since(then) >= shared.memory.options.file_after)
 }
 
-/// Flushes the oldest spans in memory to a file. Returns the sequence number up to which the
-/// journal is in files.
+/// Flushes the oldest batches of the head to a file. Returns the sequence number up to which files
+/// contain the journal.
 fn write(shared: &Shared) -> Result<u64, Error> {
     shared.settle()?;
     let (batches, sequence, accepted) = {
@@ -89,7 +89,7 @@ fn write(shared: &Shared) -> Result<u64, Error> {
     let (file, links, duplicates) = match batches.is_empty() {
         true => (None, Vec::new(), 0),
         false => {
-            // A failed file must not take room.
+            // A file whose write failed must not take disk space.
             let (file, links, duplicates) = write_file(shared, &batches, number)
                 .inspect_err(|_| naming::remove_unfinished(&*shared.spans, number))?;
             (Some(Arc::new(file)), links, duplicates)
@@ -107,7 +107,7 @@ fn write(shared: &Shared) -> Result<u64, Error> {
     shared.write_manifest(&next, file.as_ref().map(|file| file.entry.number))?;
     *manifest = next;
     if let Some(file) = &file {
-        // A file that cannot be renamed is found under its unfinished name, and is renamed at the
+        // A file that cannot be renamed is opened under its unfinished name, and renamed at the
         // next start.
         let _ = naming::publish(&*shared.spans, file.entry.number);
     }
@@ -127,12 +127,13 @@ fn write(shared: &Shared) -> Result<u64, Error> {
             shared.memory.recycle_block(batch.into_block());
         }
     }
-    // Records that cannot be trimmed are only read again.
+    // Records that cannot be trimmed are only read again at the next start.
     let _ = shared.journal.trim_before(sequence);
     Ok(sequence)
 }
 
-/// Writes a file of the batches. Returns it with its calls and its number of duplicate spans.
+/// Writes a file with the spans of the batches. Returns the file with its calls and the number of
+/// duplicate spans.
 fn write_file(
     shared: &Shared,
     batches: &[Arc<Batch>],

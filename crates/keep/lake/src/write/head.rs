@@ -1,4 +1,4 @@
-//! [`Head`]: spans in memory that are in no file yet, in the order of the journal.
+//! [`Head`]: the spans in memory that are in no file yet, in the order of the journal.
 
 use crate::Options;
 use crate::files::bloom;
@@ -8,27 +8,27 @@ use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
-/// Batches of at least this many spans are kept apart; smaller ones are combined.
+/// Minimum number of spans of a batch that is kept by itself. Smaller batches are combined.
 const BATCH_SPANS_MIN: usize = 1024;
 
 /// Maximum number of spans of a combined batch.
 const COMBINED_SPANS_MAX: usize = 8 * BATCH_SPANS_MIN;
 
-/// Immutable block with a Bloom filter of its requests.
+/// Immutable block of spans with a Bloom filter of its trace ids.
 pub(crate) struct Batch {
     block: Block,
     bloom: Vec<u8>,
-    /// The earliest and the latest start, and whether all spans have one.
+    /// Earliest and latest start of the spans; `None` if no span has a start.
     pub(crate) starts_ns: Option<(u64, u64)>,
     pub(crate) all_started: bool,
-    /// Computed on first use.
+    /// Groups of rows, computed on first use.
     grouped: OnceLock<GroupedRows>,
 }
 
 /// Rows of a block, grouped by service, name and remote service.
 #[derive(Default)]
 pub(crate) struct GroupedRows {
-    /// The three texts of each group, and the end of its rows.
+    /// Text numbers of each group, with the end of the group's rows in `rows`.
     groups: Vec<([u32; 3], usize)>,
     rows: Vec<Row>,
 }
@@ -63,7 +63,7 @@ impl GroupedRows {
         GroupedRows { groups, rows }
     }
 
-    /// Iterates over the groups: their texts and their rows, in ascending order.
+    /// Iterates over the groups. Each item has the text numbers of a group and its rows, ascending.
     pub(crate) fn iter(&self) -> impl Iterator<Item = ([u32; 3], &[Row])> {
         let mut start = 0;
         self.groups.iter().map(move |&(texts, end)| {
@@ -77,7 +77,8 @@ impl GroupedRows {
 impl Batch {
     pub(crate) fn of(block: Block) -> Batch {
         let mut lows = block.trace_lows().to_vec();
-        // In most batches the spans of a request are adjacent.
+        // In most batches the spans of a request are adjacent, so that `dedup` removes most
+        // repetitions.
         lows.dedup();
         let starts = (0..block.len() as Row).filter_map(|row| block.start_ns(row));
         let (mut starts_ns, mut started) = (None, 0);
@@ -90,7 +91,7 @@ impl Batch {
         Batch { bloom: bloom::make(&lows), block, starts_ns, all_started, grouped: OnceLock::new() }
     }
 
-    /// Returns whether the batch may contain the request.
+    /// Returns whether the batch may contain the request, according to the Bloom filter.
     pub(crate) fn may_hold(&self, low: u64) -> bool {
         bloom::may_hold(&self.bloom, low)
     }
@@ -118,22 +119,22 @@ impl Deref for Batch {
     }
 }
 
-/// Spans that are in no file yet.
+/// Spans that are in no file yet, as a list of batches.
 #[derive(Default)]
 pub(crate) struct Head {
-    /// Batches that are being flushed, followed by those that are not.
+    /// Batches that are being flushed, followed by further batches.
     batches: Vec<Arc<Batch>>,
-    /// For each batch, the sequence number of the journal up to which all records are in this or
-    /// earlier batches. `None` if no batch of the journal ends there.
+    /// Position in the journal for each batch: all earlier records are in this batch or in earlier
+    /// ones. `None` if the batch does not end where a batch of the journal ends.
     ends: Vec<Option<u64>>,
     /// Number of batches that are being flushed.
     writing: usize,
-    /// Small batches, combined so far.
+    /// Block that combines the latest small batches.
     combined: Option<Block>,
     combined_end: Option<u64>,
-    /// All records of the journal before this one are in the head or in files.
+    /// Sequence number in the journal: all earlier records are in the head or in files.
     pub(crate) sequence: u64,
-    /// Spans of sealed and combined batches that are not being flushed.
+    /// Number of spans that are not being flushed.
     spans: usize,
     bytes: usize,
     writing_bytes: usize,
@@ -144,12 +145,12 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// An empty head. All records of the journal before `sequence` are in files.
+    /// Creates an empty head. All records of the journal before `sequence` are in files.
     pub(crate) fn new(sequence: u64) -> Head {
         Head { sequence, ..Head::default() }
     }
 
-    /// Notes that all records of the journal before `sequence` were pushed.
+    /// Records that all records of the journal before `sequence` were pushed.
     pub(crate) fn advance(&mut self, sequence: u64) {
         self.sequence = self.sequence.max(sequence);
         if self.combined.is_some() {
@@ -159,7 +160,7 @@ impl Head {
         }
     }
 
-    /// Appends a block.
+    /// Appends the spans of a block.
     pub(crate) fn push(&mut self, block: Block) {
         self.spans += block.len();
         if block.is_empty() {
@@ -184,7 +185,7 @@ impl Head {
         }
     }
 
-    /// Reopens the last small batch for appending, if no snapshot holds it any longer.
+    /// Reopens the last small batch for appending, unless a snapshot refers to it.
     fn reopen(&mut self) {
         let is_small = |batch: &Arc<Batch>| batch.len() < BATCH_SPANS_MIN;
         if self.combined.is_some() || self.batches.len() == self.writing {
@@ -208,7 +209,7 @@ impl Head {
         self.ends.push(end);
     }
 
-    /// Turns the combined batch into an immutable one.
+    /// Turns the combined block into an immutable batch.
     fn seal(&mut self) {
         if let Some(block) = self.combined.take() {
             let end = self.combined_end.take();
@@ -216,28 +217,28 @@ impl Head {
         }
     }
 
-    /// Returns all batches for a query. They are immutable from now on.
+    /// Returns all batches for a query. The batches are immutable from now on.
     pub(crate) fn snapshot(&mut self) -> Vec<Arc<Batch>> {
         self.seal();
         self.batches.clone()
     }
 
-    /// Number of spans that are not being flushed.
+    /// Returns the number of spans that are not being flushed.
     pub(crate) fn spans(&self) -> usize {
         self.spans
     }
 
-    /// Memory of the spans that are not being flushed, in bytes.
+    /// Returns the memory of the spans that are not being flushed, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes + self.combined.as_ref().map_or(0, Block::memory_bytes)
     }
 
-    /// Returns whether the spans that are not being flushed suffice for a file.
+    /// Returns whether the spans that are not being flushed are enough for a file.
     pub(crate) fn is_full(&self, options: &Options) -> bool {
         self.spans() >= options.file_spans || self.bytes() >= options.file_memory_bytes
     }
 
-    /// Memory of all spans, in bytes.
+    /// Returns the memory of all spans in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.bytes() + self.writing_bytes
     }
@@ -248,8 +249,9 @@ impl Head {
     }
 
     /// Selects the oldest batches for a flush: enough for a file up to the end of a batch of the
-    /// journal, or all if they are fewer. Returns them with the sequence number up to which they
-    /// contain the journal. After a failed flush it selects at least the same batches again.
+    /// journal, or all batches if they are fewer. Returns them with the sequence number up to which
+    /// they contain the journal. After a failed flush, at least the same batches are selected
+    /// again.
     pub(crate) fn start_writing(&mut self, options: &Options) -> (Vec<Arc<Batch>>, u64) {
         self.seal();
         let (mut spans, mut bytes) = (0, 0);
@@ -272,7 +274,7 @@ impl Head {
         (self.batches[..count].to_vec(), sequence)
     }
 
-    /// Removes the flushed batches from the head.
+    /// Removes the flushed batches from the head and returns them.
     pub(crate) fn finish_writing(&mut self) -> Vec<Arc<Batch>> {
         self.writing_bytes = 0;
         self.written += 1;

@@ -1,4 +1,4 @@
-//! The thread that merges files and removes expired ones. Start at [`run`].
+//! Thread that merges files and removes expired files. Start at [`run`].
 
 use crate::calls::ledger::Ledger;
 use crate::calls::link_table::{EarlierSpans, LinkTable};
@@ -20,27 +20,28 @@ use std::time::{Duration, Instant};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// A merged file takes at most one part in this many of the retention's bytes.
+/// Divisor of the retention's bytes that gives the maximum size of a merged file.
 const MERGED_FRACTION: u64 = 16;
 
-/// Files in the oldest part in this many of the retention's bytes are about to expire.
+/// Divisor of the retention's bytes that gives the size of the oldest files which are about to
+/// expire.
 const EXPIRING_FRACTION: u64 = 4;
 
-/// With this many files or more, merging takes precedence over new batches: searches would have to
-/// look into too many files.
+/// Number of files from which on merging takes precedence over new batches. With more files, each
+/// search would have to read too many indexes.
 const FILES_URGENT: usize = 96;
 
-/// Approximate number of spans of a merge step, which bounds the memory of merging.
+/// Approximate number of spans of a merge step, which limits the memory of a merge.
 const STEP_SPANS: u64 = 128 << 10;
 
-/// Maximum time that a step waits while the store is busy.
+/// Maximum time that a merge step waits while the store is busy.
 const STEP_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// zstd level of columns whose values recur. Names, tags and the like take a tenth less than at
-/// level 1, and writing takes a quarter to a half longer, which delays nobody.
+/// zstd level of columns whose values recur. Compared with level 1, names, tags and similar columns
+/// take a tenth less. Writing takes a quarter to a half longer, which delays no other work.
 const LEVEL_OF_RECURRING: i32 = 6;
 
-/// Merges files and removes expired ones until the store closes.
+/// Merges files and removes expired files until the store closes; the body of the thread.
 pub(crate) fn run(shared: &Shared) {
     let mut expiry = Allowance::default();
     loop {
@@ -57,13 +58,13 @@ pub(crate) fn run(shared: &Shared) {
         let uptime = shared.memory.options.clock.uptime();
         files.iter().for_each(|file| file.verify_if_due(uptime));
         drop(files);
-        // Failed attempts are repeated in the next round.
+        // The next round retries failed attempts.
         let _ = expire(shared, &mut expiry);
         let _ = merge(shared);
     }
 }
 
-/// Removes files beyond the retention.
+/// Removes the files that exceed the retention.
 fn expire(shared: &Shared, expiry: &mut Allowance) -> Result<(), Error> {
     let Options { clock, retention, .. } = &shared.memory.options;
     let mut manifest = shared.manifest.lock();
@@ -82,7 +83,7 @@ fn expire(shared: &Shared, expiry: &mut Allowance) -> Result<(), Error> {
     next.totals.expired += expired;
     commit(shared, &mut manifest, next, gone, Vec::new(), |ledger, files| match links {
         Ok(links) => links.iter().for_each(|links| ledger.add(links, -1)),
-        // The counts of an unreadable file cannot be subtracted; the sums are rebuilt from the
+        // The counts of an unreadable file cannot be subtracted, so the sums are rebuilt from the
         // other files.
         Err(_) => {
             *ledger = Ledger::new(shared.memory.options.links_bytes_max);
@@ -91,9 +92,9 @@ fn expire(shared: &Shared, expiry: &mut Allowance) -> Result<(), Error> {
     })
 }
 
-/// Bytes of files that cannot be read or were put aside, as far as they count for the retention.
-/// They count for at most half of it: files that cannot be removed must not displace all new spans.
-/// Files that were put aside are removed first if room is scarce.
+/// Returns the bytes of unreadable and damaged files that count for the retention. They count for
+/// at most half of it, since files that cannot be removed must not displace all new spans. If space
+/// is scarce, damaged files kept for inspection are removed first.
 fn unremovable_bytes(shared: &Shared, manifest: &Manifest, bytes_max: Option<u64>) -> u64 {
     let sum = |files: &[FileEntry]| files.iter().map(FileEntry::bytes_on_disk).sum::<u64>();
     let unread = sum(&manifest.unread);
@@ -103,7 +104,7 @@ fn unremovable_bytes(shared: &Shared, manifest: &Manifest, bytes_max: Option<u64
     (unread + aside.bytes()).min(bytes_max.unwrap_or(u64::MAX) / 2)
 }
 
-/// Merges adjacent files of one tier, if there are enough of them.
+/// Merges adjacent files of the same tier, if there are enough of them.
 fn merge(shared: &Shared) -> Result<(), Error> {
     shared.settle()?;
     if is_busy(shared) {
@@ -118,9 +119,9 @@ fn merge(shared: &Shared) -> Result<(), Error> {
         (files[range.clone()].to_vec(), files[..range.start].to_vec(), number)
     };
     let merging = &merging[..];
-    // Returns memory that ingest has freed to the system; merging cannot reuse it.
+    // Memory that ingest has freed is returned to the system, since merging cannot reuse it.
     blkkin_sys::trim_heaps();
-    // A failed file must not take room.
+    // A file whose write failed must not take disk space.
     let (file, duplicates) = merge_files(shared, merging, &before, number)
         .inspect_err(|_| naming::remove_unfinished(&*shared.spans, number))?;
 
@@ -134,7 +135,7 @@ fn merge(shared: &Shared) -> Result<(), Error> {
     };
     let are_all = next.files.iter().filter(|file| is_merged(file)).count() == merging.len();
     if !are_all {
-        // Some files have expired meanwhile. The others are merged in a later round.
+        // Some of the files have expired meanwhile. A later round merges the other files.
         file.mark_removed();
         return Ok(());
     }
@@ -145,9 +146,9 @@ fn merge(shared: &Shared) -> Result<(), Error> {
     commit(shared, &mut manifest, next, gone, vec![Arc::new(file)], |_, _| {})
 }
 
-/// Selects files to merge: adjacent ones of the same tier that can all be read. Files that are
-/// about to expire are not worth merging. Neither are files so large that too many spans would
-/// expire at once.
+/// Selects adjacent, readable files of the same tier to merge. Files that are about to expire are
+/// not merged. Files are not merged either if the merged file would be too large, since too many
+/// spans would then expire at once.
 fn select_files(files: &[Arc<IndexedFile>], options: &Options) -> Option<Range<usize>> {
     let wanted = options.merge_files.max(2);
     let bytes_max = options.retention.bytes;
@@ -155,7 +156,7 @@ fn select_files(files: &[Arc<IndexedFile>], options: &Options) -> Option<Range<u
     let bytes = |files: &[Arc<IndexedFile>]| -> u64 {
         files.iter().map(|file| file.entry.bytes_on_disk()).sum()
     };
-    // Files older than the newest bytes of this size are about to expire.
+    // Bytes of the newest files, beyond which older files are about to expire.
     let mut left =
         bytes_max.map_or(u64::MAX, |bytes| bytes / EXPIRING_FRACTION * (EXPIRING_FRACTION - 1));
     let stays = |file: &&Arc<IndexedFile>| {
@@ -180,7 +181,8 @@ fn select_files(files: &[Arc<IndexedFile>], options: &Options) -> Option<Range<u
     None
 }
 
-/// Merges files into one. Each step merges the requests of one range of trace ids from all files.
+/// Merges files into one file. Each step merges the spans within one range of trace ids from all
+/// files.
 fn merge_files(
     shared: &Shared,
     files: &[Arc<IndexedFile>],
@@ -223,9 +225,9 @@ fn merge_files(
     Ok((file, duplicates))
 }
 
-/// Returns whether merging should wait: ingest is behind and there are few files. Under full load
-/// that is nearly always so. Senders are answered first, and searches look into some more files
-/// meanwhile.
+/// Returns whether merging should wait because ingest is behind and the files are few. Under full
+/// load that is nearly always the case: batches are acknowledged first, and searches read some more
+/// indexes meanwhile.
 fn is_busy(shared: &Shared) -> bool {
     let files = shared.files.get().len();
     files < FILES_URGENT && is_behind(shared, &shared.memory.state())
@@ -236,8 +238,9 @@ fn is_behind(shared: &Shared, state: &State) -> bool {
     head.is_being_written() || head.memory_bytes() > most / 2
 }
 
-/// Waits while the store is busy, at most [`STEP_WAIT_MAX`]. Merging goes on after that because
-/// its own memory is held meanwhile, and ends with an error if nothing can be written.
+/// Waits while the store is busy, at most [`STEP_WAIT_MAX`]. Merging continues then, since it
+/// occupies memory during the wait. Returns an error if the store closes or its files cannot be
+/// written.
 fn wait_while_busy(shared: &Shared) -> Result<(), Error> {
     let start = Instant::now();
     while is_busy(shared) && start.elapsed() < STEP_WAIT_MAX {
@@ -248,7 +251,7 @@ fn wait_while_busy(shared: &Shared) -> Result<(), Error> {
         drop(state.wait_timeout(&shared.memory.room, POLL_INTERVAL));
     }
     if start.elapsed() >= POLL_INTERVAL {
-        // Returns memory that ingest has freed to the system; merging cannot reuse it.
+        // Memory that ingest has freed is returned to the system, since merging cannot reuse it.
         blkkin_sys::trim_heaps();
     }
     let state = shared.memory.state();
@@ -259,8 +262,8 @@ fn wait_while_busy(shared: &Shared) -> Result<(), Error> {
     }
 }
 
-/// Reads spans of earlier files for those requests of which the merged files know to have some
-/// there.
+/// Reads the spans of earlier files for the requests that the merged files' indexes list as
+/// elsewhere.
 fn read_earlier(
     files: &[Arc<IndexedFile>],
     before: &[Arc<IndexedFile>],
@@ -279,8 +282,8 @@ fn read_earlier(
     Ok(earlier)
 }
 
-/// Commits `next` with the new files `new`, and removes files that it no longer names. `count`
-/// updates the sums of calls.
+/// Commits `next` with the new files `new`, and removes the files that `next` does not name.
+/// `count` updates the ledger.
 fn commit(
     shared: &Shared,
     manifest: &mut Manifest,
@@ -310,7 +313,8 @@ fn commit(
     count(&mut shared.ledger.lock(), &files);
     let replaced = shared.replace_files(&mut state, files, gone);
     drop(state);
-    // Dropping the last references removes the files; the lock of the state was released before.
+    // The drop of the last references removes the files, so the lock of the state was released
+    // before.
     drop((replaced, before));
     Ok(())
 }

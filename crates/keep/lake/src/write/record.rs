@@ -1,18 +1,18 @@
-//! Batches as records of the journal: the bytes as received, in pieces if they are large. Start at
+//! Journal records of batches: the bytes as received, in several pieces if they are many. Start at
 //! [`payloads`] and [`BatchAssembler`].
 
 use blkkin_journal::Payload;
 use blkkin_store::{Batch, Policy};
 use blkkin_wire::Format;
 
-/// The record continues the previous one. A process that ended after a first piece never appends
-/// the rest.
+/// Flag of a record that continues the previous record. A process that ended after the first piece
+/// of a batch never appends the others.
 const FOLLOWS: u8 = 1 << 5;
 const EACH_SPAN: u8 = 1 << 6;
-/// Another piece follows.
+/// Flag of a record whose batch continues in the next record.
 const MORE: u8 = 1 << 7;
 
-/// Formats by their number in records. The numbers never change.
+/// Formats by their number in records. These numbers never change.
 const FORMATS: [Format; 7] = [
     Format::ZipkinJson,
     Format::ZipkinProto,
@@ -23,7 +23,7 @@ const FORMATS: [Format; 7] = [
     Format::OtlpJson,
 ];
 
-/// Splits a batch into records of at most `bytes_max` bytes.
+/// Splits a batch into records of at most `bytes_max` bytes each.
 pub(crate) fn payloads<'a>(batch: &Batch<'a>, bytes_max: u32) -> Vec<Payload<'a>> {
     let format = FORMATS.iter().position(|format| *format == batch.format);
     let format = format.expect("all formats have a number") as u8;
@@ -42,16 +42,16 @@ pub(crate) fn payloads<'a>(batch: &Batch<'a>, bytes_max: u32) -> Vec<Payload<'a>
     payloads
 }
 
-/// Assembles batches from records.
+/// Assembler of batches from records.
 #[derive(Default)]
 pub(crate) struct BatchAssembler {
     bytes: Vec<u8>,
     kind: Option<u8>,
 }
 
-/// Result of adding a record.
+/// Result of adding a record to a [`BatchAssembler`].
 pub(crate) enum Assembly<'g> {
-    /// The batch has more pieces.
+    /// The batch continues in the next record.
     Incomplete,
     Batch(Batch<'g>),
     /// The record has an unknown kind, or its predecessor is missing.
@@ -59,7 +59,7 @@ pub(crate) enum Assembly<'g> {
 }
 
 impl BatchAssembler {
-    /// Adds the next record.
+    /// Adds the next record of the journal.
     pub(crate) fn push<'g>(&'g mut self, kind: u8, payload: &'g [u8]) -> Assembly<'g> {
         let of = kind & !(MORE | FOLLOWS);
         let Some(&format) = FORMATS.get(usize::from(of & !EACH_SPAN)) else {
@@ -84,7 +84,7 @@ impl BatchAssembler {
         Assembly::Batch(Batch { format, bytes: &self.bytes, policy })
     }
 
-    /// Discards an incomplete batch, as the records that follow do not continue it.
+    /// Discards an incomplete batch that the following records do not continue.
     pub(crate) fn clear(&mut self) {
         self.kind = None;
         self.bytes.clear();
@@ -128,7 +128,8 @@ mod tests {
         assert!(matches!(assembler.push(31, b""), Assembly::Unknown));
     }
 
-    /// Whoever wrote a batch may have been ended after some of its pieces.
+    /// After the pieces of an incomplete batch, the next batch is read intact, and a piece without
+    /// its predecessor is unknown.
     #[test]
     fn pieces_of_two_batches_are_not_joined() {
         let large = vec![7; 2 * PIECE_BYTES + 1];

@@ -55,7 +55,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         manager: env::var_os("NOTIFY_SOCKET").filter(|socket| !socket.is_empty()),
         log,
     };
-    // The agent has a socket and several files for each traced program.
+    // The agent opens a socket and several files for each traced program.
     crate::limits::raise_descriptors();
     let path = options.socket.display().to_string();
     let mut agent = Agent::bind(options).map_err(|error| {

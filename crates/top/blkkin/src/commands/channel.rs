@@ -1,4 +1,4 @@
-//! `blkkin channel`: the rings of a session.
+//! `blkkin channel`: channels of a session, each with its rings.
 
 use super::completions;
 use super::event_limits::EventLimits;

@@ -1,5 +1,5 @@
-//! `blkkin completions`: completion scripts for shells, and completion of words with names that
-//! only the agent knows. Completion is fast and prints nothing but words.
+//! `blkkin completions`: completion scripts for shells, and completion with names from the running
+//! agent. Completion is fast and prints nothing but candidates.
 
 use crate::conversation::print;
 use crate::exit::{Error, Exit};
@@ -17,11 +17,11 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// Environment variable with which the shell asks for completions.
+/// Environment variable that a shell sets to request completions.
 const VARIABLE: &str = "BLKKIN_COMPLETE";
-/// Maximum time to wait for names of the agent.
+/// Maximum time to wait for the agent's names.
 const PATIENCE: Duration = Duration::from_millis(300);
-/// Maximum number of offered names.
+/// Number of names from the agent after which no more are read.
 const NAMES_MAX: usize = 1000;
 
 /// Print the script with which a shell completes commands, options and live names
@@ -47,8 +47,8 @@ enum Shell {
     Fish,
 }
 
-/// Bash splits words at `:` and `=`, which names of events and options contain. This function joins
-/// the parts, and removes the prefix that is on the line already from each candidate.
+/// Bash function that completes names with `:` and `=`, at which Bash splits words. It joins the
+/// parts, and removes the part already on the line from each candidate.
 const BASH_WORDS: &str = r#"
 _blkkin() {
     local line=${COMP_LINE:0:COMP_POINT} rest word i words=()
@@ -73,8 +73,8 @@ _blkkin() {
 complete -o nospace -o bashdefault -F _blkkin blkkin
 "#;
 
-/// If zsh autoloads the script as `_blkkin`, it runs the script at the first completion and expects
-/// candidates from it.
+/// Zsh code for an autoloaded script: zsh runs the script `_blkkin` at the first completion and
+/// expects candidates from it.
 const ZSH_FIRST: &str = r#"
 [[ ${funcstack[1]} == _blkkin ]] && _clap_dynamic_completer_blkkin "$@"
 true
@@ -98,7 +98,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     Ok(Exit::Ok)
 }
 
-/// Completes a word, if a shell started this program for that.
+/// Completes a word, if a shell started this program for completion.
 pub(crate) fn offer(command: fn() -> clap::Command) -> Option<ExitCode> {
     std::env::var_os(VARIABLE)?;
     let shells: [&dyn EnvCompleter; 3] = [&Bash, &Zsh, &Fish];
@@ -112,7 +112,7 @@ pub(crate) fn offer(command: fn() -> clap::Command) -> Option<ExitCode> {
     }
 }
 
-/// Names of sessions.
+/// Returns the names of sessions.
 pub(super) fn sessions() -> Vec<CompletionCandidate> {
     names(Request::ListSessions(None), |reply| match reply {
         Reply::Session(state) => Some(state.session.name),
@@ -120,7 +120,7 @@ pub(super) fn sessions() -> Vec<CompletionCandidate> {
     })
 }
 
-/// Names of channels: of the session named on the line, or of all.
+/// Returns the names of channels: of the session given on the line, or of all sessions.
 pub(super) fn channels() -> Vec<CompletionCandidate> {
     let session = option_before(std::env::args_os(), "-s", "--session");
     names(Request::ListSessions(session), |reply| match reply {
@@ -129,7 +129,7 @@ pub(super) fn channels() -> Vec<CompletionCandidate> {
     })
 }
 
-/// Names of event types of running programs.
+/// Returns the names of event types of running programs.
 pub(super) fn events() -> Vec<CompletionCandidate> {
     let applications = Applications { processes: Processes::default(), event_types: true };
     names(Request::ListApplications(applications), |reply| match reply {
@@ -146,10 +146,10 @@ pub(super) fn contexts() -> Vec<CompletionCandidate> {
     values::contexts().map(CompletionCandidate::new).collect()
 }
 
-/// Names from the agent's reply, within [`PATIENCE`]; empty without an agent.
+/// Returns names from the agent's reply, within [`PATIENCE`]; no names without an agent.
 fn names(request: Request, name: fn(Reply) -> Option<String>) -> Vec<CompletionCandidate> {
     let (sender, names) = mpsc::channel();
-    // A slow agent's answer is not awaited: the thread ends with the process.
+    // The thread of a slow agent is not joined: it ends with the process.
     let asking = thread::Builder::new().spawn(move || {
         let patience = Patience { opening: PATIENCE, item: PATIENCE };
         let release = env!("CARGO_PKG_VERSION");
@@ -174,14 +174,14 @@ fn names(request: Request, name: fn(Reply) -> Option<String>) -> Vec<CompletionC
     names.into_iter().map(CompletionCandidate::new).collect()
 }
 
-/// Whether a shell takes the name literally. Names come from other programs, and a candidate ends
-/// up on the user's command line, so a name such as `$(reboot)` must not be offered.
+/// Whether a shell reads the name literally. Names are chosen by other programs, and a candidate is
+/// inserted into the user's command line, so a name such as `$(reboot)` must not be offered.
 fn is_plain(name: &str) -> bool {
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ':' | '+' | '@');
     name.chars().all(plain) && !name.starts_with('-')
 }
 
-/// Value of an option on the line so far; the last one counts.
+/// Returns the value of an option on the line so far; the last one counts.
 fn option_before(
     words: impl IntoIterator<Item = OsString>,
     short: &str,

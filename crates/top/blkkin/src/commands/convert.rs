@@ -1,4 +1,4 @@
-//! `blkkin convert`: rewrites traces in the other version of CTF.
+//! `blkkin convert`: rewrites traces in another version of CTF.
 
 use super::write::{self, OutputArgs};
 use crate::exit::{Error, Exit};

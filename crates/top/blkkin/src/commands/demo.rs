@@ -1,4 +1,4 @@
-//! `blkkin demo`: all of BlkKin at work on a real chain of block storage, in one command.
+//! `blkkin demo`: runs all of BlkKin on a real chain of block storage, in one command.
 
 mod chain;
 mod cost;
@@ -86,7 +86,7 @@ enum Role {
     },
 }
 
-/// Maximum time until the first requests are found.
+/// Maximum time from one check for a stored request to the next, until a request is found.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Duration of load between two checks for the end.
@@ -142,12 +142,12 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     Ok(if totals.lost > 0 { Exit::Failed } else { Exit::Ok })
 }
 
-/// Exit status of a role's process.
+/// Returns the exit status of a role's process.
 fn ended(code: ExitCode) -> Exit {
     if code == ExitCode::SUCCESS { Exit::Ok } else { Exit::Failed }
 }
 
-/// Makes the demo's directory. A directory with any file in it is refused, as its files may be the
+/// Creates the demo's directory. A directory that is not empty is refused, as its files may be the
 /// user's.
 fn directory(wanted: Option<&Path>) -> Result<PathBuf, Error> {
     let unnamed = || std::env::temp_dir().join(format!("blkkin-demo-{}", std::process::id()));
@@ -162,7 +162,7 @@ fn directory(wanted: Option<&Path>) -> Result<PathBuf, Error> {
     std::path::absolute(&directory).map_err(cannot)
 }
 
-/// Load on the disk, generated in slices of [`SLICE`].
+/// Generator of load on the disk, in slices of [`SLICE`].
 struct LoadRunner {
     load: Option<Load>,
     requests: u64,
@@ -196,7 +196,8 @@ impl LoadRunner {
     }
 }
 
-/// Shows the slowest write, if one is stored already. Writes pass through every layer of the chain.
+/// Prints the slowest write, if a write is stored already. Writes pass through every layer of the
+/// chain.
 fn show(
     client: &mut QueryClient,
     chain: &Chain,

@@ -1,4 +1,4 @@
-//! `blkkin info`: a summary of traces.
+//! `blkkin info`: summary of traces.
 
 use crate::exit::{self, Error, Exit};
 use crate::input::{InputArgs, SelectArgs};
@@ -58,7 +58,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     let reading = args.select.resolve(traces, args.clock_gmt, color)?.apply(reading);
     let line = ProgressLine::start(reading.progress(), reading.total_bytes(), false);
     let (collectors, mut stats) = reading.unordered(|| Collector::new(traces, selected));
-    // Without a selection, the collectors know the begin of each stream.
+    // Without a selection, the collectors record the start of each stream themselves.
     let origin = selected.then(|| reading.span()).flatten().map(|(first, _)| first);
     drop(line);
     let collection = Collector::finish(collectors, origin);

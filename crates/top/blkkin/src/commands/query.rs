@@ -222,7 +222,7 @@ fn search(args: &Args, backend: &mut Backend, options: &Options) -> Result<Exit,
     Ok(exit)
 }
 
-/// Parameters that all queries for requests share: times and filter.
+/// Returns the parameters that all queries for requests share: times and filter.
 fn selection(args: &Args) -> Result<String, Error> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     if let (Some(since), Some(until)) = (args.since, args.until)
@@ -251,7 +251,7 @@ fn print(text: &str) -> Result<Exit, Error> {
     Ok(Exit::Ok)
 }
 
-/// Error for an answer without an expected part.
+/// Returns the error for an answer without an expected part.
 fn unexpected_answer(answer: &Value, what: &str) -> Error {
     let mut shown = answer.to_string();
     if let Some((end, _)) = shown.char_indices().nth(200) {

@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-/// Notes of the help page.
+/// Text after the options on the help page.
 const RECORD_HELP: &str = "Exit status: that of the command; 3 if it was 0 and something was lost (messages say \
     how much and why); 1 something failed, 2 wrong usage.\nThe trace's summary goes to standard error.";
 
@@ -105,7 +105,7 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-/// Maximum time for the command's children to find the agent after the command has ended.
+/// Maximum time for the command's children to connect to the agent after the command has ended.
 const FORK_PATIENCE: Duration = Duration::from_secs(1);
 /// Interval between two checks of recorded programs.
 const FOLLOW_PAUSE: Duration = Duration::from_millis(50);
@@ -151,7 +151,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     })
 }
 
-/// Requests that set up and start the recording session.
+/// Returns the requests that set up and start the recording session.
 fn requests(args: &Args, session: &str, output: &Path) -> [Request; 4] {
     let session = session.to_owned();
     [
@@ -188,15 +188,15 @@ fn requests(args: &Args, session: &str, output: &Path) -> [Request; 4] {
 /// Stops and destroys the session; returns its losses.
 fn end(client: &mut Client, session: String) -> Result<Vec<Loss>, Error> {
     match client.ask_all(&Request::StopSession(session.clone())) {
-        // What cannot be written is counted by the destroy request.
+        // The destroy request counts events that cannot be written.
         Err(blkkin_client::Error::Failed { failed, .. }) if failed.code == code::OUTPUT => {}
         stopped => drop(stopped?),
     }
     Ok(losses::among(&client.ask_all(&Request::DestroySession(session))?))
 }
 
-/// Waits until all recorded programs that the command started have ended, unless `no_wait`; returns
-/// how many still run.
+/// Waits until all recorded programs that the command started have ended, unless `no_wait`. Returns
+/// the number of programs that still run.
 fn wait_for_programs(client: &mut Client, no_wait: bool) -> Result<usize, Error> {
     let asked = Arc::new(AtomicBool::new(false));
     for signal in ending_signals() {
@@ -209,7 +209,7 @@ fn wait_for_programs(client: &mut Client, no_wait: bool) -> Result<usize, Error>
         if count > 0 {
             quiet_since = Instant::now();
         }
-        // A daemon that was forked just now may not have found the agent yet.
+        // A daemon forked just now may not have connected to the agent yet.
         let has_children = reap(None);
         let is_over = count == 0 && (!has_children || quiet_since.elapsed() > FORK_PATIENCE);
         if no_wait || is_over || asked.load(Ordering::Relaxed) {
@@ -228,8 +228,8 @@ fn wait_for_programs(client: &mut Client, no_wait: bool) -> Result<usize, Error>
     }
 }
 
-/// Reaps processes that have become children of this one, except the command itself; returns
-/// whether any of them still runs.
+/// Reaps adopted processes, all children except the command itself. Returns whether a child still
+/// runs.
 fn reap(command: Option<Pid>) -> bool {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let children =
@@ -245,7 +245,7 @@ fn reap(command: Option<Pid>) -> bool {
     has_others
 }
 
-/// Runs the command until it ends, with the agent at that socket.
+/// Runs the command with the agent at that socket until the command ends.
 fn run_command(command: &[OsString], agent: &Path, output: &Path) -> Result<ExitStatus, Error> {
     // Ctrl-C is meant for the command, which receives it too; this process waits for the command.
     let asked = Arc::new(AtomicBool::new(false));
@@ -271,11 +271,11 @@ fn run_command(command: &[OsString], agent: &Path, output: &Path) -> Result<Exit
         .map_err(|error| Error::failed(format!("cannot wait for the command: {error}")))
 }
 
-/// Number of recorded programs that still run.
+/// Returns the number of recorded programs that still run.
 fn running_programs(client: &mut Client) -> Result<usize, Error> {
     let processes = Processes::default();
     let all = Request::ListApplications(Applications { processes, event_types: false });
-    // The agent may not know yet that a program has ended.
+    // The agent may not have noticed yet that a program has ended.
     let runs = |reply: &Reply| match reply {
         Reply::Application(program) => Path::new(&format!("/proc/{}", program.pid)).exists(),
         _ => false,
@@ -283,7 +283,8 @@ fn running_programs(client: &mut Client) -> Result<usize, Error> {
     Ok(client.ask_all(&all)?.iter().filter(|reply| runs(reply)).count())
 }
 
-/// Name for the session and the directory: the file name of the program, up to 50 characters.
+/// Returns the name for the session and the directory: the program's file name without control
+/// characters and leading dots, up to 50 characters.
 fn name_of(program: &OsStr) -> String {
     let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy();
     let plain = |letter: char| if letter.is_control() { '_' } else { letter };
@@ -291,7 +292,7 @@ fn name_of(program: &OsStr) -> String {
     name.trim_start_matches('.').to_owned()
 }
 
-/// Waits for the command, and forwards a request to end as SIGTERM. Signals of a terminal reach
+/// Waits for the command, and forwards a termination signal as SIGTERM. Signals of a terminal reach
 /// both processes anyway.
 fn wait(mut child: Child, asked: &AtomicBool) -> std::io::Result<ExitStatus> {
     let pid = rustix::process::Pid::from_child(&child);
@@ -395,7 +396,7 @@ fn summarize(
     Ok(())
 }
 
-/// Number of traces below a directory, and total size of their files.
+/// Returns the number of traces below a directory, and the total size of their files.
 fn traces_below(directory: &Path) -> (u64, u64) {
     let (mut traces, mut size) = (0, 0);
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {

@@ -76,7 +76,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     }
     let listen = args.listen(&plan)?;
     let directory = args.directory()?;
-    // The daemon has a socket for each client, and a journal for each category.
+    // The daemon opens a socket for each client, and a journal for each category.
     crate::limits::raise_descriptors();
     let directory = std::path::absolute(&directory).unwrap_or(directory);
     let shown = directory.display().to_string();
@@ -109,7 +109,8 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
 }
 
 impl Args {
-    /// Plan of the configuration file, or of `--to`; an error if the configuration cannot be read.
+    /// Returns the plan of the configuration file, or of `--to`; an error if the configuration
+    /// cannot be read.
     fn plan(&self) -> io::Result<Plan> {
         let mut plan = match (&self.config, &self.to) {
             (Some(path), _) => {

@@ -95,10 +95,10 @@ pub(super) fn server(text: &str) -> Result<String, String> {
     Ok(format!("{host}:{port}"))
 }
 
-/// Time to send messages that were read already, after Ctrl-C.
+/// Maximum time after Ctrl-C to send messages that were already read.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Sender of messages, with their category.
+/// Sender of messages, and their category.
 struct MessageSink {
     sender: Sender<'static>,
     category: Vec<u8>,
@@ -134,7 +134,7 @@ impl MessageSink {
         self.flow()
     }
 
-    /// Whether to go on: false after the sender gave up, or after Ctrl-C and [`GRACE`].
+    /// Returns `Break` after the sender gave up, or [`GRACE`] after Ctrl-C.
     fn flow(&self) -> ControlFlow<()> {
         match self.gave_up.is_some() || self.interrupt.is_asked_since(GRACE) {
             true => ControlFlow::Break(()),
@@ -153,7 +153,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         true => lines::send(&args, &mut messages),
         false => trace::send(&args, &mut messages, &interrupt),
     };
-    // Messages that were read already are sent, whatever failed before.
+    // Messages that were already read are sent, even after a failure.
     let _ = messages.flush();
     let counts = messages.sender.counts();
     let unsent = messages.gave_up.as_ref().map_or(0, |gave_up| gave_up.messages);

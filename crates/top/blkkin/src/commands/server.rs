@@ -195,7 +195,7 @@ impl std::str::FromStr for ListenAddress {
 }
 
 pub(crate) fn run(args: Args) -> Result<Exit, Error> {
-    // Batches are allocated by some threads and freed by others.
+    // Batches are allocated by one thread and freed by another.
     let processors = std::thread::available_parallelism().map_or(2, usize::from);
     blkkin_sys::share_heaps(processors.clamp(2, 8) as u16);
     blkkin_sys::keep_large_blocks_apart(1 << 20);
@@ -241,7 +241,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     Ok(Exit::Ok)
 }
 
-/// Signals that this process received.
+/// Receiver of this process's signals.
 struct Signals {
     wakeups: UnixStream,
     is_ended: Arc<AtomicBool>,
@@ -269,7 +269,7 @@ impl Signals {
 
     /// Waits for the next signal.
     fn next(&mut self) -> Signal {
-        // Each signal writes a byte; the writing end stays open.
+        // Each signal writes a byte. The signal handlers keep the writing end open.
         let read = self.wakeups.read_exact(&mut [0]);
         match self.is_ended.load(Relaxed) || read.is_err() {
             true => Signal::End,
@@ -299,7 +299,7 @@ fn store(args: &Args, log: Log) -> Result<Arc<dyn SpanStore>, Error> {
     open(&directory, Options { retention, notes_retention: true, ..Options::default() }, log)
 }
 
-/// Retention of spans: the options, or else the last setting of the store.
+/// Returns the retention of spans: from the options, or else the store's last setting.
 fn retention(args: &Args, directory: &Path, log: Log) -> Result<Retention, Error> {
     let noted = Retention::noted(directory).map_err(|error| cannot_keep(directory, &error))?;
     let known = noted.unwrap_or(Options::default().retention);

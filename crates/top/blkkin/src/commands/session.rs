@@ -1,4 +1,4 @@
-//! `blkkin session`: sessions, from creation to destruction.
+//! `blkkin session`: creates, lists, starts, stops and destroys sessions.
 
 pub(super) mod list;
 
@@ -250,7 +250,7 @@ fn create(args: Create) -> Result<Exit, Error> {
     Ok(Exit::Ok)
 }
 
-/// Sends a request that needs only the session's name, and reports the result.
+/// Sends a request that contains only the session's name, and reports the result.
 fn act(
     named: &Named,
     action: &str,
@@ -290,7 +290,7 @@ fn destroy(args: &Destroy) -> Result<Exit, Error> {
     let mut exit = Exit::Ok;
     for SessionDetails { state, .. } in sessions {
         let session = state.session.name;
-        // LTTng stops active sessions as well.
+        // Active sessions are stopped first, as by LTTng.
         let stopped = match state.activity {
             Activity::Active => conversation.stop_at_last(session.clone()),
             _ => Ok(()),

@@ -183,7 +183,7 @@ fn conclude(
     let wrote = printing.take_error();
     if wrote.is_err() {
         unless_closed(wrote)?;
-        // The reader of the output is gone, so the remaining messages do not matter.
+        // The output's pipe is closed, so the remaining messages do not matter.
         return Ok(exit::report_problems(&stats.problems));
     }
     if refusals.events > 0 {

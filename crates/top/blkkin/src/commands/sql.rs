@@ -80,7 +80,7 @@ enum FormatChoice {
     Ndjson,
 }
 
-/// Notes of the help page.
+/// Text after the options on the help page.
 const NOTES: &str = "A text is in single quotes, a name in double quotes or none. A time is a text: \
      start_time > '2026-11-21T12:00:00Z', or now() - INTERVAL '10 minutes'.\n";
 

@@ -61,7 +61,7 @@ pub(crate) struct Args {
     agent: AgentArgs,
 }
 
-/// State of an agent, with an earlier sample of its rings for rates.
+/// Status of an agent, with an earlier sample of its rings for rates.
 struct Status {
     agent: String,
     release: String,
@@ -106,7 +106,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         let mut text = text(&status, &args);
         if !args.agent.json {
             text = match io::stdout().is_terminal() {
-                // Move to the top left and clear the screen.
+                // Moves the cursor to the top left and clears the screen.
                 true => format!("\x1b[H\x1b[J{text}"),
                 false => text + "\n",
             };
@@ -118,7 +118,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     }
 }
 
-/// Whether to go on: false if the reader has closed the pipe.
+/// Returns false if the reader of the pipe has closed it; other errors are returned.
 fn goes_on(wrote: io::Result<()>) -> io::Result<bool> {
     match wrote {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
@@ -126,7 +126,7 @@ fn goes_on(wrote: io::Result<()>) -> io::Result<bool> {
     }
 }
 
-/// Sleeps for `time`; false if interrupted.
+/// Sleeps for `time`; returns false if interrupted.
 fn sleep(time: Duration, interrupt: &Interrupt) -> bool {
     const STEP: Duration = Duration::from_millis(20);
     let start = Instant::now();

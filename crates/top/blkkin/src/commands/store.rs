@@ -172,7 +172,7 @@ impl StoreArgs {
     }
 }
 
-/// Error of a store, with a hint for common causes.
+/// Returns the error of a store, with a hint for common causes.
 fn failed(directory: &Path, error: &blkkin_lake::Error) -> Error {
     let told = Error::failed(format!("{}: {error}", directory.display()));
     match error {
@@ -184,7 +184,7 @@ fn failed(directory: &Path, error: &blkkin_lake::Error) -> Error {
     }
 }
 
-/// Shows how many bytes of the store's files have been read, until dropped.
+/// Starts a line with the progress of reading the store's files, which shows until dropped.
 fn progress(directory: &Path, done: &Arc<AtomicU64>) -> ProgressLine {
     let entries = fs::read_dir(directory.join("spans")).into_iter().flatten().flatten();
     let files = entries.filter(|entry| entry.path().extension().is_some_and(|it| it == "parquet"));
@@ -390,7 +390,7 @@ impl From<io::Error> for ExportError {
     }
 }
 
-/// Temporary name of an output, next to its final one.
+/// Returns the temporary name of an output, beside its final name.
 fn unfinished(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".unfinished");
@@ -483,7 +483,7 @@ fn write_lines(
     Ok((spans, damage))
 }
 
-/// Writer of JSON lines, one batch of spans each.
+/// Writer of JSON lines, each with one batch of spans.
 struct Lines<'o> {
     to: BufWriter<&'o mut dyn Write>,
     format: Format,
@@ -515,7 +515,7 @@ impl Lines<'_> {
     }
 }
 
-/// Maximum length of an input line.
+/// Maximum length of an input line, in bytes.
 const LINE_BYTES_MAX: u64 = 64 << 20;
 
 fn import(args: &Import) -> Result<Exit, Error> {
@@ -567,7 +567,8 @@ fn import(args: &Import) -> Result<Exit, Error> {
     report(&args.store, &directory, &total)
 }
 
-/// File that is open only while it is read, as there may be more files than descriptors.
+/// File that is open only while it is read, as the number of files may exceed the limit of
+/// descriptors.
 struct LazyFile {
     path: PathBuf,
     file: Option<File>,
@@ -627,7 +628,7 @@ fn import_lines(directory: &Path, texts: &[PathBuf], total: &mut Adopted) -> Res
     Ok(())
 }
 
-/// Stores a line; returns what is wrong with it, or an error if the disk is full.
+/// Stores a line. Returns the first refusal of a span, or an error if the disk is full.
 fn accept(lake: &Lake, line: &[u8]) -> Result<Option<String>, String> {
     let format = match line.first() {
         None => return Ok(None),

@@ -121,7 +121,8 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     };
     let mut pass_on = |target, text: &[u8]| match target {
         Target::Output => keep(out.write_all(text)),
-        // Flushed first, so that messages appear at their place if both go to the same terminal.
+        // Events are flushed first, so that a message appears at its place if both outputs are one
+        // terminal.
         Target::Messages => keep(out.flush().and_then(|()| stderr().write_all(text))),
     };
     let mut stats = if args.count {
@@ -145,7 +146,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     let wrote = wrote.and_then(|()| out.flush());
     if wrote.is_err() {
         unless_closed(wrote)?;
-        // The reader of the output is gone, so the remaining messages do not matter.
+        // The output's pipe is closed, so the remaining messages do not matter.
         return Ok(exit::report_problems(&opened.problems));
     }
     Ok(conclude(&stats, &interrupt))

@@ -1,4 +1,4 @@
-//! Shared parts of the commands that write traces: options, the rewriting, the final report.
+//! Shared code of the commands that write traces: options, the rewriting, the final report.
 
 use crate::exit::{self, Error, Exit};
 use crate::input::{InputArgs, SelectArgs};
@@ -22,7 +22,7 @@ pub(crate) struct OutputArgs {
     json: bool,
 }
 
-/// Reads the traces at `input` and writes them to `output` in that form.
+/// Rewrites the traces of `input` to `output`, in that form and only the selected events.
 pub(crate) fn run(
     input: &InputArgs,
     select: Option<(&SelectArgs, bool)>,
@@ -34,7 +34,8 @@ pub(crate) fn run(
         let exit = exit::report_problems(&opened.problems);
         return Ok(exit);
     }
-    // Nobody knows how many events of a loss are in the range, so the new trace has the whole loss.
+    // The number of lost events within the range is unknown, so the new trace contains the whole
+    // loss.
     let mut reading = Reading::new(&opened.traces).losses_whole();
     if let Some((select, utc)) = select {
         let color = crate::output::ColorChoice::Auto.applies(&io::stderr());

@@ -1,4 +1,4 @@
-//! JSON of the agent's replies. Unknown values are `null`; times are nanoseconds.
+//! JSON form of the agent's replies. Unknown values are `null`; times are nanoseconds.
 
 use super::SessionDetails;
 use crate::losses;
@@ -60,7 +60,7 @@ fn rule(rule: &Rule) -> Value {
     })
 }
 
-/// A program, without its event types.
+/// Converts a program, without its event types.
 pub(crate) fn application(application: &Application) -> Value {
     json!({
         "pid": application.pid,
@@ -86,7 +86,7 @@ pub(crate) fn event_type(event_type: &EventType) -> Value {
     })
 }
 
-/// Type of a field in Rust's notation.
+/// Formats the type of a field in Rust's notation.
 pub(crate) fn kind(kind: &FieldKind) -> String {
     match kind {
         FieldKind::Unsigned { width, .. } => format!("u{}", 8 * width.bytes()),

@@ -1,8 +1,8 @@
-//! Channels whose events wait for room, and channels that limit the size of events.
+//! Channels whose events wait for space in the ring, and channels that limit the size of events.
 
 use super::*;
 
-/// Records this number of events for each input line, and prints the time in microseconds.
+/// Records a number of events for each input line, and prints the time in microseconds.
 #[test]
 #[ignore = "a program of other tests"]
 fn bursts() {
@@ -22,7 +22,7 @@ fn bursts() {
     say(next);
 }
 
-/// Records an event with a string of this size for each input line.
+/// Records an event with a long string for each input line.
 #[test]
 #[ignore = "a program of other tests"]
 fn texts() {
@@ -36,7 +36,7 @@ fn texts() {
     say(0);
 }
 
-/// Session with a channel of small rings and further options.
+/// Starts a session with a channel of small rings and further options.
 fn record_with(node: &Node, options: &[&str]) {
     node.do_it(&["session", "create", "s", "-o", node.output().to_str().unwrap()]);
     let small = ["channel", "create", "c", "--subbuf-size", "4096", "--num-subbuf", "2"];
@@ -89,7 +89,7 @@ fn a_stopped_agent_delays_a_program_once() {
         let took_ms = program.count() / 1000;
         assert!((300..3000).contains(&took_ms), "5000 events took {took_ms} ms");
         longest = longest.max(took_ms);
-        // Nothing was read since.
+        // The agent has not read the ring since, so events do not wait again.
         let again_ms = program.count() / 1000;
         assert!(again_ms < 300, "5000 more events took {again_ms} ms");
         signal(agent.id(), Signal::CONT);
@@ -103,8 +103,8 @@ fn a_stopped_agent_delays_a_program_once() {
     figure("blocking", &format!("5000 events of a program whose agent stands still: {longest} ms"));
 }
 
-/// Strings are truncated at the channel's limit; readers show it, and the agent counts it, also for
-/// programs that have ended.
+/// Strings are truncated at the channel's limit. Readers show the truncation, and the agent counts
+/// it, also for programs that have ended.
 #[test]
 fn strings_are_bounded_as_a_channel_says() {
     let node = Node::new();

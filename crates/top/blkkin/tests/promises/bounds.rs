@@ -1,5 +1,5 @@
-//! D6: memory and disk stay within their limits, whatever is sent and whether or not it is read. In
-//! control groups with little more memory than that, if available.
+//! D6: memory and disk usage stay within their limits under any load, whether or not the data is
+//! read. Processes run in control groups with little more memory than the limits, if available.
 
 use super::*;
 use blkkin_scribe::{Batch, Client, ClientOptions, Entry, ResultCode};
@@ -11,13 +11,13 @@ use support::process::{Running as Process, until};
 use support::server::{Server, http, on_free_ports};
 use support::{Scratch, blkkin};
 
-/// Limit for a server, independent of its store's size.
+/// Memory limit of a server in bytes, independent of its store's size.
 const SERVER_BYTES: u64 = 512 << 20;
 
-/// Limit for forwarding messages.
+/// Memory limit of a forwarding daemon, in bytes.
 const FORWARDER_BYTES: u64 = 96 << 20;
 
-/// Process in a control group with a fifth more memory than it should need.
+/// Process in a control group with a fifth more memory than its limit.
 struct Confined {
     group: Option<Group>,
     pid: u32,
@@ -43,7 +43,8 @@ impl Confined {
         Confined { group, pid, bytes }
     }
 
-    /// Its peak memory. It was not killed for lack of memory.
+    /// Returns the peak memory in bytes. Checks that it is within the limit, and that the process
+    /// was not killed for lack of memory.
     #[track_caller]
     fn check(&self) -> u64 {
         let peak = status_of(self.pid, "VmHWM");
@@ -60,7 +61,7 @@ impl Confined {
     }
 }
 
-/// Size of the files below a directory; some may disappear meanwhile.
+/// Returns the size of the files below a directory; some may disappear meanwhile.
 fn size(folder: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(folder) else { return 0 };
     let sizes = entries.flatten().map(|entry| match entry.file_type() {
@@ -70,7 +71,7 @@ fn size(folder: &Path) -> u64 {
     sizes.sum()
 }
 
-/// Incompressible text.
+/// Generator of incompressible text.
 struct Noise(u64);
 
 impl Noise {
@@ -82,7 +83,7 @@ impl Noise {
     }
 }
 
-/// Batch of new spans.
+/// Returns a batch of new spans.
 fn spans(noise: &mut Noise) -> String {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let now_us = now.expect("a time").as_micros();
@@ -168,7 +169,7 @@ fn d6_what_nobody_takes_waits_within_its_quota() {
     let seconds = amount("TEST_SECONDS", 12);
     let quota = 16 << 20;
     let scratch = Scratch::new("bounds-scribe");
-    // It listens, and never accepts.
+    // The destination listens and never accepts.
     let dead = TcpListener::bind("127.0.0.1:0").expect("a port");
     let sink = dead.local_addr().expect("an address").to_string();
     let start = |arguments: &[&str]| {
@@ -209,9 +210,10 @@ fn d6_what_nobody_takes_waits_within_its_quota() {
     }
     let peak = confined.check();
     assert!(!acknowledged.is_empty() && later > 0, "{} {later}", acknowledged.len());
-    // Positions and similar files are small.
+    // Other files, such as positions, are small.
     assert!(disk <= quota + (1 << 20), "{} KiB on disk", disk >> 10);
-    // Then a server accepts everything, and there is room again.
+    // A real server replaces the destination and accepts all messages, so the quota has space
+    // again.
     drop(dead);
     let (_sink, _) = start(&["--listen", &sink, "--dir", "last", "--to", "out"]);
     let arrived = || -> BTreeSet<u64> {

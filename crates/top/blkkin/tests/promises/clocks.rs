@@ -7,15 +7,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 const YEAR: i64 = 365 * 86400;
 
-/// Command that starts a program in a time namespace whose clocks, except for the time of day, are
-/// ahead.
+/// Returns a command prefix that starts a program in a time namespace. Its clocks are ahead, except
+/// for the time of day.
 fn ahead(seconds: i64) -> Vec<String> {
     let [monotonic, boottime] =
         ["monotonic", "boottime"].map(|clock| format!("--{clock}={seconds}"));
     ["unshare", "--time", "--fork", "--kill-child", &monotonic, &boottime].map(str::to_owned).into()
 }
 
-/// Whether namespaces with clocks ahead and behind are possible.
+/// Whether time namespaces are available.
 fn can_shift(test: &str) -> bool {
     if !can(test, &["unshare"]) {
         return false;
@@ -29,7 +29,8 @@ fn can_shift(test: &str) -> bool {
     is_done
 }
 
-/// Half of what this machine has run: as much can be taken away.
+/// Returns a negative shift in seconds: half of the machine's uptime, which clocks can be set back
+/// by.
 fn behind() -> i64 {
     -i64::try_from(blkkin_sys::monotonic_ns() / 2_000_000_000).unwrap()
 }
@@ -59,7 +60,7 @@ fn c1_servers_whose_clocks_are_years_apart() {
         let kind = "content-type: application/json\r\n";
         let reply = server.ask("POST", "/api/v2/spans", kind, spans.as_bytes());
         assert!(reply.starts_with("HTTP/1.1 202 "), "{shift}: {reply}");
-        // All events are present, in order and unchanged.
+        // All requests are present, in order and unchanged.
         let reply = server.ask("GET", "/api/blkkin/v1/search?order=slowest", "", b"");
         let body = reply.split_once("\r\n\r\n").unwrap().1;
         let answer: serde_json::Value = serde_json::from_str(body).unwrap();
@@ -106,7 +107,8 @@ fn c1_agents_and_programs_whose_clocks_are_years_apart() {
         let times = times(&node.output());
         let why = format!("an agent at {agent}, a program at {program_at}");
         assert!(times.is_sorted() && times.len() as u64 == tried, "{why}");
-        // Within some milliseconds, as frequencies are measured; the clocks are years apart.
+        // Frequencies are measured, so times are right within milliseconds; the clocks are years
+        // apart.
         let slack_ns = 1_000_000_000;
         let real = began_ns - slack_ns..now_ns() + slack_ns;
         let wrong = times.iter().find(|time| !real.contains(time));
@@ -118,7 +120,7 @@ fn c1_agents_and_programs_whose_clocks_are_years_apart() {
     );
 }
 
-/// Times of a trace's events, in nanoseconds since 1970, in order.
+/// Returns the times of a trace's events, in nanoseconds since 1970, in the order of printing.
 fn times(output: &Path) -> Vec<u64> {
     let view = run(Command::new(env!("CARGO_BIN_EXE_blkkin")).args(["view", "--json"]).arg(output));
     let lines = view.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());

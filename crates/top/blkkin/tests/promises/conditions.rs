@@ -14,16 +14,16 @@ enum Condition {
 const CONDITIONS: [Condition; 4] =
     [Condition::Never, Condition::Running, Condition::Stopped, Condition::Dead];
 
-/// Results of a program under a condition.
+/// Output, exit status and system calls of a program under a condition.
 struct Seen {
     output: String,
     code: Option<i32>,
-    /// System calls of the recording thread, between the marks.
+    /// System calls of the recording thread between the two marks.
     calls: Vec<String>,
     nanoseconds: u64,
 }
 
-/// Runs `marks` under a condition, below strace if requested.
+/// Runs the program `marks` under a condition, with strace if requested.
 fn mark_under(condition: Condition, count: u64, with_strace: bool) -> Seen {
     let node = Node::new();
     let agent = (condition != Condition::Never).then(|| {
@@ -44,7 +44,7 @@ fn mark_under(condition: Condition, count: u64, with_strace: bool) -> Seen {
     let mut program = Program::start(command);
     if condition != Condition::Never {
         eventually("the program is found", || (!node.applications().is_empty()).then_some(()));
-        // Its first event is written, and the agent sleeps.
+        // The first event is written, and then the agent sleeps.
         eventually("its event is there", || {
             (!traces_below(&node.output()).is_empty()).then_some(())
         });
@@ -71,7 +71,7 @@ fn mark_under(condition: Condition, count: u64, with_strace: bool) -> Seen {
     Seen { output, code: status.code(), calls, nanoseconds: nanoseconds.unwrap_or(0) }
 }
 
-/// Calls of the thread that made the marks, from the first mark to the second.
+/// Returns the system calls of the marking thread, from the first mark to the second.
 fn between_marks(log: &str) -> Vec<String> {
     let parts =
         |line: &str| line.split_once(' ').map(|(id, call)| (id.to_owned(), call.trim().to_owned()));
@@ -80,7 +80,7 @@ fn between_marks(log: &str) -> Vec<String> {
     let (thread, _) = lines.iter().find(|(_, call)| is_mark(call)).expect("a mark").clone();
     let own = lines.into_iter().filter(|(id, _)| *id == thread).map(|(_, call)| call);
     let own: Vec<String> = own.skip_while(|call| !is_mark(call)).collect();
-    // What a mark itself says goes on in another line if threads take turns.
+    // strace continues a mark's line later ("resumed") if threads alternate.
     let is_own = |call: &&String| !is_mark(call) && !call.contains("resumed>");
     let end = 1 + own[1..].iter().position(|call| is_mark(call)).expect("a second mark");
     own[1..end].iter().filter(is_own).cloned().collect()
@@ -92,13 +92,13 @@ fn l1_recording_asks_nothing_of_the_kernel() {
     if !has(test, &["strace"]) {
         return;
     }
-    // More than fits into a ring that nobody reads.
+    // More events than fit into a ring that is not read.
     let count = amount("TEST_EVENTS", 200_000);
     let seen: Vec<Seen> =
         CONDITIONS.iter().map(|condition| mark_under(*condition, count, true)).collect();
     for (condition, seen) in CONDITIONS.iter().zip(&seen) {
         let calls = &seen.calls;
-        // A sleeping agent is woken, once per sleep.
+        // The program wakes a sleeping agent, once per sleep.
         let wakes = calls.iter().filter(|call| call.starts_with("write(")).count();
         let looks = calls
             .iter()
@@ -107,7 +107,7 @@ fn l1_recording_asks_nothing_of_the_kernel() {
         let most = match condition {
             Condition::Never => 0,
             Condition::Stopped | Condition::Dead => 1,
-            // It sleeps only after it has found nothing.
+            // The agent sleeps only after it has found the rings empty.
             Condition::Running => count as usize / 100,
         };
         assert!(wakes <= most, "{condition:?}: {wakes} wakes in {count} events");
@@ -135,7 +135,7 @@ fn l1_what_an_event_costs_is_told() {
     figure("L1", &format!("ns an event with the agent: {}", costs.join(", ")));
 }
 
-/// Small disk that exists only in its namespace, where agents are started.
+/// Small disk in its own mount namespace, in which agents are started.
 pub(super) struct Disk<'n> {
     node: &'n Node,
     holder: Running,
@@ -177,28 +177,28 @@ impl Disk<'_> {
         self.path.join("trace")
     }
 
-    /// Path by which this process sees its files.
+    /// Returns the path of a file on the disk, as accessible to this process.
     pub(super) fn seen(&self, name: &str) -> PathBuf {
         let path = self.path.join(name);
         PathBuf::from(format!("/proc/{}/root{}", self.holder.id(), path.display()))
     }
 
-    /// Copy of the trace, which can be read while the original is written.
+    /// Copies the trace, so that it can be read while the original is written.
     fn copied(&self) -> tempfile::TempDir {
         let copy = tempfile::tempdir_in(self.node.directory.path()).unwrap();
         run(Command::new("cp").arg("-r").arg(self.seen("trace")).arg(copy.path()));
         copy
     }
 
-    /// Bytes of all trace files.
+    /// Returns the size of all trace files, in bytes.
     pub(super) fn trace_size(&self) -> u64 {
         let traces = traces_below(&self.seen("trace")).into_iter();
         let files = traces.filter_map(|trace| fs::read_dir(trace).ok()).flatten().flatten();
         files.filter_map(|file| Some(file.metadata().ok()?.len())).sum()
     }
 
-    /// Fills it until nothing more is written; the rings fill up as well, and the program counts
-    /// lost events.
+    /// Fills the disk until no more can be written. The rings fill up as well, and the program
+    /// counts lost events.
     pub(super) fn fill(&self, program: &mut Program) {
         let full = program.count();
         eventually("much is tried", || {
@@ -213,7 +213,7 @@ impl Disk<'_> {
         assert_eq!(self.trace_size(), size, "the disk is full");
     }
 
-    /// Frees space; returns the time until something is written.
+    /// Frees space; returns the time until the trace grows.
     fn empty(&self) -> Duration {
         let (begun, size) = (Instant::now(), self.trace_size());
         fs::remove_file(self.seen("filler")).unwrap();
@@ -223,7 +223,8 @@ impl Disk<'_> {
     }
 }
 
-/// The part of D4 that concerns L1: the disk is full.
+/// The part of D4 that concerns L1: a full disk only causes counted losses, and recording resumes
+/// afterwards.
 #[test]
 fn l1_a_full_disk_is_a_state() {
     if !can("l1_a_full_disk_is_a_state", &["unshare", "mount", "nsenter"]) {
@@ -234,7 +235,8 @@ fn l1_a_full_disk_is_a_state() {
     let disk = Disk::new(&node, &format!("size={}m", 64 + 32 * rounds));
     let _agent = disk.agent();
     node.do_it(&["session", "create", "s", "-o", disk.output().to_str().unwrap()]);
-    // Rings of the default size would hold all that is tried while the disk is full.
+    // Small rings, as rings of the default size would hold all events recorded while the disk is
+    // full.
     node.do_it(&["channel", "create", "c", "--subbuf-size", "512K", "--num-subbuf", "4"]);
     node.do_it(&["event", "enable", "test:*"]);
     node.do_it(&["session", "start", "s"]);
@@ -264,7 +266,8 @@ fn l1_a_full_disk_is_a_state() {
     );
 }
 
-/// With agents killed meanwhile: the rings that each left are full.
+/// No event is missing on a full disk, even if agents are killed meanwhile and each leaves full
+/// rings.
 #[test]
 fn l1_a_full_disk_and_dead_agents() {
     if !can("l1_a_full_disk_and_dead_agents", &["unshare", "mount", "nsenter"]) {
@@ -295,8 +298,7 @@ fn l1_a_full_disk_and_dead_agents() {
     );
 }
 
-/// Each of the first files, and each of the first pages, is the one that has no room: when there is some,
-/// all is as if there had been from the start.
+/// A disk without space for any one of the first files or pages loses no event once space is freed.
 #[test]
 fn l1_a_disk_without_room_for_the_next_file() {
     if !can("l1_a_disk_without_room_for_the_next_file", &["unshare", "mount", "nsenter"]) {

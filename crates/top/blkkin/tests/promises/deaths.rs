@@ -1,5 +1,4 @@
-//! L2, L3, L7: agents and programs are killed, and recorded events survive; also those only in
-//! memory.
+//! L2, L3, L7: recorded events survive killed agents and programs, even those only in memory.
 
 use super::*;
 
@@ -39,7 +38,7 @@ fn l2_restarts_of_the_agent_leave_nothing_behind() {
     );
 }
 
-/// babeltrace2 warns of missing packets and events; here it must not warn.
+/// Checks that babeltrace2 does not warn of missing packets or events.
 #[track_caller]
 fn check_nothing_is_missing(output: &Path) {
     if is_installed("babeltrace2") {
@@ -48,15 +47,15 @@ fn check_nothing_is_missing(output: &Path) {
     }
 }
 
-/// What agents have left that were killed, one after the other, and what came since, is one recording in a
-/// snapshot, in which nothing is missing.
+/// A snapshot contains the packets left by killed agents and all later packets, as one recording
+/// without gaps.
 #[test]
 fn l2_snapshots_go_on_after_restarts() {
     let node = Node::new();
     let mut agent = node.agent();
     let output = node.output();
     node.do_it(&["session", "create", "s", "--snapshot", "-o", output.to_str().unwrap()]);
-    // So small that each agent leaves many packets.
+    // Sub-buffers are so small that each agent leaves many packets.
     let small = ["--overwrite", "--subbuf-size", "4K", "--num-subbuf", "512"];
     node.do_it(&[&["channel", "create", "c"][..], &small].concat());
     node.do_it(&["event", "enable", "test:*"]);
@@ -73,7 +72,7 @@ fn l2_snapshots_go_on_after_restarts() {
         node.do_it(&["session", "snapshot", "s", "-o", snapshot.to_str().unwrap()]);
         let (numbers, lost) = read(&snapshot);
         check_distinct(&numbers);
-        // From the first one on: so much fits into the rings.
+        // All events from the first on, as the rings are large enough.
         let last = *numbers.last().unwrap();
         assert_eq!((numbers.len() as u64, lost), (last + 1, 0));
         assert!(last + 1 >= tried);
@@ -85,7 +84,7 @@ fn l2_snapshots_go_on_after_restarts() {
     figure("L2", &format!("3 restarts: {found} events in a snapshot, in order, none missing"));
 }
 
-/// Program that notes its actions, with its notes.
+/// Program that writes its progress to shared memory, and this memory.
 struct Noted {
     program: Program,
     notes: SharedMemory,
@@ -114,12 +113,13 @@ impl Noted {
         self.notes.word(BEGUN).load(Acquire)
     }
 
-    /// Kills it with a signal.
+    /// Kills the program with a signal; returns its exit status.
     fn die(&mut self, cause: Signal) -> ExitStatus {
         signal(self.program.id(), cause);
         let mut again = Instant::now() + Duration::from_millis(20);
         eventually("it dies", || {
-            // Rust's handler of SIGSEGV expects the fault to repeat.
+            // Rust's handler of SIGSEGV returns and expects the fault to repeat, so the signal is
+            // sent again.
             if cause == Signal::SEGV && Instant::now() > again {
                 signal(self.program.id(), cause);
                 again += Duration::from_millis(20);
@@ -175,11 +175,12 @@ fn l3_programs_die_at_any_moment() {
     );
 }
 
-/// Of one packet that lies in memory: its number, what it says, and the numbers of its events.
+/// Packet found in memory: its header, and the numbers of its events.
 type Image = (packet::Header, Vec<u64>);
 
-/// All packets of a trace in an image of memory, as far as their events are of the one type of these
-/// programs: id, time, number. They begin where pages do; elsewhere a header may be a copy.
+/// Returns all packets of a trace in an image of memory. Their events must be of the single type of
+/// these programs: id, time, number. Packets begin at page boundaries; elsewhere a header may be a
+/// copy.
 fn packets_in(image: &[u8], uuid: [u8; 16]) -> Vec<Image> {
     const EVENT_SIZE: usize = 18;
     const PAGE_SIZE: usize = 4096;
@@ -193,7 +194,8 @@ fn packets_in(image: &[u8], uuid: [u8; 16]) -> Vec<Image> {
         let start = at;
         at += PAGE_SIZE;
         let Some(header) = header else { continue };
-        // One that was not left yet says nothing of its end: it is where times go back.
+        // The header of an unfinished packet does not contain its size: the packet ends where times
+        // decrease.
         let is_left = header.content_size > packet::SIZE as u64;
         let size = if is_left { header.content_size } else { header.packet_size } as usize;
         let Some(whole) = image.get(start + packet::SIZE..start + size) else { continue };
@@ -212,7 +214,7 @@ fn packets_in(image: &[u8], uuid: [u8; 16]) -> Vec<Image> {
     found
 }
 
-/// Memory of a stopped process.
+/// Returns the shared memory of a stopped process.
 fn memory_of(pid: u32) -> Vec<u8> {
     use std::os::unix::fs::FileExt;
     let memory = File::open(format!("/proc/{pid}/mem")).unwrap();
@@ -229,7 +231,7 @@ fn memory_of(pid: u32) -> Vec<u8> {
     image
 }
 
-/// Checks that the packets of an image contain all events, up to the last one.
+/// Checks that the packets of an image contain all events; returns the number of packets.
 #[track_caller]
 fn check_image(image: &[u8], uuid: [u8; 16], count: u64) -> usize {
     let packets = packets_in(image, uuid);
@@ -250,7 +252,8 @@ fn l7_the_last_records_are_in_a_core_file() {
     let node = Node::new();
     let agent = node.agent();
     node.record_all();
-    // Less than fits into a ring, so that nothing is overwritten, and more than a sub-buffer.
+    // Fewer events than a ring holds, so that none is overwritten, and more than a sub-buffer
+    // holds.
     let count = 40_000;
     let mut noted = Noted::start(&node, Some(count));
     eventually("all is recorded", || (noted.done() == count).then_some(()));
@@ -267,7 +270,7 @@ fn l7_the_last_records_are_in_a_core_file() {
     assert!(packets > 1);
     figure("L7", &format!("{count} events in {packets} packets, found in memory alone"));
     signal(pid, Signal::CONT);
-    // The kernel writes core files itself only with the default pattern.
+    // The kernel writes a core file into the working directory only with the default pattern.
     let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
     if pattern.starts_with('|') || pattern.contains('/') {
         return skip(test, "core files go elsewhere here");

@@ -1,5 +1,5 @@
-//! H2: a process that connects and ends immediately, while another one holds the connection and a
-//! third gets its pid, is not mistaken for the third.
+//! H2: a process that connects and ends immediately is not mistaken for a later process with its
+//! pid, even while another process holds the connection.
 
 use super::*;
 use blkkin_control::{
@@ -8,7 +8,7 @@ use blkkin_control::{
 };
 use blkkin_sys::socket::{Listener, Socket};
 
-/// Program of the test below: connects, passes the connection to another process, and ends.
+/// Connects to the agent, passes the connection to another process, and ends.
 #[test]
 #[ignore = "a program of other tests"]
 fn connects() {
@@ -18,10 +18,10 @@ fn connects() {
     assert_eq!(holder.send(b"x", &[agent.as_fd()]).unwrap(), 1);
 }
 
-/// Process that holds another one's connection.
+/// Connection to the agent whose process has ended.
 struct Held {
     socket: Socket,
-    /// Process that has connected.
+    /// Id of the process that connected.
     pid: u32,
 }
 
@@ -56,7 +56,7 @@ impl Held {
     }
 }
 
-/// Programs with this user and these groups.
+/// Returns a command prefix that runs a program as this user, with these groups.
 fn as_user(user: u32, groups: &str) -> Command {
     let mut command = Command::new("setpriv");
     let user = user.to_string();
@@ -64,7 +64,7 @@ fn as_user(user: u32, groups: &str) -> Command {
     command
 }
 
-/// A user of no groups; one who may control everything; and the group by which he may.
+/// User without groups; user who may control everything; and the group that permits it.
 const STRANGER: u32 = 65534;
 const MASTER: u32 = 12;
 const GROUP: (&str, &str) = ("daemon", "1");
@@ -94,7 +94,7 @@ impl Place {
         Place { folder: folder.to_owned(), tests, holder: listener, agent }
     }
 
-    /// A connection that a stranger has made who is no more.
+    /// Returns a connection of a stranger's process that has ended.
     fn connection(&self) -> Held {
         let mut command = as_user(STRANGER, &STRANGER.to_string());
         command.arg(&self.tests).args(["--ignored", "--exact", "identity::connects"]);
@@ -110,7 +110,7 @@ impl Place {
     }
 }
 
-/// Process of the master with this pid.
+/// Starts processes of the master until one has this pid.
 fn take_number(pid: u32) -> Running {
     eventually("the number is used again", || {
         fs::write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_string()).unwrap();
@@ -120,7 +120,8 @@ fn take_number(pid: u32) -> Running {
     })
 }
 
-/// Program of the test below, with its own pid namespace and `/run`.
+/// Program of the test below, with its own pid namespace and `/run`: the agent never mistakes one
+/// process for another with its pid.
 #[test]
 #[ignore = "a program of other tests"]
 fn numbers_are_used_again() {
@@ -130,7 +131,8 @@ fn numbers_are_used_again() {
     list.args(["session", "create", "roots", "-o"]).arg(node.directory.path().join("roots"));
     run(&mut list);
     for round in 0..amount("TEST_NUMBERS", 20) {
-        // The agent lets it in when it is long gone, or hears what it is.
+        // The agent accepts the connection, or receives its `Hello`, long after the process has
+        // ended.
         let is_late = round % 2 == 0;
         if is_late {
             signal(place.agent.id(), Signal::STOP);

@@ -10,7 +10,7 @@ fn brief() {
     record(amount("TEST_NUMBER", 0));
 }
 
-/// Forks repeatedly; each child records one event, and the parent one for each child.
+/// Forks repeatedly; each child records one event, and the parent one event for each child.
 #[test]
 #[ignore = "a program of other tests"]
 fn forks() {
@@ -21,7 +21,7 @@ fn forks() {
     }
 }
 
-/// Program of a test without a setting for the time that it waits for an agent.
+/// Returns the command of a test's program, without a setting for its wait for an agent.
 fn untold(node: &Node, name: &str) -> Command {
     let mut command = node.test_program(&[], name);
     command.env_remove("BLKKIN_WAIT");
@@ -44,7 +44,7 @@ fn l10_programs_older_than_the_agent_are_attached() {
     for turn in 0..amount("TEST_ARRIVALS", 2) {
         let agent = node.agent();
         let begun = Instant::now();
-        // The program of the turn before has a thread, which looks for agents by itself.
+        // The program of the previous turn has a thread that polls for agents by itself.
         let expected = 1 + usize::from(other.is_some());
         eventually("all are found", || (node.applications().len() == expected).then_some(()));
         longest = longest.max(begun.elapsed());

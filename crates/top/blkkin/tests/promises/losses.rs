@@ -5,16 +5,16 @@ use super::conditions::Disk;
 use super::*;
 use std::process::Output;
 
-/// Words that would hide a loss.
+/// Phrases that would deny a loss.
 const DENIALS: [&str; 2] = ["none lost", "nothing was lost"];
 
-/// Output of a command.
+/// Returns standard output and standard error of a command.
 fn words_of(output: &Output) -> String {
     let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
     format!("{out}{err}")
 }
 
-/// Checks that a command reports a loss, and ends with this status.
+/// Checks that a command reports a loss for this reason, and its exit status; returns its output.
 #[track_caller]
 fn check_told(mut command: Command, why: &str, status: i32) -> String {
     let output = command.output().unwrap();
@@ -25,13 +25,13 @@ fn check_told(mut command: Command, why: &str, status: i32) -> String {
     words
 }
 
-/// Status of a session as JSON, with or without losses.
+/// Returns the agent's status as JSON, with or without losses.
 fn status(node: &Node) -> serde_json::Value {
     let output = node.command(&["status", "--json", "--interval", "0"]).output().unwrap();
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
-/// Losses by a cause, as in `status`: events, packets and places of unknown numbers.
+/// Returns the losses by a cause, as in `status`: events, packets, and places with unknown numbers.
 fn lost_by(node: &Node, cause: &str) -> [u64; 3] {
     let status = status(node);
     let all = status["lost"]["causes"].as_array().expect("a list").iter();
@@ -42,7 +42,7 @@ fn lost_by(node: &Node, cause: &str) -> [u64; 3] {
     })
 }
 
-/// Session whose rings hold a few hundred events.
+/// Starts a session whose rings hold a few hundred events.
 fn record_into_small_rings(node: &Node) {
     node.do_it(&["session", "create", "s", "-o", node.output().to_str().unwrap()]);
     let small = ["--subbuf-size", "4096", "--num-subbuf", "2"];
@@ -51,7 +51,7 @@ fn record_into_small_rings(node: &Node) {
     node.do_it(&["session", "start", "s"]);
 }
 
-/// Program that has recorded more than its rings hold, and has ended.
+/// Runs a program that records more events than its rings hold.
 fn lose_events(node: &Node) {
     let mut program = node.program(100_000, 0);
     program.count();
@@ -70,11 +70,11 @@ fn d10_full_rings_are_told_by_each_command() {
     check_told(node.command(&["status", "--interval", "0"]), FULL, 3);
     check_told(node.command(&["session", "list", "s"]), FULL, 3);
     check_told(node.command(&["session", "list", "s", "--json"]), "ring-full", 3);
-    // Scripts go through all sessions, whatever became of one.
+    // A list of all sessions succeeds in spite of one session's losses, for scripts.
     check_told(node.command(&["session", "list"]), " events", 0);
     check_told(node.command(&["session", "stop", "s"]), FULL, 3);
     check_told(node.command(&["session", "destroy", "s", "--json"]), "\"cause\":\"ring-full\"", 3);
-    // The session is gone, and so is what it could have said.
+    // The session no longer exists, so its losses do not affect the exit status.
     let words = check_told(node.command(&["status", "--interval", "0"]), FULL, 0);
     assert!(words.contains("destroyed session s lost"), "{words}");
     figure("D10", "full rings: status, list, stop and destroy tell, 0 denials");
@@ -121,7 +121,7 @@ fn d10_a_full_disk_is_told_by_each_command() {
     let mut program = node.program(100, 300);
     eventually("the trace is begun", || (disk.trace_size() > 0).then_some(()));
     disk.fill(&mut program);
-    // Rings hold many events before any is lost.
+    // Rings hold many events before the first is lost.
     eventually("the loss is counted", || {
         program.count();
         (lost_by(&node, "output")[0] > 0).then_some(())
@@ -136,7 +136,7 @@ fn d10_a_full_disk_is_told_by_each_command() {
     figure("D10", &format!("a full disk, {tried} events tried: each command tells, 0 denials"));
 }
 
-/// `record` on a disk that becomes full, and on one that is full from the start.
+/// `record` reports losses on a disk that becomes full, and on a disk that is full from the start.
 #[test]
 fn d10_record_tells_of_a_full_disk() {
     if !can("d10_record_tells_of_a_full_disk", &["unshare", "mount", "nsenter"]) {
@@ -152,7 +152,7 @@ fn d10_record_tells_of_a_full_disk() {
         command.arg(own.get_program()).args(own.get_args());
         let envs = own.get_envs().filter_map(|(key, value)| Some((key, value?)));
         command.envs(envs).env("TEST_COUNT", "300000").env_remove("BLKKIN_SOCKET");
-        // It ends with a status of its own, which counts more.
+        // The command's own exit status has precedence.
         command.stdin(Stdio::null());
         command
     };
@@ -160,7 +160,7 @@ fn d10_record_tells_of_a_full_disk() {
     let json = told.lines().find(|line| line.starts_with('{')).expect("a summary");
     let json: serde_json::Value = serde_json::from_str(json).unwrap();
     let losses = json["losses"].as_array().unwrap();
-    // What remains is less than what is left free for others, or less than the packets take.
+    // Either the reserve for other users is reached, or the next packet does not fit.
     let is_disks = |cause: &serde_json::Value| cause == "size" || cause == "output";
     assert!(losses.iter().any(|loss| is_disks(&loss["cause"])), "{json}");
     File::create(disk.seen("filler")).unwrap();
@@ -209,7 +209,7 @@ fn d10_types_that_nobody_describes_are_told() {
 fn is_warned_of(node: &Node, trace: &Path) -> bool {
     let warned = ["view", "info", "spans"].map(|command| {
         let output = node.command(&[command]).arg(trace).output().unwrap();
-        // The end of a trace that is being written may be missing.
+        // Status 1 is possible, as the end of a trace that is being written may be missing.
         assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
         words_of(&output).contains("may miss events: its program or its agent ended")
     });
@@ -245,7 +245,7 @@ fn d10_a_record_that_is_killed_leaves_a_mark() {
     eventually("a mark is left", || is_warned_of(&node, &traces_below(&trace)[0]).then_some(()));
     let directories = || fs::read_dir(&runtime).unwrap().count();
     assert_eq!(directories(), 1);
-    // It must not be one that is just being made.
+    // Only an older directory is removed, as a new one may belong to a starting agent.
     std::thread::sleep(Duration::from_millis(2500));
     let output = record("next", "marks").stdin(Stdio::null()).output().unwrap();
     assert_eq!(output.status.code(), Some(7), "{output:?}");
@@ -254,7 +254,7 @@ fn d10_a_record_that_is_killed_leaves_a_mark() {
     figure("D10", "record killed: a mark in the trace, and nothing left behind after the next one");
 }
 
-/// The rings of a program that ends without an agent are lost.
+/// The rings of a program that ends without an agent are lost, and reported.
 #[test]
 fn d10_a_program_and_its_agent_that_both_die_are_told() {
     let node = Node::new();
@@ -263,7 +263,7 @@ fn d10_a_program_and_its_agent_that_both_die_are_told() {
     let program = node.program(100, 1000);
     let other = node.program(100, 1000);
     eventually("both are recorded", || (traces_below(&node.output()).len() == 2).then_some(()));
-    // One ends well.
+    // One program ends while its agent runs.
     other.end();
     eventually("that is seen", || (node.applications().len() == 1).then_some(()));
     agent.kill();
@@ -275,7 +275,7 @@ fn d10_a_program_and_its_agent_that_both_die_are_told() {
     check_told(node.command(&["session", "list", "s"]), both, 3);
     check_told(node.command(&["session", "stop", "s"]), both, 3);
     check_told(node.command(&["session", "destroy", "s"]), both, 3);
-    // The trace says so, and that of the other program does not.
+    // Only the killed program's trace causes the warning.
     let traces = traces_below(&node.output());
     let warned: Vec<bool> = traces.iter().map(|trace| is_warned_of(&node, trace)).collect();
     assert_eq!(warned.iter().filter(|is_warned| **is_warned).count(), 1, "{warned:?}");
@@ -285,7 +285,7 @@ fn d10_a_program_and_its_agent_that_both_die_are_told() {
     figure("D10", "program and agent killed: status, list, stop and destroy tell");
 }
 
-/// A program gives up its rings if no agent appears for some seconds.
+/// A program without an agent for some seconds releases its rings, and the loss is reported.
 #[test]
 fn d10_an_agent_that_is_away_too_long_is_told() {
     let node = Node::new();
@@ -340,7 +340,7 @@ fn d10_a_bound_on_disk_is_told() {
     figure("D10", &format!("a session of 200 KiB, {tried} events tried: {} bytes written", size()));
 }
 
-/// Some space of the file system is left free.
+/// A reserve of the file system is left free.
 #[test]
 fn d10_space_is_left_for_others() {
     if !can("d10_space_is_left_for_others", &["unshare", "mount", "nsenter"]) {
@@ -355,7 +355,7 @@ fn d10_space_is_left_for_others() {
         program.count();
         (lost_by(&node, "size")[0] > 0).then_some(())
     });
-    // 5 % of 20 MiB.
+    // 5 % of 20 MiB are 1 MiB.
     assert!(disk.trace_size() <= 19 << 20, "{}", disk.trace_size());
     program.end();
     let kept = "is left free for others";
@@ -415,13 +415,13 @@ fn d10_recorded_events_are_counted() {
     node.do_it(&["session", "stop", "s"]);
     let (numbers, lost) = read(&node.output());
     assert_eq!(numbers.len() as u64 + lost, tried);
-    // A count is missing where a thread was interrupted just behind an event.
+    // A count is missing if a thread was interrupted right after an event.
     let missing = (numbers.len() as u64).abs_diff(counted);
     assert!(missing <= 1 + tried / 10_000, "{counted} counted of {}", numbers.len());
     figure("D10", &format!("{counted} events counted, {} in the trace", numbers.len()));
 }
 
-/// Bytes that this machine's memory has, and sub-buffers of 256 MiB that are more than a user's rings may take of it.
+/// Returns a number of sub-buffers of 256 MiB that exceeds a user's quota of this machine's memory.
 fn too_many_subbuffers() -> String {
     let info = fs::read_to_string("/proc/meminfo").unwrap();
     let line = info.lines().find_map(|line| line.strip_prefix("MemTotal:")).unwrap();
@@ -429,7 +429,7 @@ fn too_many_subbuffers() -> String {
     (kib / 4 / (256 << 10) + 4).next_power_of_two().to_string()
 }
 
-/// Program whose rings exceed a quota.
+/// A refusal by quota, for a program whose rings are too large, is reported by each command.
 #[test]
 fn d10_what_a_quota_refuses_is_told_by_each_command() {
     let node = Node::new();
@@ -462,7 +462,7 @@ fn d10_what_a_quota_refuses_is_told_by_each_command() {
     );
 }
 
-/// Programs for which the agent has no descriptors, some of which cannot even connect.
+/// Programs for which the agent has no descriptors are reported, even if they cannot connect.
 #[test]
 fn d10_programs_that_are_not_let_in_are_told() {
     let node = Node::new();
@@ -471,7 +471,7 @@ fn d10_programs_that_are_not_let_in_are_told() {
     command.arg(env!("CARGO_BIN_EXE_blkkin")).env("BLKKIN_SOCKET", node.socket());
     let _agent = node.agent_by(command);
     node.record_all();
-    // A connection takes one of them, a program several.
+    // A connection takes one descriptor of the agent, a program several.
     let mut held = Vec::new();
     while node.command(&["session", "list"]).output().unwrap().status.success() {
         held.push(std::os::unix::net::UnixStream::connect(node.socket()).unwrap());
@@ -480,7 +480,7 @@ fn d10_programs_that_are_not_let_in_are_told() {
     let mut refused = node.test_program(&[], "program");
     refused.env("BLKKIN_WAIT", "500").env("TEST_PAUSE_US", "1000");
     let refused = Program::start(refused);
-    // It tries again, and somebody must be able to ask.
+    // The program tries to connect again, and then descriptors must be free for the commands below.
     std::thread::sleep(Duration::from_millis(1500));
     drop(held);
     eventually("it is counted", || {
@@ -496,7 +496,7 @@ fn d10_programs_that_are_not_let_in_are_told() {
     figure("D10", "a program that was not let in: status, list, stop and destroy tell");
 }
 
-/// `record` with more programs than its agent has descriptors for.
+/// `record` reports a loss if its agent has too few descriptors for all programs.
 #[test]
 fn d10_record_tells_of_a_quota() {
     let node = Node::new();
@@ -519,7 +519,7 @@ fn d10_record_tells_of_a_quota() {
     );
 }
 
-/// A stopped program has not reconnected to the next agent when its session ends.
+/// A stopped program that has not reconnected when its session ends is reported.
 #[test]
 fn d10_a_program_that_is_not_back_is_told() {
     let node = Node::new();
@@ -541,7 +541,7 @@ fn d10_a_program_that_is_not_back_is_told() {
     figure("D10", "a session that is ended before its program is back: stop and destroy tell");
 }
 
-/// A program fills its rings before the next agent starts.
+/// Rings that a program fills before the next agent starts are reported.
 #[test]
 fn d10_full_rings_without_an_agent_are_told() {
     let node = Node::new();
@@ -564,7 +564,7 @@ fn d10_full_rings_without_an_agent_are_told() {
     figure("D10", &format!("rings full without an agent: {lost} of {tried} events lost, and told"));
 }
 
-/// A program ends by itself while there is no agent.
+/// A program that ends by itself while there is no agent is reported.
 #[test]
 fn d10_a_program_that_ends_without_an_agent_is_told() {
     let node = Node::new();
@@ -588,7 +588,7 @@ fn d10_a_program_that_ends_without_an_agent_is_told() {
     figure("D10", "a program ends while there is no agent: each command tells");
 }
 
-/// A program that overwrites its own rings.
+/// Overwrites the program's own rings with invalid data.
 #[test]
 #[ignore = "a program of other tests"]
 fn spoils() {

@@ -1,7 +1,7 @@
 //! Tests of the tracer's promises with real agents and programs: a program is not affected by its
-//! agent, no killed process loses recorded events, no program or user harms another. Each test
-//! names its promise. Amounts are small here; environment variables make them large, as `cargo
-//! xtask torture` does.
+//! agent, no killed process loses recorded events, no program or user harms another. Each test is
+//! named after its promise. Amounts are small here; environment variables make them large, as in
+//! `cargo xtask torture`.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -37,7 +37,7 @@ use support::node::{
 use support::process::{Signal, signal};
 use support::{is_installed, skip};
 
-/// Program of the tests below.
+/// Runs the program of the tests below.
 #[test]
 #[ignore = "a program of other tests"]
 fn program() {
@@ -72,7 +72,7 @@ fn marks() {
     std::process::exit(7);
 }
 
-/// Notes in memory shared with the test: the next event, and the last recorded one.
+/// Writes its progress to memory shared with the test: the next event, and the last recorded event.
 #[test]
 #[ignore = "a program of other tests"]
 fn notes() {
@@ -116,7 +116,7 @@ fn crowd() {
                         std::thread::yield_now();
                     }
                 }
-                // All threads exist at the same time.
+                // Each thread waits here until all exist at the same time.
                 end.wait();
             };
             std::thread::Builder::new().stack_size(64 << 10).spawn_scoped(scope, work).unwrap();
@@ -130,7 +130,7 @@ fn crowd() {
     say(1 + threads * each);
 }
 
-/// Has this number of event types, and records one event of each.
+/// Registers a number of event types, and records one event of each.
 #[test]
 #[ignore = "a program of other tests"]
 fn greedy() {
@@ -164,7 +164,7 @@ fn has(test: &str, programs: &[&str]) -> bool {
     missing.inspect(|program| skip(test, &format!("{program} is missing"))).is_none()
 }
 
-/// Checks that a command succeeded.
+/// Runs a command and checks that it succeeds; returns its standard output.
 #[track_caller]
 fn run(command: &mut Command) -> String {
     let output = command.output().unwrap();
@@ -188,7 +188,7 @@ fn status_of(pid: u32, word: &str) -> String {
     line.unwrap_or_else(|| panic!("no {word}: {status}")).trim().to_owned()
 }
 
-/// Number of descriptors of a process, and number and total size of its ring mappings.
+/// Number of a process's descriptors, and number and total size of its ring mappings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Holdings {
     descriptors: usize,
@@ -210,7 +210,7 @@ fn holdings(pid: u32) -> Holdings {
     }
 }
 
-/// Address range in a line of a process's memory map.
+/// Returns the address range in a line of a process's memory map.
 fn place_of(line: &str) -> std::ops::Range<u64> {
     let (from, to) = line.split_whitespace().next().unwrap().split_once('-').unwrap();
     let number = |text| u64::from_str_radix(text, 16).unwrap();
@@ -221,7 +221,8 @@ fn place_of(line: &str) -> std::ops::Range<u64> {
 struct Group(PathBuf);
 
 impl Group {
-    /// Creates a group below this directory; `None` if the machine has none, or not for this user.
+    /// Creates a group below this directory. Returns `None` if control groups are missing or not
+    /// permitted.
     fn new(folder: &str) -> Option<Group> {
         let path = Path::new("/sys/fs/cgroup").join(folder);
         static COUNT: AtomicU64 = AtomicU64::new(0);
@@ -238,7 +239,7 @@ impl Group {
         path.exists() && fs::write(path, value.to_string()).is_ok()
     }
 
-    /// Freezes or thaws its processes.
+    /// Freezes or thaws the group's processes.
     fn freeze(&self, is_still: bool) {
         let (state, number) = if is_still { ("FROZEN", "1") } else { ("THAWED", "0") };
         let is_told = self.set("freezer.state", state) || self.set("cgroup.freeze", number);

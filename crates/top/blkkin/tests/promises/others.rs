@@ -19,7 +19,7 @@ impl Public {
         let node = Node::new();
         let directory = node.directory.path();
         fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).unwrap();
-        // Where every user can execute it.
+        // Copied to a directory in which every user can execute it.
         let copy = |from: &Path, name: &str| {
             let to = directory.join(name);
             fs::copy(from, &to).unwrap();
@@ -94,7 +94,7 @@ fn h2_other_users_are_neither_seen_nor_controlled() {
         told(user, &["event", "enable", "-s", name, "test:*"]);
         told(user, &["session", "start", name]);
     }
-    // Root sees both, other users only their own.
+    // Root sees both sessions, other users only their own.
     let listed = told("0", &["event", "list"]);
     assert!(listed.contains("of0") && listed.contains("of65534"), "{listed}");
     let listed = told(NOBODY, &["event", "list"]);
@@ -108,7 +108,7 @@ fn h2_other_users_are_neither_seen_nor_controlled() {
     }
     let (is_done, text) = public.tell(NOBODY, &["event", "enable", "-s", "roots", "other:*"]);
     assert!(!is_done && text.contains("no session `roots`"), "{text}");
-    // Nor does it write where nobody may.
+    // The agent does not write where the user may not.
     let (is_done, text) = public.tell(NOBODY, &["session", "create", "x", "-o", "/etc/of-nobody"]);
     assert!(!is_done && text.contains("ermission denied"), "{text}");
     let of_nobody = nobodys.end();
@@ -172,7 +172,8 @@ fn h3_more_connections_than_one_user_may_have() {
     );
 }
 
-/// Requests beyond the quota are refused with a message and counted; other programs lose nothing.
+/// Event types beyond the quota are refused with a message and counted; other programs lose no
+/// event.
 #[test]
 fn h3_more_types_than_one_program_may_have() {
     let node = Node::new();
@@ -224,7 +225,7 @@ fn h3_more_types_than_one_program_may_have() {
 }
 
 /// A user who opens connections until descriptors run out only prevents new connections: the agent
-/// records, and creates the files that it needs.
+/// still records, and creates the files of new traces.
 #[test]
 fn h3_more_connections_than_there_are_descriptors() {
     let node = Node::new();
@@ -245,7 +246,7 @@ fn h3_more_connections_than_there_are_descriptors() {
         !refused.status.success() && words.contains("of 100 descriptors only the 25"),
         "{words}"
     );
-    // Files of a trace that is just begun.
+    // Files of a new trace can still be created.
     let other = node.directory.path().join("other");
     let session =
         Session { name: "other".into(), purpose: Purpose::Record, output: Some(other.clone()) };
@@ -263,7 +264,7 @@ fn h3_more_connections_than_there_are_descriptors() {
         let size = |path: &PathBuf| fs::metadata(path.join("channel0_0")).ok().map(|one| one.len());
         traces.first().and_then(size).filter(|size| *size > 0)
     });
-    // No descriptor at all, as where the whole machine has none left.
+    // No descriptor is left at all, as if the whole machine had none.
     let pid = rustix::process::Pid::from_raw(agent.id() as i32);
     let limit = |most: u64| {
         let limit = rustix::process::Rlimit { current: Some(most), maximum: Some(100) };
@@ -293,7 +294,7 @@ fn h3_more_connections_than_there_are_descriptors() {
     );
 }
 
-/// CPU time of a process.
+/// Returns the CPU time of a process.
 fn cpu_time(pid: u32) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap();
     Duration::from_nanos(stat.split_whitespace().next().unwrap().parse().unwrap())
@@ -327,7 +328,7 @@ fn k2_a_program_in_namespaces_of_its_own() {
     figure("K2", "own pid, mount and user namespace: outer and inner number right, nothing lost");
 }
 
-/// A stopped program delays nothing.
+/// Checks that a stopped program delays neither the agent nor other programs.
 fn check_stopped(what: &str, stop: impl FnOnce(u32) -> Box<dyn FnOnce()>) {
     let node = Node::new();
     let _agent = node.agent();
@@ -363,7 +364,7 @@ fn k2_a_stopped_program_holds_nobody_up() {
 
 #[test]
 fn k2_a_frozen_program_holds_nobody_up() {
-    // Control groups of version 1, and of version 2 beside it or alone.
+    // Control groups of version 1, and of version 2 beside version 1 or alone.
     let groups: Vec<Group> =
         ["freezer", "unified", "."].into_iter().filter_map(Group::new).collect();
     if groups.is_empty() {
@@ -385,7 +386,7 @@ fn k2_who_is_idle_does_not_wake() {
     node.record_all();
     let mut programs = Vec::new();
     for _ in 0..3 {
-        // Has recorded something, and waits.
+        // The program has recorded events, and waits.
         let mut command = node.test_program(&[], "crowd");
         command.env("TEST_THREADS", "3");
         programs.push(Program::start(command));
@@ -405,7 +406,7 @@ fn k2_who_is_idle_does_not_wake() {
         let programs = programs.iter().map(Program::id);
         std::iter::once(agent.id()).chain(programs).map(switches).collect()
     };
-    // The library looks for the last time whether the program has closed its files.
+    // By then the library has checked for the last time whether the program has closed its files.
     std::thread::sleep(Duration::from_millis(5500));
     let before = all();
     let seconds = amount("TEST_IDLE_SECONDS", 5);
@@ -428,9 +429,10 @@ fn p1_root_gives_up_what_it_does_not_need() {
         let thread: u32 = thread.file_name().to_string_lossy().parse().unwrap();
         let name = fs::read_to_string(format!("/proc/{thread}/comm")).unwrap();
         let allowed = match name.trim() {
-            // To see others' executables and descriptors.
+            // CAP_SYS_PTRACE, to read executables and descriptors of other users' processes.
             "blkkin-looker" | "blkkin-caller" => 1 << 19,
-            // To override files' rights, and to change users and groups.
+            // CAP_DAC_OVERRIDE, CAP_SETGID and CAP_SETUID, to override files' rights and to change
+            // users and groups.
             _ => 1 << 1 | 1 << 6 | 1 << 7,
         };
         for set in ["CapEff", "CapPrm", "CapInh", "CapAmb"] {
@@ -447,7 +449,7 @@ fn p1_root_gives_up_what_it_does_not_need() {
     );
 }
 
-/// A user's agent has no capabilities, whatever its options.
+/// A user's agent has no capabilities.
 #[test]
 fn p1_a_users_agent_has_no_powers() {
     let test = "p1_a_users_agent_has_no_powers";

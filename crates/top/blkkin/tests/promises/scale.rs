@@ -61,7 +61,7 @@ fn l5_many_processes_record() {
     );
 }
 
-/// Allocated bytes of all memory files that a program shares with its agent.
+/// Returns the allocated bytes of all memory files that a program shares with its agent.
 fn shared_bytes(pid: u32) -> u64 {
     let mut files = std::collections::BTreeMap::new();
     for entry in fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten() {
@@ -75,8 +75,8 @@ fn shared_bytes(pid: u32) -> u64 {
     files.values().sum()
 }
 
-/// Pages of a ring are allocated when either side writes them, so a program only takes memory for
-/// what it records.
+/// A program only uses memory for what it records: a page of a ring is allocated when either side
+/// writes it.
 #[test]
 fn l11_programs_of_one_event_take_little_memory() {
     const EACH_MAX: u64 = 200 << 10;
@@ -118,7 +118,7 @@ fn l11_programs_of_one_event_take_little_memory() {
     );
 }
 
-/// Records events of 72 bytes from several threads, each as fast as it can.
+/// Records events of 72 bytes from several threads, each as fast as possible.
 #[test]
 #[ignore = "a program of other tests"]
 fn burst() {
@@ -140,7 +140,8 @@ fn burst() {
     say(format_args!("\nready\n{}", THREADS * EACH));
 }
 
-/// All events fit into the buffers of one processor, so the agent's speed does not matter.
+/// A burst of 400,000 events is kept by default. They fit into the ring of one processor, so the
+/// agent's speed does not matter.
 #[test]
 fn a_burst_of_400_000_events_is_kept_by_default() {
     let node = Node::new();
@@ -199,7 +200,7 @@ fn l6_programs_are_moved_between_processors() {
     );
 }
 
-/// As if processors were added after the agent's start.
+/// A processor without a ring, as if added after the agent's start, uses the last ring.
 #[test]
 fn l6_a_processor_without_a_ring_uses_the_last_one() {
     let test = "l6_a_processor_without_a_ring_uses_the_last_one";
@@ -233,8 +234,8 @@ fn l6_a_processor_without_a_ring_uses_the_last_one() {
     );
 }
 
-/// Switches processors off and on while a program records on all of them. This disturbs other users
-/// of the machine, so it runs only in a guest.
+/// No event is torn or uncounted while processors are switched off and on and programs record on
+/// all of them. This disturbs other users of the machine, so the test runs only in a guest.
 #[test]
 #[ignore = "turns processors off: `cargo xtask torture` does it in a guest"]
 fn l6_processors_are_turned_off_and_on() {

@@ -1,4 +1,4 @@
-//! Helpers for tests of commands that use the node's agent: a stand-in with two sessions, and
+//! Helpers for tests of commands that use the node's agent: a stand-in agent with two sessions, and
 //! checks of a command's requests and output.
 
 use super::stand_in::StandIn;
@@ -48,7 +48,7 @@ pub fn selection() -> Selection {
     }
 }
 
-/// Session `web` with all its channels and events.
+/// Returns the reply about session `web`, with all its channels and rules.
 pub fn web() -> Vec<Reply> {
     let rule =
         |enabled, selection| Reply::Rule(Rule { channel: "main".into(), enabled, selection });
@@ -96,7 +96,7 @@ pub fn no_such_session(name: &str) -> Vec<Reply> {
     failed(code::NO_SUCH_SESSION, &format!("there is no session `{name}`"))
 }
 
-/// Has the sessions `web` (which records) and `flight`.
+/// Answers a request as an agent with the sessions `web`, which records, and `flight`.
 pub fn answer(request: &Request) -> Vec<Reply> {
     let mut replies = match request {
         Request::CreateSession(session) if session.name == "web" => {
@@ -145,7 +145,7 @@ pub fn answer(request: &Request) -> Vec<Reply> {
     replies
 }
 
-/// Has one session only.
+/// Answers a request as an agent with the session `web` alone.
 pub fn answer_one(request: &Request) -> Vec<Reply> {
     match request {
         Request::ListSessions(_) => [web(), vec![Reply::Done]].concat(),
@@ -153,7 +153,7 @@ pub fn answer_one(request: &Request) -> Vec<Reply> {
     }
 }
 
-/// Requests of a command, its exit status, output and errors.
+/// Requests that a command sent, its exit status, output and errors.
 pub struct Told {
     pub requests: Vec<Request>,
     pub status: i32,
@@ -187,7 +187,7 @@ pub fn check(daemon: &StandIn, arguments: &[&str], requests: &[Request], out: &s
     assert_eq!(told.status, 0);
 }
 
-/// Checks a command that fails.
+/// Checks requests, exit status and errors of a command that fails.
 #[track_caller]
 pub fn check_failure(
     daemon: &StandIn,

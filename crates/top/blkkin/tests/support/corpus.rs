@@ -1,4 +1,4 @@
-//! Recipes of `tests/corpus`, and running checks on them.
+//! Access to the recipes of `tests/corpus`, and a runner of checks on them.
 
 use super::recipe::Recipe;
 use super::{Scratch, text};
@@ -8,12 +8,12 @@ use std::process::Output;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Directory of the recipes.
+/// Returns the directory of the recipes.
 pub fn corpus() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/corpus")
 }
 
-/// Recipes of a directory of the corpus, by name.
+/// Returns the recipes of a directory of the corpus, by name.
 pub fn recipes(folder: &str) -> Vec<Recipe> {
     let entries = fs::read_dir(corpus().join(folder)).expect("the corpus");
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
@@ -47,25 +47,25 @@ pub fn for_each(folder: &str, check: impl Fn(&Recipe, &Path) -> Vec<String> + Sy
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Description of the difference, if there is one.
+/// Describes the difference, if there is any.
 pub fn differs(what: &str, expected: &[u8], got: &[u8]) -> Option<String> {
     (expected != got).then(|| format!("{what}\nexpected:\n{}got:\n{}", text(expected), text(got)))
 }
 
-/// Reported losses with their times, without the stream, which may be in another file.
+/// Returns reported losses with their times. The stream is removed, as it may be in another file.
 pub fn losses(output: &Output) -> String {
     let messages = text(&output.stderr);
     let losses = messages.lines().filter_map(|line| line.split_once(" in trace"));
     losses.map(|(loss, _)| format!("{loss}\n")).collect()
 }
 
-/// Expectation beside a recipe.
+/// Reads the expectation beside a recipe.
 pub fn expectation(folder: &str, name: &str, extension: &str) -> Vec<u8> {
     // Empty output has no file.
     fs::read(corpus().join(folder).join(format!("{name}.{extension}"))).unwrap_or_default()
 }
 
-/// Whether to write the expectations again before comparing.
+/// Whether to write the expectations before comparing, as requested by an environment variable.
 pub fn writes_expectations() -> bool {
     let asked = std::env::var_os("BLKKIN_WRITE_EXPECTATIONS").is_some();
     assert!(!(asked && std::env::var_os("CI").is_some()), "expectations are written by hand");

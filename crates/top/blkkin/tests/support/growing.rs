@@ -1,27 +1,27 @@
-//! Recording in progress: a trace that is written packet by packet, as a tracer does it.
+//! Recording in progress: a trace written packet by packet, as by a tracer.
 
 use super::recipe;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Trace with two event classes (`a`, `b`, with a number `x` each) in streams with sequence numbers
+/// Trace with two event classes (`a`, `b`, each with a number `x`) in streams with sequence numbers
 /// and counters of lost events.
 pub struct Growing {
     pub path: PathBuf,
-    /// Last part of its UUID.
+    /// Last byte of the trace's UUID.
     id: u8,
 }
 
-/// Position of a packet in its stream.
+/// Packet with its position in its stream.
 #[derive(Clone, Copy)]
 pub struct Packet<'e> {
     pub stream: u64,
     pub seq: u64,
-    /// Begin and end, in nanoseconds.
+    /// Start and end, in nanoseconds.
     pub time: (u64, u64),
     pub lost: u64,
-    /// Class id, time, and number.
+    /// Class id, time, and number `x` of each event.
     pub events: &'e [(u8, u64, u8)],
 }
 
@@ -44,11 +44,11 @@ stream {
 event { name = a; id = 0; fields := struct { u8 x; }; };
 "#;
 
-/// Second event class, which is not in the metadata at the start.
+/// Second event class, which is missing in the metadata at the start.
 pub const LATER_METADATA: &str = "event { name = b; id = 1; fields := struct { u8 x; }; };\n";
 
 impl Growing {
-    /// Starts a trace without streams.
+    /// Creates a trace without streams.
     pub fn begin(path: &Path, id: u8) -> Growing {
         let growing = Growing { path: path.to_owned(), id };
         fs::create_dir_all(path).expect("to make a folder");
@@ -56,7 +56,7 @@ impl Growing {
         growing
     }
 
-    /// Appends to a file.
+    /// Appends bytes to a file of the trace.
     pub fn append(&self, file: &str, bytes: &[u8]) {
         let path = self.path.join(file);
         let file = OpenOptions::new().append(true).create(true).open(&path);
@@ -85,8 +85,8 @@ impl Growing {
     }
 }
 
-/// Trace that is slow to read and small: a packet file with many names, each of which counts as a
-/// stream as they have no ids.
+/// Writes a trace that is small and slow to read: a stream file with many names, each of which
+/// counts as a stream, as streams have no ids.
 pub fn endless(path: &Path) {
     let growing = Growing::begin(path, 1);
     let metadata = growing.path.join("metadata");
@@ -96,7 +96,7 @@ pub fn endless(path: &Path) {
     let events: Vec<(u8, u64, u8)> = (0..2000).map(|time| (0, time, time as u8)).collect();
     let packet = Packet { stream: 0, seq: 0, time: (0, 2000), lost: 0, events: &events };
     let mut bytes = growing.bytes(packet);
-    // Begin and end, sequence number, and the events' times.
+    // Offsets of the packet's start and end and of the events' times.
     let begins = [28, 36].into_iter().chain((0..2000).map(|event| 77 + 10 * event));
     let places: Vec<usize> = begins.collect();
     for seq in 0..300u64 {

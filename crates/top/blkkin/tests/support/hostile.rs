@@ -1,9 +1,9 @@
-//! Metadata designed to cost much memory for its size, in both languages: very many of each thing
-//! that can be described, and names that stand for large types and are used often.
+//! Metadata designed to cost much memory for its size, in both languages: very many items of each
+//! kind, and names that stand for large types and are used often.
 
 use std::fmt::Write;
 
-/// Text that grows by pieces.
+/// Metadata of a head, any number of generated pieces, and a tail.
 pub struct Hostile {
     pub name: &'static str,
     head: String,
@@ -21,8 +21,8 @@ impl Hostile {
         Hostile { name, head: head.into(), piece: Box::new(piece), tail }
     }
 
-    /// A text of `size` bytes, of which pieces fill so many and blanks the rest: a text's length
-    /// is part of what decides how much it may describe.
+    /// Returns a text of `size` bytes: pieces up to `filled` bytes, then blanks. The length
+    /// matters, as the limits on a text's items depend on it.
     pub fn text(&self, size: usize, filled: usize) -> String {
         let mut text = self.head.clone();
         for number in 0.. {
@@ -38,7 +38,7 @@ impl Hostile {
     }
 }
 
-/// Short names, all different, none a keyword.
+/// Returns the short name with this number; names are distinct, and none is a keyword.
 fn name(mut number: usize) -> String {
     let mut name = "_".to_owned();
     loop {
@@ -61,7 +61,7 @@ const STREAM: &str = "stream { event.header := struct { u32 id; }; };\n";
 const FIELDS: &str = "event { fields := struct { u n; ";
 const END: &str = "}; };";
 
-/// TSDL.
+/// Returns hostile metadata in TSDL.
 pub fn tsdl(size: usize) -> Vec<Hostile> {
     let fields = || format!("{TRACE}{FIELDS}");
     let events = || format!("{TRACE}{STREAM}");
@@ -182,7 +182,7 @@ fn structure(members: &str) -> String {
     format!(r#"{{"type":"structure","member-classes":[{members}"#)
 }
 
-/// CTF 2.
+/// Returns hostile metadata of CTF 2.
 pub fn ctf2(size: usize) -> Vec<Hostile> {
     let start = format!("{PREAMBLE}{}", alias("u", U));
     let stream = fragment("data-stream-class", "}");
@@ -276,7 +276,7 @@ pub fn ctf2(size: usize) -> Vec<Hostile> {
     ]
 }
 
-/// Metadata of LTTng's user-space tracer for programs with this number of tracepoints.
+/// Returns metadata of LTTng's user-space tracer for programs with this number of tracepoints.
 pub fn many_tracepoints(count: usize) -> String {
     let int = "integer { size = 32; align = 8; signed = 1; encoding = none; base = 10; }";
     let mut text = format!(

@@ -1,5 +1,5 @@
-//! Shared helpers: running the program, recipes of traces, and skipping tests that this machine
-//! cannot run.
+//! Shared helpers of the tests: running the program, recipes of traces, and skipping tests that
+//! this machine cannot run.
 
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
@@ -21,14 +21,14 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// The program, in `directory`, with times in UTC.
+/// Returns the program's command, in `directory`, with times in UTC.
 pub fn blkkin(directory: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_blkkin"));
     command.current_dir(directory).env("TZ", "UTC").env_remove("NO_COLOR");
     command
 }
 
-/// The command, run by a shell after setting a limit with `ulimit`.
+/// Returns the command of a shell that sets a limit with `ulimit` and then runs `command`.
 pub fn with_limit(limit: &str, command: &Command) -> Command {
     let mut limited = Command::new("sh");
     limited.arg("-c").arg(format!("ulimit {limit} && exec \"$0\" \"$@\""));
@@ -55,7 +55,7 @@ pub fn run_with_input(command: &mut Command, input: &[u8]) -> Output {
     let mut pipe = child.stdin.take().expect("a pipe");
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            // It may end before it has read all input.
+            // The command may end before it has read all input.
             let _ = pipe.write_all(input);
         });
         child.wait_with_output().expect("the command to end")

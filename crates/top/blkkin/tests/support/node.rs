@@ -1,4 +1,4 @@
-//! A node for tests that record: its own agent, programs, and checks of their events. Events are
+//! Node for tests that record: its own agent, programs, and checks of their events. Events are
 //! numbered: every attempted event must be in the trace or counted as lost.
 
 #[allow(unused_imports, reason = "not each test needs all of it")]
@@ -13,8 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Program that each test file has as a test: records numbered events in bursts until its standard
-/// input ends. Prints the number of attempts on request, and at the end.
+/// Runs the traced program that each test file contains as an ignored test. Records numbered events
+/// in bursts until its standard input ends. Prints the number of attempts on request, and at the
+/// end.
 pub fn numbers() {
     let burst = amount("TEST_BURST", 100);
     let pause = amount("TEST_PAUSE_US", 100);
@@ -43,7 +44,7 @@ pub fn numbers() {
     say(number);
 }
 
-/// Prints a line to the process that has started this program.
+/// Prints a line on standard output, which the parent process reads.
 pub fn say(what: impl std::fmt::Display) {
     writeln!(std::io::stdout().lock(), "{what}").expect("somebody to say it to");
 }
@@ -65,7 +66,7 @@ impl Running {
         self.0.id()
     }
 
-    /// Kills it immediately, whatever it is doing.
+    /// Kills the process immediately, at any point of its work.
     pub fn kill(mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
@@ -102,7 +103,7 @@ impl Node {
         self.agent_by(self.command(&["agent"]))
     }
 
-    /// Agent in its own mount namespace, in which a shell first runs a script.
+    /// Starts an agent in its own mount namespace, after a shell script for the mounts.
     pub fn agent_behind(&self, mounts: &str) -> Running {
         let mut command = Command::new("unshare");
         command.args(["--mount", "--propagation", "private", "sh", "-ec"]);
@@ -138,14 +139,14 @@ impl Node {
         self.do_it(&["session", "start", "s"]);
     }
 
-    /// Ends the session, which writes all recorded data.
+    /// Stops and destroys the session, which writes all recorded data.
     #[track_caller]
     pub fn end_session(&self) {
         self.do_it(&["session", "stop", "s"]);
         self.do_it(&["session", "destroy", "s"]);
     }
 
-    /// Programs that are connected to the agent.
+    /// Returns the programs connected to the agent.
     pub fn applications(&self) -> Vec<Application> {
         applications_of(&self.socket())
     }
@@ -155,14 +156,14 @@ impl Node {
         self.program_behind(&[], burst, pause_us)
     }
 
-    /// The same, started by another command.
+    /// Starts the same program as [`Node::program`], through the command `starter`.
     pub fn program_behind(&self, starter: &[&str], burst: u64, pause_us: u64) -> Program {
         let mut command = self.test_program(starter, "program");
         command.env("TEST_BURST", burst.to_string()).env("TEST_PAUSE_US", pause_us.to_string());
         Program::start(command)
     }
 
-    /// Program that is one of the ignored tests.
+    /// Returns the command of a program that is one of the ignored tests.
     pub fn test_program(&self, starter: &[&str], name: &str) -> Command {
         let mut command = own_test(starter, name);
         command
@@ -179,7 +180,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Starts it, and waits until it reports that it is ready.
+    /// Starts the program, and waits until it reports `ready`.
     pub fn start(mut command: Command) -> Program {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap());
@@ -199,21 +200,22 @@ impl Program {
         line.trim().to_owned()
     }
 
-    /// Remaining output.
+    /// Returns the remaining output.
     pub fn rest(&mut self) -> String {
         let mut rest = String::new();
         self.lines.read_to_string(&mut rest).unwrap();
         rest
     }
 
-    /// Number of events that it has attempted to record.
+    /// Returns the number of events that the program has attempted to record.
     #[track_caller]
     pub fn count(&mut self) -> u64 {
         self.running.0.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
         self.line().parse().unwrap()
     }
 
-    /// Lets it end by itself; returns the total number of attempted events.
+    /// Closes the program's input and waits for its end; returns the total number of attempted
+    /// events.
     #[track_caller]
     pub fn end(mut self) -> u64 {
         drop(self.running.0.stdin.take());
@@ -224,7 +226,7 @@ impl Program {
     }
 }
 
-/// Programs that are connected to the agent at this socket.
+/// Returns the programs connected to the agent at this socket.
 pub fn applications_of(socket: &Path) -> Vec<Application> {
     let all = Applications { processes: Processes::default(), event_types: false };
     let Ok(mut client) = Client::connect(&[socket.to_owned()], "test", "0", Patience::default())
@@ -251,7 +253,8 @@ pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Numbers in a trace, as blkkin reads them, and the number of events reported as lost.
+/// Returns the numbers of a trace's events, as `blkkin view` prints them, and the number of events
+/// reported as lost.
 #[track_caller]
 pub fn read(output: &Path) -> (Vec<u64>, u64) {
     let view = Command::new(env!("CARGO_BIN_EXE_blkkin"))
@@ -280,7 +283,7 @@ pub fn check_distinct(numbers: &[u64]) {
 }
 
 /// Checks that each attempted event is in the trace once or counted as lost; returns the number of
-/// lost ones.
+/// lost events.
 #[track_caller]
 pub fn check_all(output: &Path, tried: u64) -> u64 {
     let (numbers, lost) = read(output);
@@ -289,7 +292,7 @@ pub fn check_all(output: &Path, tried: u64) -> u64 {
     lost
 }
 
-/// Directories of the programs' traces.
+/// Returns the directories of the programs' traces.
 pub fn traces_below(output: &Path) -> Vec<PathBuf> {
     let traces = std::fs::read_dir(output.join("ust/pid")).into_iter().flatten().flatten();
     traces.map(|entry| entry.path()).collect()

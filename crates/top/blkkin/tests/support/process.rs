@@ -10,7 +10,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Maximum time for any step.
+/// Maximum time of any step.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 pub struct Running {
@@ -19,7 +19,7 @@ pub struct Running {
     errors: Receiver<String>,
 }
 
-/// Result of a program.
+/// Exit status and remaining output of a program.
 #[derive(Debug)]
 pub struct Ended {
     pub status: ExitStatus,
@@ -38,7 +38,7 @@ impl Running {
         Running { child, lines, errors }
     }
 
-    /// Next line of standard output.
+    /// Returns the next line of standard output.
     #[track_caller]
     pub fn line(&mut self) -> String {
         match self.lines.recv_timeout(PATIENCE) {
@@ -47,7 +47,7 @@ impl Running {
         }
     }
 
-    /// Next line of standard error.
+    /// Returns the next line of standard error.
     #[track_caller]
     pub fn error(&mut self) -> String {
         match self.errors.recv_timeout(PATIENCE) {
@@ -64,7 +64,7 @@ impl Running {
         }
     }
 
-    /// Closes the pipe of standard output at the next line.
+    /// Stops reading standard output, so that the pipe closes at the next line.
     pub fn close(&mut self) {
         (_, self.lines) = mpsc::channel();
     }
@@ -121,7 +121,7 @@ impl Drop for Running {
     }
 }
 
-/// Waits for a condition.
+/// Waits until a condition holds.
 #[track_caller]
 pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();

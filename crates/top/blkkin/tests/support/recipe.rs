@@ -1,35 +1,37 @@
 //! Recipes: traces written as readable text, in `tests/corpus`.
 //!
-//! A recipe opens with lines that tell what it shows (`# …`) and what does not apply to it
-//! (`not-babeltrace: why`, `not-stdin: why`). Then come files, each after a line `--- PATH KIND`.
+//! A recipe opens with comments on its purpose (`# …`) and with the comparisons that do not apply
+//! (`not-babeltrace: why`, `not-stdin: why`). Then files follow, each after a line `--- PATH KIND`.
 //! KIND is `text` (literally; the default for metadata), `json` (a line that starts with `{`
 //! begins a fragment), `packets le N` or `packets be N` (text in metadata packets of N bytes),
-//! `packets-and-stray le N` (the same and a byte more), or `bytes` (the default for all else). `@include FILE` takes lines from `common/`.
+//! `packets-and-stray le N` (the same and a byte more), or `bytes` (the default for other files).
+//! `@include FILE` inserts lines of a file in `common/`.
 //!
 //! Bytes are words, and `#` starts a comment:
 //! - `c11f` hexadecimal bytes; `"text\n"` characters, without a NUL
 //! - `u32le 7`, `i16be -1`, `f64le 1.5` numbers
-//! - `bits-le 5:3 11:700` integers of so many bits, one after the other, to the next whole byte
-//! - `fill 8 00` a byte repeated; `align 8` zeros up to a multiple of so many bytes of the packet
-//! - `packet` begins a packet; in it `content32le` and `size32le` stand for its sizes in bits,
-//!   and `end` (or `end-3`: three bits earlier) is where its content ends before padding
+//! - `bits-le 5:3 11:700` integers, each with its width in bits, padded to a whole byte at the end
+//! - `fill 8 00` a repeated byte; `align 8` zeros up to a multiple of this number of bytes in the
+//!   packet
+//! - `packet` begins a packet; in it `content32le` and `size32le` are replaced by its sizes in
+//!   bits, and `end` (or `end-3`: three bits earlier) marks the end of its content before padding
 
 use std::fs;
 use std::path::Path;
 
-/// Trace to be written.
+/// Trace described by a recipe.
 pub struct Recipe {
     pub name: String,
     /// Path below the trace's directory, and content.
     pub files: Vec<(String, Vec<u8>)>,
-    /// Reason why babeltrace2 prints something else.
+    /// Reason why babeltrace2 prints a different text.
     pub not_babeltrace: Option<String>,
-    /// Reason why it cannot be read from standard input.
+    /// Reason why the trace cannot be read from standard input.
     pub not_stdin: Option<String>,
 }
 
 impl Recipe {
-    /// Reads the recipe at `path`; `common` is beside its directory.
+    /// Reads the recipe at `path`. The directory `common` is beside the recipe's directory.
     pub fn read(path: &Path) -> Recipe {
         let lines = lines(path);
         let name = path.file_stem().and_then(|name| name.to_str()).expect("a file name").to_owned();
@@ -85,7 +87,8 @@ impl Recipe {
         }
     }
 
-    /// The trace as a stream, if possible: its metadata, then its packets.
+    /// Returns the trace as one stream, metadata first, if the trace can be read from standard
+    /// input.
     pub fn as_stdin(&self) -> Option<Vec<u8>> {
         let (metadata, streams): (Vec<_>, Vec<_>) =
             self.files.iter().partition(|(name, _)| name.ends_with("metadata"));
@@ -125,7 +128,7 @@ fn json(lines: &[&str]) -> String {
     lines.iter().map(|line| format!("{}{line}\n", fragment(line))).collect()
 }
 
-/// Metadata in packets, as LTTng writes it, each with 16 bytes of padding.
+/// Returns metadata in packets, as LTTng writes them, each with 16 bytes of padding.
 fn metadata_packets(text: &[u8], big: bool, size: usize) -> Vec<u8> {
     const HEADER: usize = 37;
     const PADDING: usize = 16;
@@ -145,7 +148,7 @@ fn metadata_packets(text: &[u8], big: bool, size: usize) -> Vec<u8> {
     bytes
 }
 
-/// Words of a line, without its comment.
+/// Returns the words of a line, without its comment.
 fn words(line: &str) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
     let mut rest = line.trim_start();
@@ -160,17 +163,18 @@ fn words(line: &str) -> Result<Vec<String>, String> {
     Ok(words)
 }
 
-/// Stream file that is being built.
+/// Builder of a stream file.
 #[derive(Default)]
 struct Bytes {
     out: Vec<u8>,
     packet: usize,
     content_bits: Option<usize>,
-    /// Positions of sizes: offset, width in bits, whether big-endian, whether of the content.
+    /// Positions of sizes: offset, width in bits, whether big-endian, whether the size of the
+    /// content.
     sizes: Vec<(usize, usize, bool, bool)>,
 }
 
-/// Bytes that the words describe.
+/// Returns the bytes that the lines describe.
 pub fn bytes(lines: &[&str]) -> Result<Vec<u8>, String> {
     let mut bytes = Bytes::default();
     for line in lines {
@@ -260,7 +264,7 @@ impl Bytes {
         self.number(0, bits / 8, big);
     }
 
-    /// Bit by bit, so that it cannot have the same errors as the decoder.
+    /// Writes bit by bit, so that the code cannot share an error with the decoder.
     fn bits(&mut self, fields: &[(i128, i128)], big: bool) {
         let mut bit_count = 0;
         for &(width, value) in fields {

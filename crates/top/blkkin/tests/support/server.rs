@@ -1,4 +1,4 @@
-//! `blkkin server` as a process, and HTTP requests to it or to other servers. Start at [`Server`].
+//! Process of `blkkin server`, and HTTP requests to it or to other servers. Start at [`Server`].
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, kill_process};
@@ -8,19 +8,19 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::Duration;
 
-/// Maximum time of a wait; never reached in a successful test.
+/// Maximum time of a wait; not reached in a successful test.
 const HANG: Duration = Duration::from_secs(60);
 
 /// Server that is killed at the end of the test.
 pub struct Server {
     pub child: Child,
     err: BufReader<ChildStderr>,
-    /// Output until it was ready.
+    /// Log lines read so far.
     pub told: String,
     pub web: SocketAddr,
 }
 
-/// On free ports, for Zipkin's and Scribe's protocols.
+/// Adds options for free ports, for Zipkin's and Scribe's protocols.
 pub fn on_free_ports(command: &mut Command) -> &mut Command {
     let ports = ["--listen", "0", "--otlp-http", "off", "--otlp-grpc", "off", "--scribe", "0"];
     command.arg("server").args(ports)
@@ -31,7 +31,7 @@ impl Server {
         Server::start_until(command, ": Scribe\n")
     }
 
-    /// Starts a server that is ready when it has printed this.
+    /// Starts a server, and waits until its log contains `ready`.
     pub fn start_until(command: &mut Command, ready: &str) -> Server {
         let mut child = command.stderr(Stdio::piped()).spawn().expect("a server");
         let mut err = BufReader::new(child.stderr.take().expect("a pipe"));
@@ -43,7 +43,7 @@ impl Server {
         Server { child, err, told, web }
     }
 
-    /// Waits until it has printed this.
+    /// Waits until the log contains a text.
     pub fn until(&mut self, said: &str) {
         let patience = rustix::time::Timespec { tv_sec: HANG.as_secs() as i64, tv_nsec: 0 };
         while !self.told.contains(said) {
@@ -57,7 +57,7 @@ impl Server {
         }
     }
 
-    /// Address in the line with this name.
+    /// Returns the address in the log line of this listener.
     pub fn address(&self, what: &str) -> SocketAddr {
         listening(&self.told, what)
     }
@@ -69,7 +69,7 @@ impl Server {
         String::from_utf8_lossy(&reply).into_owned()
     }
 
-    /// Peak resident memory, in bytes.
+    /// Returns the server's peak resident memory, in bytes.
     pub fn memory(&self) -> u64 {
         let path = format!("/proc/{}/status", self.child.id());
         let status = fs::read_to_string(path).expect("it lives");
@@ -78,7 +78,7 @@ impl Server {
         kib << 10
     }
 
-    /// Ends it; returns its whole output.
+    /// Ends the server with SIGTERM; returns its whole log.
     pub fn end(mut self) -> String {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, Signal::TERM).expect("it lives");
@@ -102,7 +102,7 @@ fn listening(told: &str, what: &str) -> SocketAddr {
     found.unwrap_or_else(|| panic!("no address of {what}: {told}"))
 }
 
-/// Sends a request, if there is a listener.
+/// Sends a request; returns `None` without a listener.
 fn send(
     to: SocketAddr,
     method: &str,
@@ -116,12 +116,12 @@ fn send(
     let head = format!(
         "{method} {path} HTTP/1.1\r\nhost: {to}\r\nconnection: close\r\n{headers}content-length: {len}\r\n\r\n"
     );
-    // The server may refuse the request before it has read all of it.
+    // The server may refuse the request before it has read it completely.
     let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
     Some(BufReader::new(stream))
 }
 
-/// Answer: the HTTP status, and the body as text.
+/// HTTP answer: the status, and the body as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     pub status: u16,
@@ -137,7 +137,7 @@ pub fn http(to: SocketAddr, method: &str, path: &str, headers: &str, body: &[u8]
     }
     let head = head.to_ascii_lowercase();
     let status = head.split(' ').nth(1)?.parse().ok()?;
-    // Zipkin's server closes connections long after its answer.
+    // Zipkin's server closes connections long after its answer, so the length decides.
     let len = head.split_once("content-length: ").and_then(|(_, rest)| rest.lines().next());
     let mut body = vec![0; len.map_or(Some(0), |len| len.parse().ok())?];
     match len {

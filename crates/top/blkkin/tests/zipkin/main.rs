@@ -1,5 +1,5 @@
-//! Zipkin's own server and ours are sent the same spans and asked the same questions, and have to say the same. What is
-//! different on purpose is asserted by `differ_on_purpose`.
+//! Comparison with Zipkin's own server: both servers are sent the same spans and queries, and must
+//! give the same answers. `differ_on_purpose` asserts the intended differences.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -19,7 +19,7 @@ use support::server::http;
 use support::{Scratch, skip};
 use wrong::{WRONG_QUESTIONS, WRONG_SPANS};
 
-/// What is asked of searches, some of it at a time.
+/// Returns a random search query, with some of the parameters.
 fn search(random: &mut Random) -> String {
     const SERVICES: &[&str] =
         &["guest", "qemu", "composer", "osd.3", "OSD.4", "Loud", "nobody", "store", "b", ""];
@@ -64,7 +64,7 @@ fn search(random: &mut Random) -> String {
         add("maxDuration", MAX, 50);
     }
     add("limit", LIMIT, 70);
-    // All of the generated ones, some of them, or the odd ones.
+    // A window over all generated requests, some of them, or the odd ones.
     let end_us = match random.below(4) {
         0 => ODD_US + 100 * MINUTE_US,
         1 => BEGIN_US + random.below(REQUESTS * GAP_US),
@@ -150,7 +150,7 @@ fn short_ids_are_those_of_zipkins_server() {
     servers.send(&batches);
     let ids: BTreeSet<String> = batches.iter().flat_map(ids).collect();
     for (number, id) in ids.iter().enumerate() {
-        // By both halves, by the lower one, and with another upper one.
+        // By both halves of the id, by the lower half, and with another upper half.
         let low = &id[id.len().saturating_sub(16)..];
         match number % 3 {
             0 => servers.ask(&format!("/api/v2/trace/{id}")),
@@ -173,7 +173,7 @@ fn short_ids_are_those_of_zipkins_server() {
 }
 
 impl Servers {
-    /// What is in a window, to the millisecond.
+    /// Compares searches whose windows start or end at a request's start, to the millisecond.
     fn ask_around_starts(&mut self) {
         for number in 0..odd().len() as u64 {
             let start_ms = (ODD_US + number * MINUTE_US) / 1000;
@@ -189,7 +189,7 @@ impl Servers {
         }
     }
 
-    /// Of whole minutes, as the lake has no others.
+    /// Compares links between services over whole minutes, which is the resolution of our store.
     fn ask_who_calls_whom(&mut self) {
         for (begin_us, minutes) in [
             (ODD_US, 100),
@@ -212,7 +212,7 @@ impl Servers {
         self.ask(&format!("/api/v2/dependencies?endTs={end_ms}&lookback={lookback_ms}"));
     }
 
-    /// What `docs/server-api.md` says that it differs.
+    /// Checks the differences that `docs/server-api.md` describes.
     fn differ_on_purpose(&mut self) {
         let found = |to, path: &str| {
             let reply = http(to, "GET", path, "", b"").expect("an answer");
@@ -223,13 +223,13 @@ impl Servers {
         };
         self.send(&[at(LATE_US, LATE)]);
         for (asked, theirs, ours) in [
-            // Zipkin's order is that of the last spans, ours that of the first.
+            // Zipkin sorts requests by their last spans, our server by their first.
             ("endTs=@10000&lookback=10000&limit=5", &["d1", "d2"][..], &["d2", "d1"][..]),
             ("endTs=@10000&lookback=10000&limit=1", &["d1"], &["d2"]),
-            // Of several roots Zipkin takes the one it meets first.
+            // Of several roots Zipkin uses the first that it reads.
             ("endTs=@25000&lookback=10000", &[], &["d3"]),
             ("endTs=@35000&lookback=10000", &["d3"], &[]),
-            // Where halves of ids are the same, Zipkin tells more than it was asked for.
+            // If lower halves of ids are equal, Zipkin returns more requests than the limit.
             (
                 "endTs=@45000&lookback=5000&limit=1",
                 &["f00000000000000000000000000000d4", "d4"],

@@ -1,4 +1,4 @@
-//! The servers that are asked, and what they do not agree on. Start at [`Servers`].
+//! Servers to compare, and the differences of their answers. Start at [`Servers`].
 
 use crate::spans::{Batch, ids};
 use crate::support::server::{Reply, Server, http, on_free_ports};
@@ -15,17 +15,18 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a machine that has other things to do takes to start Zipkin's server.
+/// Maximum time for the start of Zipkin's server on a busy machine.
 const START: Duration = Duration::from_secs(120);
 
-/// Where Maven keeps it; `cargo xtask peers` has Maven fetch it.
+/// Returns the path of Zipkin's server in Maven's repository; `cargo xtask peers` has Maven fetch
+/// it.
 pub(crate) fn jar() -> Option<PathBuf> {
     let home = PathBuf::from(std::env::var_os("HOME")?);
     let jar = ".m2/repository/io/zipkin/zipkin-server/3.6.1/zipkin-server-3.6.1-exec.jar";
     Some(home.join(jar)).filter(|jar| jar.is_file() && is_installed("java"))
 }
 
-/// Zipkin's server, as long as it is wanted.
+/// Process of Zipkin's server, killed on drop.
 pub(crate) struct Zipkin {
     child: Child,
     pub(crate) address: SocketAddr,
@@ -37,7 +38,7 @@ impl Zipkin {
         let address = free.local_addr().expect("an address");
         drop(free);
         let mut command = Command::new("java");
-        // What starts soon, for so short a life.
+        // Options for a fast start, as the process runs for a short time.
         command.args(["-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-jar"]).arg(jar);
         command.env("QUERY_PORT", address.port().to_string()).env("STORAGE_TYPE", "mem");
         command.envs(settings.iter().copied());
@@ -60,7 +61,7 @@ impl Drop for Zipkin {
     }
 }
 
-/// A server whose store has all but the last spans in files, which it merges.
+/// Starts a server whose store writes small files, all but the last spans, and merges them.
 fn in_files(folder: &Path, how: &How) -> Running {
     let retention = Retention { age: None, bytes: None };
     let options = Options { retention, file_spans: 200, merge_files: 4, ..Options::default() };
@@ -73,16 +74,16 @@ fn in_files(folder: &Path, how: &How) -> Running {
     blkkin_server::Server::start(Arc::new(lake), settings).expect("a server")
 }
 
-/// How all servers are to be.
+/// Settings of all servers.
 #[derive(Default)]
 pub(crate) struct How {
-    /// Ids of requests are the same if their lower halves are.
+    /// Whether ids of requests are equal if their lower halves are.
     pub(crate) short_ids: bool,
-    /// Tags whose values are offered.
+    /// Tags whose values are offered for completion.
     pub(crate) keys: &'static [&'static str],
 }
 
-/// All servers, and what they did not agree on.
+/// Zipkin's server, three servers of ours, and the differences of their answers.
 pub(crate) struct Servers {
     pub(crate) zipkin: Zipkin,
     pub(crate) ours: [Ours; 3],
@@ -91,11 +92,11 @@ pub(crate) struct Servers {
     files: PathBuf,
     differences: Vec<String>,
     asked: usize,
-    /// How many answers had something in them.
+    /// Number of successful answers that were not empty.
     told: usize,
 }
 
-/// A server of ours.
+/// Server of ours, with the name of its store.
 pub(crate) struct Ours {
     pub(crate) store: &'static str,
     pub(crate) web: SocketAddr,
@@ -137,7 +138,7 @@ impl Servers {
         self.exchange("GET", path, "", b"");
     }
 
-    /// All have to give the same answer.
+    /// Sends a request to all servers, and notes the differences of their answers.
     pub(crate) fn exchange(&mut self, method: &str, path: &str, headers: &str, body: &[u8]) {
         self.asked += 1;
         let ask = |to| plain(http(to, method, path, headers, body).expect("an answer"));
@@ -162,7 +163,8 @@ impl Servers {
         }
     }
 
-    /// Sends batches. Zipkin's server answers before it has stored.
+    /// Sends batches to all servers, and waits until Zipkin's server, which answers before storing,
+    /// has stored them.
     pub(crate) fn send(&mut self, batches: &[Batch]) {
         for batch in batches {
             let (path, headers) = match batch.format {
@@ -199,13 +201,15 @@ impl Servers {
 
 pub(crate) const JSON: &str = "content-type: application/json\r\n";
 
-/// Words that Zipkin's server has of the framework that it is made of.
+/// Beginnings of error messages from the framework of Zipkin's server, which our server words
+/// differently.
 const FRAMEWORK: &[&str] =
     &["Mandatory parameter", "Cannot set null to primitive", "For input string", "404 Not Found"];
 
-/// With lists of spans, which have no order, in one; and without the words of others.
+/// Normalizes an answer: sorts lists of spans, which have no order, and fields of objects.
 fn plain(reply: Reply) -> Reply {
-    // Where there is U+2028, Zipkin's server counts more bytes than it writes, and fills up with zeros.
+    // In answers with U+2028, Zipkin's server counts more bytes than it writes, and pads with
+    // zeros.
     let text = reply.body.trim_end_matches('\0');
     match serde_json::from_str::<Value>(text) {
         Ok(mut value) => {
@@ -220,12 +224,12 @@ fn order(value: &mut Value) {
     match value {
         Value::Array(values) => {
             values.iter_mut().for_each(order);
-            // Spans of a request and links have none; requests, names and annotations do.
+            // Spans of a request and links have no order; requests, names and annotations have.
             let first = values.first();
             if first.is_some_and(|it| it.get("traceId").or_else(|| it.get("child")).is_some()) {
                 values.sort_by_cached_key(Value::to_string);
             }
-            // Nor have requests with the same lower half of their ids in Zipkin's store.
+            // Requests with the same lower half of their ids have no order in Zipkin's store.
             let low = |request: &Value| {
                 let id = request[0]["traceId"].as_str().unwrap_or_default();
                 id[id.len().saturating_sub(16)..].to_owned()

@@ -1,33 +1,35 @@
-//! The spans that both servers get: requests as they come in practice ([`generated`]), and odd ones ([`odd`]).
+//! Spans for both servers: realistic requests ([`generated`]), and odd ones ([`odd`]).
 
 use blkkin_model::Span;
 use blkkin_store::testing::requests::{Options, Requests};
 use blkkin_wire::{Decoder, Encoder, Format, Limits};
 use std::collections::BTreeSet;
 
-/// When the first request starts, in microseconds: the 1st of November 2026.
+/// Start of the first request, in microseconds: the 1st of November 2026.
 pub(crate) const BEGIN_US: u64 = 1_793_491_200_000_000;
 
-/// From one generated request to the next.
+/// Microseconds from one generated request to the next.
 pub(crate) const GAP_US: u64 = 10_000_000;
 
 pub(crate) const REQUESTS: u64 = 400;
 
-/// When the odd requests start, a day after all others, each in a minute of its own.
+/// Start of the odd requests in microseconds: a day after the generated ones, each in its own
+/// minute.
 pub(crate) const ODD_US: u64 = BEGIN_US + 86_400_000_000;
 
-/// When those start that Zipkin's server finds otherwise.
+/// Start of the requests with intended differences, in microseconds.
 pub(crate) const LATE_US: u64 = ODD_US + 86_400_000_000;
 
 pub(crate) const MINUTE_US: u64 = 60_000_000;
 
-/// Spans in one of Zipkin's formats.
+/// Batch of spans in one of Zipkin's formats.
 pub(crate) struct Batch {
     pub(crate) format: Format,
     pub(crate) body: Vec<u8>,
 }
 
-/// Batches of requests that do not overlap, so that all have the same order; in each format.
+/// Returns batches of requests in each format. Requests do not overlap, so all servers sort them
+/// equally.
 pub(crate) fn generated() -> Vec<Batch> {
     let batch = |first: u64| {
         let format = match first / 50 % 4 {
@@ -50,7 +52,7 @@ pub(crate) fn generated() -> Vec<Batch> {
     (0..REQUESTS).step_by(50).map(batch).collect()
 }
 
-/// Requests that each show something that is odd: `@3` is so many microseconds after their start.
+/// Requests with one oddity each; `@3` is a time in microseconds after the request's start.
 const ODD: &str = r#"
 {"traceId":"000000000000000a00000000000000b6","id":"1","name":"wide","timestamp":@0,"duration":100,"localEndpoint":{"serviceName":"halves"}}
 {"traceId":"00000000000000b6","id":"2","name":"narrow","timestamp":@50,"duration":100,"localEndpoint":{"serviceName":"halves"}}
@@ -114,7 +116,7 @@ const ODD: &str = r#"
 {"traceId":"af","id":"ffffffffffffffff","name":"all","timestamp":@0,"duration":9223372036854775,"localEndpoint":{"serviceName":"all"},"tags":{"":"empty key","empty value":""},"annotations":[{"timestamp":@7,"value":""}]}
 "#;
 
-/// Requests that Zipkin's server finds otherwise.
+/// Requests for which the answers of Zipkin's server differ on purpose.
 pub(crate) const LATE: &str = r#"
 {"traceId":"d1","id":"1","name":"long","timestamp":@0,"localEndpoint":{"serviceName":"late"}}
 {"traceId":"d1","id":"2","parentId":"1","name":"end","timestamp":@5000000,"localEndpoint":{"serviceName":"late"}}
@@ -130,7 +132,7 @@ pub(crate) fn odd() -> Vec<Batch> {
     ODD.split("\n\n").enumerate().map(|(number, spans)| at(start_us(number), spans)).collect()
 }
 
-/// A batch of spans, with times put in.
+/// Returns a batch of spans, with absolute times in place of `@`.
 pub(crate) fn at(start_us: u64, spans: &str) -> Batch {
     let spans = spans.lines().filter(|line| line.starts_with('{')).map(|line| {
         let mut parts = line.split('@');
@@ -146,7 +148,7 @@ pub(crate) fn at(start_us: u64, spans: &str) -> Batch {
     Batch { format: Format::ZipkinJson, body }
 }
 
-/// The requests that spans are of, as Zipkin's ids.
+/// Returns the trace ids of a batch's spans, in Zipkin's form.
 pub(crate) fn ids(batch: &Batch) -> BTreeSet<String> {
     let mut spans: Vec<Span> = Vec::new();
     let outcome = Decoder::new(Limits::default()).decode(batch.format, &batch.body, &mut spans);

@@ -1,6 +1,6 @@
-//! What makes no sense, and is refused. Zipkin's server and ours have to refuse the same.
+//! Invalid spans and queries, which both servers must answer in the same way.
 
-/// Bodies that are not what they have to be, or hardly.
+/// Bodies that are invalid, or unusual and valid.
 pub(crate) const WRONG_SPANS: &[&str] = &[
     "",
     "[]",
@@ -64,7 +64,7 @@ pub(crate) const WRONG_SPANS: &[&str] = &[
     "[{\"traceId\":\"c1\",\"id\":\"1\",\"name\":\"a\nb\"}]",
 ];
 
-/// Questions below `/api/v2/`.
+/// Queries below `/api/v2/` that are invalid or unusual.
 pub(crate) const WRONG_QUESTIONS: &[&str] = &[
     "services/x",
     "spans",

@@ -1,8 +1,8 @@
-//! Field classes, their roles, and aliases.
+//! Tests of field classes, their roles, and aliases.
 
 use super::*;
 
-/// Parses one class as a payload's only member.
+/// Checks the class that is parsed as a payload's only member.
 #[track_caller]
 fn check(class: &str, expected: FieldClass) {
     let members = payload(&format!(r#"{{"name": "f", "field-class": {class}}}"#));
@@ -247,7 +247,7 @@ fn strings_and_blobs() {
     check_fails(r#"{"type": "dynamic-length-blob"}"#, "`length-field-location` is missing");
 }
 
-/// Parses a member `f` that comes after an unsigned `n`, a signed `i` and a boolean `b`.
+/// Parses a member `f` after an unsigned `n`, a signed `i` and a boolean `b`.
 fn after_selectors(class: &str) -> Result<FieldClass, MetadataError> {
     let members = format!(
         r#"{{"name": "n", "field-class": {UNSIGNED_8}}},
@@ -355,7 +355,7 @@ fn depth() {
         format!("{}{UNSIGNED_8}{}", open.repeat(depth), "}".repeat(depth))
     };
     let class = |depth| format!(r#"{{"name": "f", "field-class": {}}}"#, nested(depth));
-    // The payload and the integer count too.
+    // The structure of the payload and the integer are two further levels.
     assert!(payload(&class(62)).is_ok());
     let error = payload(&class(63)).expect_err("no error").message;
     assert!(error.ends_with("field-class: field classes nest deeper than 64"), "{error}");
@@ -443,7 +443,7 @@ fn variants() {
     );
 }
 
-/// A role in the first or second member of a scope's structure.
+/// Makes the fragments of a trace with `role` on the only member of a scope's structure.
 fn with_role(scope: Scope, class: &str, role: &str, surroundings: [&str; 2]) -> Vec<String> {
     let [preamble, stream] = surroundings;
     let key = match scope {
@@ -627,7 +627,7 @@ fn aliases() {
         &[PREAMBLE, &aliases[0], &aliases[0]],
         "fragment 3 (field-class-alias): the alias `u8` is declared twice",
     );
-    // An error is found at the declaration, although the alias is never used.
+    // The declaration of an alias is checked even if the alias is not used.
     check_error(
         &[PREAMBLE, &alias("bad", r#"{"type": "static-length-blob"}"#)],
         "fragment 2 (field-class-alias): field-class: `length` is missing",
@@ -641,7 +641,7 @@ fn aliases() {
 
 #[test]
 fn aliases_cannot_explode() {
-    // Each level contains the one below twice.
+    // Each level contains the level below twice.
     let doubled = |deepest: &str, levels: usize| {
         let mut fragments = vec![PREAMBLE.to_owned(), alias("a0", deepest)];
         for level in 1..=levels {
@@ -665,7 +665,7 @@ fn aliases_cannot_explode() {
     let many = message(doubled(UNSIGNED_8, 25));
     let memory = ": its types, fields and labels would take more than 12 MiB of memory";
     assert!(many.contains(memory), "{many}");
-    // Few classes, but much text in each.
+    // There are few classes, but each has a long text.
     let filling = format!(r#", "attributes": "{}"}}"#, "x".repeat(1 << 20));
     let long = UNSIGNED_8.replace('}', &filling);
     let much = message(doubled(&long, 10));

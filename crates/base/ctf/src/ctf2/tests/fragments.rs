@@ -1,4 +1,4 @@
-//! The sequence of fragments, and their contents apart from field classes.
+//! Tests of the sequence of fragments, and of their contents apart from field classes.
 
 use super::*;
 

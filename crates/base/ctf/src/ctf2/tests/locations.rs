@@ -1,8 +1,9 @@
-//! Field locations: how they become absolute, and which fields they may refer to.
+//! Tests of field locations: their conversion to absolute paths, and the fields to which they may
+//! refer.
 
 use super::*;
 
-/// A member that is an unsigned integer.
+/// Makes a member that is an unsigned integer.
 fn number(name: &str) -> String {
     field(name, r#""type": "variable-length-unsigned-integer""#)
 }
@@ -16,12 +17,12 @@ fn group(name: &str, members: &[String]) -> String {
     field(name, &format!(r#""type": "structure", "member-classes": [{members}]"#))
 }
 
-/// A member whose length is at `location`.
+/// Makes a string member whose length is at `location`.
 fn text(name: &str, location: &str) -> String {
     field(name, &format!(r#""type": "dynamic-length-string", "length-field-location": {location}"#))
 }
 
-/// All references of lengths, in order, as `scope:path`.
+/// Collects the references of all lengths, in order, as `scope:path`.
 fn references(class: &FieldClass, found: &mut Vec<String>) {
     match class {
         FieldClass::Text(TextClass { length: Length::Dynamic(field), .. }) => {
@@ -61,7 +62,7 @@ fn absolute() {
     let location = r#"{"origin": "event-record-payload", "path": ["a", "b", "len"]}"#;
     let inner = group("a", &[group("b", &[number("len")])]);
     check(&[inner, text("t", location)], &["event-record-payload:a.b.len"]);
-    // The form of release candidates.
+    // Release candidates used this form.
     let location = r#"["event-record-payload", "len"]"#;
     check(&[number("len"), text("t", location)], &["event-record-payload:len"]);
 }
@@ -113,7 +114,7 @@ fn through_arrays_and_variants() {
         &[number("s"), variant(number_class, number_class), whole.clone()],
         &["event-record-payload:v"],
     );
-    // A field of another option at the same place does not count.
+    // A field of another option at the same position does not count.
     let borrower = format!(r#"{{"type": "structure", "member-classes": [{near}]}}"#);
     check_fails(
         &[number("s"), variant(&element, &borrower)],
@@ -127,7 +128,7 @@ fn through_arrays_and_variants() {
         "member-classes[1]: field-class: options[1]: field-class: length-field-location: \
          no field `v` of the event-record-payload comes before this one",
     );
-    // Not all of the possible fields are unsigned.
+    // One of the options is a signed integer.
     let signed_class = r#"{"type": "variable-length-signed-integer"}"#;
     check_fails(
         &[number("s"), variant(number_class, signed_class), whole],
@@ -238,7 +239,7 @@ fn other_scopes() {
         "fragment 4 (event-record-class): specific-context-field-class: member-classes[0]: \
          field-class: length-field-location: the event-record-payload comes after this field",
     );
-    // Another stream's packet context is out of reach.
+    // A location cannot refer to another stream's packet context.
     let other = r#"{"type": "data-stream-class", "id": 1}"#;
     let stray = event("", &from_context).replace(
         r#""type": "event-record-class""#,

@@ -1,11 +1,11 @@
-//! Random schemas that CTF 2 can express completely; the same for the same seed.
+//! Random schemas that CTF 2 can express completely. Equal seeds give equal schemas.
 
 use super::*;
 use crate::ctf2::vocabulary::role_belongs;
 use blkkin_sys::testing::Random;
 use std::sync::Arc;
 
-/// Random parts of schemas.
+/// Generators of small parts of schemas.
 trait Parts {
     fn text(&mut self) -> String;
     fn maybe_text(&mut self) -> Option<String>;
@@ -43,7 +43,7 @@ impl Parts for Random {
     }
 }
 
-/// A schema, complete except for its byte order, which the fields determine.
+/// Makes a random schema. Its byte order is a default, because CTF 2 derives it from the fields.
 pub(crate) fn schema(random: &mut Random) -> Schema {
     let uuid = random.chance(50).then(|| Uuid(std::array::from_fn(|_| random.next() as u8)));
     let clocks: Vec<Clock> =
@@ -141,7 +141,7 @@ fn stream(
     }
 }
 
-/// A field that later ones may refer to.
+/// A field to which later fields may refer.
 #[derive(Clone)]
 struct Known {
     field: FieldRef,
@@ -153,7 +153,7 @@ struct Classes<'a> {
     has_uuid: bool,
     clock: Option<usize>,
     known: Vec<Known>,
-    /// Makes names unique.
+    /// Counter that makes the names of members unique.
     names: usize,
 }
 
@@ -251,7 +251,7 @@ impl Classes<'_> {
         self.structure(scope, path, depth.saturating_sub(1))
     }
 
-    /// A class to whose fields no later field may refer.
+    /// Makes a class to whose fields no later field may refer.
     fn hidden(&mut self, scope: Scope, path: &mut Vec<String>, depth: usize) -> FieldClass {
         let count = self.known.len();
         let class = self.class(scope, path, depth.saturating_sub(1), false);

@@ -1,5 +1,5 @@
-//! Written schemas: their text, that it reads back, and the losses where CTF 2 cannot express
-//! something.
+//! Tests of written schemas: their text, the result of parsing it again, and the losses where CTF 2
+//! cannot express a property.
 
 use super::*;
 use blkkin_sys::testing::Random;
@@ -21,7 +21,7 @@ fn random_schemas() {
         assert_eq!(write(&read), write(&schema), "seed {seed}");
         class_count += write(&schema).matches("\"type\"").count();
     }
-    // The generator produces many classes.
+    // Guards against a generator that produces too few classes.
     assert!(class_count > 50_000, "{class_count}");
 }
 
@@ -64,7 +64,7 @@ fn damaged_texts_do_no_harm() {
     assert!(errors > count / 2 && errors < count, "{errors} of {count}");
 }
 
-/// A schema with one stream and one event, as it comes from CTF 1.8.
+/// Makes a schema with one stream and one event, like one parsed from CTF 1.8.
 fn schema_of(payload: Vec<Member>) -> Schema {
     let event = EventClass { payload: Some(structure(payload)), ..event_class(0) };
     let stream = StreamClass { events: vec![event], ..StreamClass::default() };
@@ -72,7 +72,7 @@ fn schema_of(payload: Vec<Member>) -> Schema {
     Schema { version: Version::Ctf1, trace, clocks, streams: vec![stream] }
 }
 
-/// LTTng's event header and packet context, and some fields.
+/// Makes a schema with LTTng's event header and packet context, and some fields.
 fn lttng_schema() -> Schema {
     let with = |size, roles: Roles, clock| {
         int(IntClass {
@@ -273,7 +273,8 @@ fn text_of_a_schema() {
     assert_eq!(write(&schema), expected.replace('~', "\u{1e}"));
 }
 
-/// Text in the style of LTTng: sorted keys, no line feed at the end, null for an empty object.
+/// Text in the style of LTTng is accepted: sorted keys, no line feed at the end, null for an empty
+/// object.
 #[test]
 fn lttng_text() {
     let text = "\u{1e}{\n  \"type\": \"preamble\",\n  \"uuid\": [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, \
@@ -416,7 +417,7 @@ fn clocks_that_lose_something() {
     let at = |offset_seconds, offset_cycles| Clock { offset_seconds, offset_cycles, ..clock("c") };
     check_clock(at(0, 1_795_165_182_279_448_621), at(1_795_165_182, 279_448_621));
     check_clock(at(2, -1), at(1, 999_999_999));
-    // Too far from zero to be normalised.
+    // This offset is too far from zero to be normalised.
     check_clock(at(i64::MAX, 1_000_000_000), at(i64::MAX, 1_000_000_000));
     let uid = "01010101-0101-0101-0101-010101010101".to_owned();
     let identity = ClockIdentity { namespace: None, name: Some("c".to_owned()), uid: Some(uid) };

@@ -1,4 +1,4 @@
-//! Each field class, from bytes written by hand.
+//! Tests of each field class, from hand-written bytes.
 
 use super::*;
 
@@ -13,7 +13,8 @@ fn events_share_the_nodes_of_their_common_context() {
         event { name = a; id = 0; fields := struct { u8 x; }; };
         event { name = b; id = 1; fields := struct { integer { size = 4; } y; }; };";
     let decoder = decoder(metadata);
-    // The context, its three members and their element; of each event a scope and a member.
+    // Nodes: the context with three members and one element, and for each event a scope and a
+    // member.
     assert_eq!(decoder.nodes().len(), 5 + 2 * 2);
     let check = |hex: &str, expected: &str| {
         let bytes = bytes(hex);
@@ -25,7 +26,8 @@ fn events_share_the_nodes_of_their_common_context() {
     check("01 00 65", "event-record-common-context{n=0 s=0[] bits=5} y=6");
 }
 
-/// Types that the tests use, in a trace of one stream whose events have no header.
+/// Makes the metadata of a trace with the types of the tests and one stream of events without
+/// header.
 fn metadata(order: &str, fields: &str) -> String {
     format!(
         "/* CTF 1.8 */ trace {{ major = 1; minor = 8; byte_order = {order}; }};
@@ -39,7 +41,7 @@ fn metadata(order: &str, fields: &str) -> String {
     )
 }
 
-/// The fields of one event that takes all bytes of `hex`, the last one at least in part.
+/// Checks the fields of one event that uses all bytes of `hex`, the last one at least in part.
 #[track_caller]
 fn check_in(order: &str, fields: &str, hex: &str, expected: &str) {
     check_metadata(&metadata(order, fields), hex, expected);
@@ -53,7 +55,7 @@ fn check_metadata(metadata: &str, hex: &str, expected: &str) {
         event(&decoder, View::whole(&bytes), 0, &mut decoder.machine()).expect("an event");
     assert_eq!(text, expected);
     assert_eq!(end.div_ceil(8), bytes.len() as u64, "all bytes are used");
-    // No prefix decodes as a whole event.
+    // Each shorter view is reported as too short.
     for length in 0..bytes.len() {
         let view = View::whole(&bytes[..length]);
         assert_eq!(event(&decoder, view, 0, &mut decoder.machine()), Err(Stop::Short), "{length}");
@@ -70,7 +72,7 @@ fn check_be(fields: &str, hex: &str, expected: &str) {
     check_in("be", fields, hex, expected);
 }
 
-/// A CTF 2 trace of one stream whose events have no header.
+/// Checks an event of a CTF 2 trace with one stream whose events have no header.
 #[track_caller]
 fn check_json(members: &[(&str, &str)], hex: &str, expected: &str) {
     let members: Vec<String> = members
@@ -118,7 +120,7 @@ fn signed_integers() {
 
 #[test]
 fn integers_across_bytes() {
-    // Little-endian from the low bits of a byte on: 101, then 13 bits.
+    // Little-endian fields start at the low bits of a byte: 101, then 13 bits.
     check("bits3 a; integer { size = 13; align = 1; } b;", "05 01", "a=5 b=32");
     check("bits3 a; integer { size = 13; align = 1; } b;", "fd ff", "a=5 b=8191");
     check("bits3 a; integer { size = 64; align = 1; } b;", "0d 00000000000000 00", "a=5 b=1");
@@ -127,7 +129,7 @@ fn integers_across_bytes() {
         "05 00000000000000 04",
         "a=5 b=9223372036854775808",
     );
-    // Big-endian from the high bits on.
+    // Big-endian fields start at the high bits of a byte.
     check_be("bits3 a; integer { size = 13; align = 1; } b;", "a0 01", "a=5 b=1");
     check_be("bits3 a; integer { size = 64; align = 1; } b;", "a0 00000000000000 20", "a=5 b=1");
     check_be("bits3 a; integer { size = 5; align = 1; } b; u8 c;", "a1 07", "a=5 b=1 c=7");
@@ -155,7 +157,7 @@ fn floats() {
     let double = "floating_point { exp_dig = 11; mant_dig = 53; align = 8; } a;";
     check(double, "00000000000002c0", "a=-2.25");
     check_be(double, "fff0000000000000", "a=-inf");
-    // The same after three bits.
+    // The same numbers after three bits.
     let single = "bits3 p; floating_point { exp_dig = 8; mant_dig = 24; align = 1; } a;";
     check(single, "05 00 00 fe 01", "p=5 a=1.5");
     check_be(single, "a7 f8 00 00 00", "p=5 a=1.5");
@@ -171,7 +173,7 @@ fn strings() {
     check("u8 n; utf8 a[n]; u8 b;", "03 616263 07", r#"n=3 a="abc" b=7"#);
     check("u8 n; utf8 a[n]; u8 b;", "00 07", r#"n=0 a="" b=7"#);
     check("bits3 n; utf8 a[n];", "02 6162", r#"n=2 a="ab""#);
-    // Long enough that the search for the end takes several steps.
+    // This string is so long that the search for its end needs several steps.
     let (hex, text) = ("61".repeat(100) + "00 07", "a".repeat(100));
     check("string a; u8 b;", &hex, &format!(r#"a="{text}" b=7"#));
 }

@@ -1,5 +1,5 @@
-//! Random bytes with random schemas: nothing panics, and a packet read in two parts gives the same
-//! as in one.
+//! Tests with random bytes and random schemas: nothing panics, and a packet read in two parts gives
+//! the same result as in one.
 
 use super::*;
 use crate::ctf2::tests::random;
@@ -44,7 +44,8 @@ fn random_bytes_do_no_harm() {
     assert!(events > 1000 && refused > 1000, "{events} events, {refused} refused");
 }
 
-/// The same event from the first bytes, and from a view that starts at the event.
+/// Decodes an event also from a shorter view and from a view that starts at the event, and compares
+/// the results.
 fn in_parts(
     decoder: &Decoder,
     bytes: &[u8],
@@ -60,7 +61,7 @@ fn in_parts(
     }
     let base = position / 8;
     if base > bytes.len() as u64 {
-        // Padding at the end may extend beyond it.
+        // Padding at the end may extend beyond the bytes.
         return;
     }
     let view = View::new(&bytes[base as usize..], base, u64::MAX);
@@ -97,7 +98,7 @@ fn claims_beyond_the_view_cost_nothing() {
     }
 }
 
-/// Padding may extend beyond the end, and an empty text may follow it.
+/// Padding may extend beyond the end of the bytes, and an empty string may follow the padding.
 #[test]
 fn empty_text_behind_the_end() {
     let metadata = "/* CTF 1.8 */ trace { major = 1; minor = 8; byte_order = le; };

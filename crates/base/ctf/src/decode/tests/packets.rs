@@ -1,10 +1,11 @@
-//! Effects of packet headers, packet contexts and event headers on the machine and its clock.
+//! Tests of the effects of packet headers, packet contexts and event headers on the machine and its
+//! clock.
 
 use super::header::Header;
 use super::*;
 
-/// A trace with `context` as packet context and `header` as event header, in which `u8` to `u64`
-/// are integers and `t8` to `t64` integers of the clock. Events 0 and 3 have one field.
+/// Makes metadata with `context` as packet context and `header` as event header. In it, `u8` to
+/// `u64` are integers, and `t8` to `t64` are integers of the clock. Events 0 and 3 have one field.
 fn metadata(context: &str, header: &str) -> String {
     let mut types = String::new();
     for size in [8, 16, 32, 64] {
@@ -21,7 +22,8 @@ fn metadata(context: &str, header: &str) -> String {
     )
 }
 
-/// The clock after the packet's start and after each event, of which each has a byte of payload.
+/// Checks the clock after the packet's start and after each event. Each event has a payload of one
+/// byte.
 #[track_caller]
 fn check_clock(context: &str, header: &str, before: u64, hex: &str, expected: &[u64]) {
     let decoder = decoder(&metadata(context, header));
@@ -48,7 +50,7 @@ fn clock_is_set_by_the_packet_and_advanced_by_events() {
         "0500000000000000  00 0700000000000000 aa  03 0900000000000000 aa",
         &[5, 7, 9],
     );
-    // 16 bits of a larger clock; a smaller value means a wrap, an equal one does not.
+    // The time has 16 bits of a larger clock. A smaller value means a wrap, an equal one does not.
     check_clock(
         "t64 timestamp_begin;",
         "u8 id; t16 timestamp;",
@@ -56,7 +58,7 @@ fn clock_is_set_by_the_packet_and_advanced_by_events() {
         "fcff010000000000  00 feff aa  00 0100 aa  00 0100 aa  00 0000 aa",
         &[0x1fffc, 0x1fffe, 0x20001, 0x20001, 0x30000],
     );
-    // A full value may go back.
+    // A time of 64 bits may decrease.
     check_clock(
         "t64 timestamp_begin;",
         "u8 id; t64 timestamp;",
@@ -64,7 +66,7 @@ fn clock_is_set_by_the_packet_and_advanced_by_events() {
         "0900000000000000  00 0700000000000000 aa",
         &[9, 7],
     );
-    // Without a time in the packet, the clock continues.
+    // In a packet without a time, the clock continues.
     check_clock(
         "u8 n;",
         "u8 id; t8 timestamp;",
@@ -72,7 +74,7 @@ fn clock_is_set_by_the_packet_and_advanced_by_events() {
         "07  00 f1 aa  00 02 aa",
         &[0x1f0, 0x1f1, 0x202],
     );
-    // The packet's end does not set the clock.
+    // The time of the packet's end does not set the clock.
     check_clock(
         "t64 timestamp_begin; t64 timestamp_end;",
         "u8 id; t8 timestamp;",
@@ -90,7 +92,7 @@ const COMPACT: &str = "enum : integer { size = 5; align = 1; } { compact = 0 ...
 
 #[test]
 fn headers_of_lttng() {
-    // Short, extended, short again; the last one wraps.
+    // A short header, an extended one and a short one, at which the clock wraps.
     check_clock(
         "t64 timestamp_begin;",
         LARGE,
@@ -98,7 +100,7 @@ fn headers_of_lttng() {
         "0100000000000000  0300 05000000 aa  ffff 03000000 0900000001000000 aa  0000 08000000 aa",
         &[1, 5, 0x1_0000_0009, 0x2_0000_0008],
     );
-    // id in the low 5 bits: 0, time 5; then id 31 in a byte of its own.
+    // Id 0 in the low 5 bits, with time 5; then id 31 in a byte of its own.
     check_clock(
         "t64 timestamp_begin;",
         COMPACT,
@@ -108,8 +110,8 @@ fn headers_of_lttng() {
     );
 }
 
-/// Recognised headers, and the same read in the general way, must agree; a reference from the
-/// payload keeps the header from being recognised.
+/// Recognised headers give the same result as the general program. A reference from the payload
+/// prevents the recognition of a header.
 #[test]
 fn recognised_headers_read_as_others_do() {
     for (header, hex) in [
@@ -138,7 +140,7 @@ fn recognised_headers_read_as_others_do() {
 
 const SIZES: &str = "u32 content_size; u32 packet_size;";
 
-/// The packet with such a context, or its error.
+/// Decodes a packet with that context; returns the packet or its error.
 fn packet(context: &str, hex: &str) -> Result<Packet, DecodeErrorKind> {
     let decoder = decoder(&metadata(context, "u8 id;"));
     match decoder.packet(View::whole(&bytes(hex)), &mut decoder.machine()) {

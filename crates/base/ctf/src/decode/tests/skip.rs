@@ -1,5 +1,5 @@
-//! Skipping moves over events as walking does, wherever maps of NULs and views end, and for any
-//! bytes.
+//! Tests that skipping gives the same result as walking, for all ends of NUL maps and views, and
+//! for any bytes.
 
 use super::*;
 use blkkin_sys::testing::Random;
@@ -12,7 +12,8 @@ const HEADERS: [&str; 3] = [
     "u8 id; t64 timestamp;",
 ];
 
-/// Event classes of all kinds: of strings, of bytes, of neither, of both, of nothing.
+/// Makes metadata with event classes of all kinds: with strings, with bytes, with neither, with
+/// both, and without fields.
 fn metadata(header: &str) -> String {
     format!(
         "/* CTF 1.8 */ trace {{ major = 1; minor = 8; byte_order = le; }}; clock {{ name = c; }};
@@ -36,7 +37,7 @@ fn metadata(header: &str) -> String {
 fn packet(random: &mut Random, header: usize, clock: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut time = clock;
-    // Packets of one class, of all plain ones, of all, of large events.
+    // Classes of a packet: a single one, the plain ones, all of them, or ones with large events.
     let classes: &[u8] = [&[0][..], &[1], &[0, 1], &[0, 1, 2, 3, 5], &[0, 4]][random.below(5)];
     let long = [40, 3000, 7000][random.below(3)];
     for _ in 0..random.below(300) {
@@ -94,7 +95,7 @@ fn packet(random: &mut Random, header: usize, clock: u64) -> Vec<u8> {
     bytes
 }
 
-/// Position, count, clock, and the reason for the stop.
+/// Position, event count, clock, and reason for the stop.
 type End = (u64, u64, u64, Option<Stop>);
 
 fn walk(decoder: &Decoder, view: View<'_>, start: u64, clock: u64, last_clock: u64) -> End {
@@ -108,7 +109,7 @@ fn walk(decoder: &Decoder, view: View<'_>, start: u64, clock: u64, last_clock: u
         if header.is_ok() && machine.clock > last_clock {
             return (position, count, clock, None);
         }
-        // A visitor that wants values finds ends of strings in another way.
+        // A visitor that uses values finds the ends of strings by a different search.
         let visitor = &mut Recorder::default();
         let body = |class| decoder.event_body(0, class, view, &mut at, &mut machine, visitor);
         if let Err(stop) = header.and_then(body) {

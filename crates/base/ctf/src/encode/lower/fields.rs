@@ -1,5 +1,6 @@
-//! Lowering of field classes: walks classes and the decoder's nodes in parallel, and derives for
-//! each visible field its new class and the step that writes it. Start at [`Lowering::scope`].
+//! Lowering of field classes. [`Lowering`] walks classes and the decoder's nodes in parallel. For
+//! each visible field it derives the new class and the step that writes the field. Start at
+//! [`Lowering::scope`].
 
 use super::names;
 use super::selectors::{Labels, Use, labels};
@@ -14,7 +15,8 @@ use crate::schema::*;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Maximum number of classes made: variants that depend on one selector multiply their options.
+/// Maximum number of classes made for a scope. Variants that depend on one selector multiply their
+/// options.
 const CLASSES_MAX: usize = 1 << 20;
 
 pub(super) struct Lowering<'d> {
@@ -23,16 +25,17 @@ pub(super) struct Lowering<'d> {
     nodes: &'d [Node],
     order: ByteOrder,
     steps: Vec<Step>,
-    /// Slots of the lengths of texts.
+    /// Slots of fields that contain the length of a string.
     slots: HashMap<Key, u16>,
-    /// Bounds and labels of integers, which may be selectors.
+    /// Bounds and labels of the integers, each of which may be a selector.
     ints: HashMap<Key, Selector>,
     uses: HashMap<Key, Vec<Use>>,
-    /// By address of a variant or optional: its selector, and its index among the selector's uses.
+    /// Selector of a variant or optional, and index among the selector's uses, by the class's
+    /// address.
     use_of: HashMap<usize, (Key, usize)>,
     labels: HashMap<Key, Labels>,
     renamed: HashMap<Key, String>,
-    // The current position.
+    // Current position: stream, event, scope, path in source and output, next node.
     stream: usize,
     event: Option<usize>,
     scope: Scope,
@@ -43,13 +46,13 @@ pub(super) struct Lowering<'d> {
     class_count: usize,
 }
 
-/// Properties of an integer that matter if it is a selector.
+/// Bounds and labels of an integer, needed if the integer is a selector.
 struct Selector {
     bounds: (i128, i128),
     mappings: Option<Arc<[Mapping]>>,
 }
 
-/// A field's new class, and the field to insert before it.
+/// New class of a field, and the prefix field to insert before it.
 struct LoweredField {
     class: FieldClass,
     prefix: Option<Member>,
@@ -120,7 +123,7 @@ impl<'d> Lowering<'d> {
 
     // First pass: dependencies between fields.
 
-    /// Collects the lengths and selectors of a scope.
+    /// Collects the integers, lengths and selectors of a scope.
     pub(super) fn collect_scope(
         &mut self,
         stream: usize,
@@ -217,7 +220,7 @@ impl<'d> Lowering<'d> {
         uses.push(one);
     }
 
-    /// Derives the labels of all selectors.
+    /// Derives the labels of all selectors from their uses.
     pub(super) fn make_labels(&mut self) -> Result<(), EncodeError> {
         for (key, uses) in std::mem::take(&mut self.uses) {
             let Some(selector) = self.ints.get(&key) else {
@@ -232,8 +235,8 @@ impl<'d> Lowering<'d> {
         Ok(())
     }
 
-    /// Whether a field can keep its reference to a selector: the selector is not in a header and,
-    /// for CTF 1.8, is in a structure around the current field.
+    /// Whether a field can still refer to a selector: the selector is not in a header and, for CTF
+    /// 1.8, is in a structure around the current field.
     fn is_reachable_selector(&self, field: &FieldRef) -> bool {
         if self.target == Target::Same {
             return true;
@@ -247,8 +250,8 @@ impl<'d> Lowering<'d> {
 
     // Second pass: new classes, and steps.
 
-    /// Derives the new structure of a scope; `None` if nothing of it is visible. `taken` are names
-    /// that its members must not have.
+    /// Derives the new structure of a scope; `None` if no field of the scope is visible. `taken`
+    /// are names that its members must not have.
     pub(super) fn scope(
         &mut self,
         stream: usize,
@@ -270,7 +273,7 @@ impl<'d> Lowering<'d> {
         Ok(Some(structure))
     }
 
-    /// Visibility of each member of a packet context.
+    /// Returns for each member of a packet context whether it is visible.
     pub(super) fn shown_members(&self, stream: usize, class: &Option<FieldClass>) -> Vec<bool> {
         let Some(FieldClass::Struct(structure)) = class else { return Vec::new() };
         let root = self.source.scope_node(stream, None, Scope::PacketContext);
@@ -333,8 +336,8 @@ impl<'d> Lowering<'d> {
         Ok(StructClass { members, align: structure.align })
     }
 
-    /// Derives the new class of the next node's field. `names` are those of the surrounding
-    /// members, if the field is a member itself.
+    /// Derives the new class of the field of the next node. `names` are the names in the enclosing
+    /// structure, if the field is a member.
     fn field(
         &mut self,
         class: &FieldClass,
@@ -477,7 +480,7 @@ impl<'d> Lowering<'d> {
         let is_hexadecimal = int.base == Base::Hexadecimal
             || matches!(int.kind, IntKind::BitArray | IntKind::BitMap);
         let same = match bits.size {
-            // babeltrace2 prints such numbers as 0.
+            // babeltrace2 prints hexadecimal integers of 61 to 63 bits as 0.
             61..=63 if is_hexadecimal => {
                 IntClass { bits: usual(64, bits.align.max(8), self.order), ..same }
             }
@@ -501,8 +504,8 @@ impl<'d> Lowering<'d> {
         }
     }
 
-    /// Labels of the current integer in CTF 1.8: those derived for a selector, or its own as far as
-    /// CTF 1.8 can express them.
+    /// Returns the labels of the current integer in CTF 1.8: the labels derived for a selector, or
+    /// the integer's own as far as CTF 1.8 can express them.
     fn mappings(&self, own: Option<&[Mapping]>) -> Option<Arc<[Mapping]>> {
         let key = self.key();
         if let Some(labels) = self.labels.get(&key) {
@@ -513,7 +516,8 @@ impl<'d> Lowering<'d> {
         own.map(|own| clean(own, bounds)).filter(|mappings| !mappings.is_empty()).map(Arc::from)
     }
 
-    /// Layout with the usual order of bits, and with the trace's byte order if fields share bytes.
+    /// Returns the layout with the usual bit order and, if fields share bytes, the trace's byte
+    /// order.
     fn bits(&self, bits: Bits) -> Bits {
         let whole = bits.size.is_multiple_of(8) && bits.align >= 8;
         let order = if whole { bits.byte_order } else { self.order };
@@ -550,8 +554,8 @@ impl<'d> Lowering<'d> {
         }
     }
 
-    /// Reference to the inserted prefix, if there is one; otherwise the reference with the new
-    /// names of its path.
+    /// Returns the reference to the inserted prefix, if there is one. Otherwise returns the
+    /// reference with the new names on its path.
     fn reference(&self, field: &FieldRef, prefix: Option<&PrefixField>) -> FieldRef {
         if let Some(prefix) = prefix {
             return prefix.field.clone();
@@ -601,7 +605,7 @@ impl<'d> Lowering<'d> {
         Ok(FieldClass::Variant(VariantClass { selector, options: options.collect() }))
     }
 
-    /// A variant whose options are named by its selector's labels.
+    /// Makes a variant whose options are named by the labels of its selector.
     fn labelled_variant(
         &mut self,
         address: usize,
@@ -640,7 +644,7 @@ impl<'d> Lowering<'d> {
         }
     }
 
-    /// The field to insert before a field whose own length or selector cannot be referred to.
+    /// Makes the prefix field of a field that cannot refer to its length or selector in the output.
     fn prefix(
         &self,
         class: &FieldClass,
@@ -670,7 +674,8 @@ impl<'d> Lowering<'d> {
                     true => IntClass { mappings: Some(labels), ..plain(8, IntKind::Unsigned) },
                     false => plain(8, IntKind::Bool),
                 };
-                // The label "absent" stands for the option after the content.
+                // Options are content and empty structure, so "absent" (0) selects option 1,
+                // "present" (1) option 0.
                 ("tag", int, vec![1, 0])
             }
             class if length_field(class).is_some_and(is_header) => {
@@ -705,15 +710,16 @@ impl<'d> Lowering<'d> {
     }
 }
 
-/// A field inserted before another one, with its length or selector.
+/// A field inserted before another field, with that field's length or selector.
 struct PrefixField {
     field: FieldRef,
     bits: Bits,
     member: Member,
     mappings: Arc<[Mapping]>,
-    /// Option by index of label.
+    /// Index of the option, by index of the label.
     order: Vec<usize>,
-    /// Whether a new structure must hold both fields.
+    /// Whether prefix and field are put into a new structure, because the field is no member of
+    /// one.
     wraps: bool,
 }
 
@@ -744,7 +750,8 @@ fn class_count(class: &FieldClass) -> usize {
     }
 }
 
-/// Labels in the form of a CTF 1.8 enumeration: each once, with ranges within the bounds.
+/// Converts labels to the form of a CTF 1.8 enumeration: each label once, with ranges within the
+/// bounds.
 fn clean(mappings: &[Mapping], (least, most): (i128, i128)) -> Vec<Mapping> {
     let mut cleaned: Vec<Mapping> = Vec::with_capacity(mappings.len());
     let mut index_of: HashMap<&str, usize> = HashMap::new();
@@ -761,7 +768,7 @@ fn clean(mappings: &[Mapping], (least, most): (i128, i128)) -> Vec<Mapping> {
     cleaned
 }
 
-/// The field that contains the class's own length, if its length is dynamic.
+/// Returns the reference to the class's length field, if the length is dynamic.
 fn length_field(class: &FieldClass) -> Option<&FieldRef> {
     let length = match class {
         FieldClass::Array(array) => &array.length,

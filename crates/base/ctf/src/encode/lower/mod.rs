@@ -1,23 +1,23 @@
-//! Derivation of the schema to write from the schema that was read.
+//! Derivation of the output schema from the source schema.
 //!
 //! The new schema has standard headers ([`standard`]), and otherwise only visible parts: names, log
 //! levels, environment, clocks, contexts and payloads. Fields that only serve the format (times,
 //! ids, sizes) are left out, as the decoder leaves them out of visits, so each visited node has a
-//! counterpart in the output. `fields` walks classes and nodes in parallel; for CTF 1.8 it replaces
+//! counterpart in the output. `fields` walks classes and nodes in parallel. For CTF 1.8 it replaces
 //! classes that the format lacks, with the help of `selectors` (labels for variants) and `names`:
 //!
 //! - variable-length integers become integers of 64 bits, booleans enumerations of "false" and
 //!   "true", bit arrays and bit maps unsigned hexadecimal integers;
 //! - optionals become variants with an empty structure for the absent case; their selectors and
-//!   those of variants become enumerations, whose labels are the options' names;
+//!   the selectors of variants become enumerations, whose labels are the options' names;
 //! - text in UTF-16 or UTF-32, terminated or counted, becomes a terminated string in UTF-8 (a
-//!   length field is kept, and counts the original's bytes);
-//! - blobs become arrays of hexadecimal bytes, floats of other sizes those of 64 bits;
-//! - bits in an unusual order or at odd positions become those of the trace's byte order, and
-//!   hexadecimal integers of 61 to 63 bits those of 64.
+//!   length field is kept, and still counts the bytes of the source);
+//! - blobs become arrays of hexadecimal bytes, floats of other sizes floats of 64 bits;
+//! - bits in an unusual order or at odd positions get the trace's byte order, and hexadecimal
+//!   integers of 61 to 63 bits get 64 bits.
 //!
-//! A length or selector in a header, which is not kept, is replaced by a new field before the field
-//! that depends on it. For CTF 1.8 that also applies to a selector outside of the surrounding
+//! A length or selector in a header, which the output lacks, is replaced by a new field before the
+//! dependent field. For CTF 1.8 that also applies to a selector outside of the enclosing
 //! structures.
 //!
 //! babeltrace2 2.0.4 cannot read two constructs in any encoding: variants and arrays of dynamic
@@ -41,19 +41,19 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use target::Target;
 
-/// A schema to write, with the steps for visited fields. Valid for the nodes of one decoder.
+/// An output schema, with the steps that write visited fields. Valid for the nodes of one decoder.
 #[derive(Debug)]
 pub struct Lowered {
     /// Schema of the output.
     pub schema: Arc<Schema>,
-    /// Steps by node id.
+    /// Steps, by node id.
     pub(super) steps: Vec<Step>,
     pub(super) slot_count: usize,
-    /// By stream and member of its packet context: whether the member is visited.
+    /// Whether each member of a packet context is visited, by stream and member.
     pub(super) context_visited: Vec<Vec<bool>>,
 }
 
-/// Lowers to a CTF 1.8 schema that babeltrace2 reads too.
+/// Lowers to a CTF 1.8 schema that babeltrace2 can read too.
 pub fn for_ctf1(source: &Decoder) -> Result<Lowered, EncodeError> {
     lower(source, Target::Ctf1)
 }
@@ -124,7 +124,7 @@ fn stream(
         context.clone()
     } else {
         if let Some(visible) = visible {
-            // Inserted prefixes are visited together with their fields.
+            // A visit of a field also writes its inserted prefix, so prefixes count as visited.
             visited.extend(visible.members.iter().map(|_| true));
             own.align = own.align.max(visible.align);
             own.members.extend(visible.members);
@@ -166,8 +166,8 @@ fn in_event(error: EncodeError, event: &EventClass) -> EncodeError {
     EncodeError::new(format!("event {name}: {error}"))
 }
 
-/// Copies an event class without its fields. babeltrace2 rejects events without a name, and
-/// negative log levels.
+/// Copies an event class without its fields. For CTF 1.8, adds a missing name and drops a negative
+/// log level, because babeltrace2 rejects these.
 fn describe(event: &EventClass, target: Target) -> EventClass {
     let is_ctf1 = target == Target::Ctf1;
     let name = event.name.clone().or_else(|| is_ctf1.then(|| format!("event {}", event.id)));
@@ -183,8 +183,8 @@ fn describe(event: &EventClass, target: Target) -> EventClass {
     }
 }
 
-/// Copies the clocks. For CTF 1.8, adapts their names to TSDL, and derives a UUID from an identity
-/// with one.
+/// Copies the clocks. For CTF 1.8, converts their names to TSDL identifiers, and derives a UUID
+/// from the clock's identity if its `uid` is one.
 fn clocks(schema: &Schema, target: Target) -> Vec<Clock> {
     let mut clocks = schema.clocks.clone();
     if target != Target::Ctf1 {

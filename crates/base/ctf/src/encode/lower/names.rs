@@ -1,8 +1,8 @@
-//! Names that are valid in CTF 1.8.
+//! Conversion of names to names that are valid in CTF 1.8.
 
 use std::collections::HashSet;
 
-/// Makes `name` unique by a number, and adds it to `taken`.
+/// Makes `name` unique by a number suffix, and adds the result to `taken`.
 pub(super) fn unique(name: String, taken: &mut HashSet<String>) -> String {
     let mut candidate = name.clone();
     let mut number = 1;
@@ -14,7 +14,7 @@ pub(super) fn unique(name: String, taken: &mut HashSet<String>) -> String {
 }
 
 /// Converts a name to one of a structure member: letters, digits and underscores. An initial digit
-/// or a keyword is permitted, since names are written with an underscore before them.
+/// or a keyword is permitted, because the writer puts an underscore before member names.
 pub(super) fn member(name: &str) -> String {
     match name {
         "" => "field".to_owned(),
@@ -23,14 +23,14 @@ pub(super) fn member(name: &str) -> String {
     }
 }
 
-/// Converts a name to a unique one of a variant's option or of a clock: an identifier, and no
+/// Converts a name to a unique name of a variant's option or of a clock: an identifier that is no
 /// keyword.
 pub(super) fn option(name: &str, otherwise: &str, taken: &mut HashSet<String>) -> String {
     let mut plain = if name.is_empty() { otherwise.to_owned() } else { member(name) };
     if plain.starts_with(|c: char| c.is_ascii_digit()) || crate::tsdl::is_keyword(&plain) {
         plain = format!("{otherwise}_{plain}");
     }
-    // Readers remove one underscore, and babeltrace2 aborts on two options of one name.
+    // Readers strip one leading underscore, and babeltrace2 aborts on two options of the same name.
     let mut candidate = plain.clone();
     let mut number = 1;
     while !taken.insert(bare(&candidate).to_owned()) {
@@ -40,12 +40,12 @@ pub(super) fn option(name: &str, otherwise: &str, taken: &mut HashSet<String>) -
     candidate
 }
 
-/// Display name of an option.
+/// Returns an option's name as readers show it, without one leading underscore.
 pub(super) fn bare(name: &str) -> &str {
     name.strip_prefix('_').unwrap_or(name)
 }
 
-/// Whether a name is valid for an option as it is.
+/// Whether a name needs no conversion to be an option's name.
 pub(super) fn is_option(name: &str) -> bool {
     !name.is_empty()
         && name.chars().all(is_plain)

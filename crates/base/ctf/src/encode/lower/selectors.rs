@@ -1,8 +1,8 @@
-//! Labels for selectors. In CTF 1.8 the label of the tag's value chooses a variant's option, so the
-//! values that choose an option become a label with the option's name.
+//! Labels for selectors. In CTF 1.8 a variant's option is selected by the label of the tag's value,
+//! so the values that select an option get a label with the option's name.
 //!
 //! Several variants may depend on one selector in different ways. Its values are partitioned so
-//! that all values with one label choose the same option in each variant; a variant then has an
+//! that all values with one label select the same option in each variant; a variant then has an
 //! option for each label.
 
 use super::names;
@@ -10,29 +10,31 @@ use crate::encode::error::EncodeError;
 use crate::schema::{Mapping, Ranges};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-/// Maximum product of the numbers of labels and variants of a selector.
+/// Maximum product of the number of labels and the number of variants of a selector.
 const LABELS_MAX: usize = 1 << 14;
 
 /// A variant or optional that depends on a selector.
 #[derive(Clone, Debug)]
 pub(super) struct Use {
-    /// Names and values of the options; the first match counts.
+    /// Names and values of the options; the first matching option is selected.
     pub(super) options: Vec<(Option<String>, Ranges)>,
-    /// Name of an additional last option for all values without one, if there is such an option.
+    /// Name of an additional last option for all values without an option of their own, if there is
+    /// one.
     pub(super) otherwise: Option<&'static str>,
-    /// True for a variant, whose options are named by labels of the selector.
+    /// Whether the use is a variant, whose options are named by labels of the selector.
     pub(super) is_variant: bool,
 }
 
-/// Labels of a selector, and the options that they choose in each use.
+/// Labels of a selector, and the options that they select in each use.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Labels {
     pub(super) mappings: Vec<Mapping>,
-    /// By use: indexes of label and option, in the order of the labels.
+    /// Pairs of label index and option index, by use, in the order of the labels.
     pub(super) choices: Vec<Vec<(usize, usize)>>,
 }
 
-/// Partitions the values from `least` to `most`. `known` are the selector's present labels.
+/// Derives labels that partition the values from `least` to `most`. `known` are the labels that the
+/// selector already has.
 pub(super) fn labels(
     uses: &[Use],
     known: Option<&[Mapping]>,
@@ -54,7 +56,7 @@ pub(super) fn labels(
         return Err(EncodeError::new("too many variants depend on one selector"));
     }
     let starts: Vec<i128> = starts.into_iter().collect();
-    // Groups values by the options that they choose in all uses.
+    // Groups values by the options that they select in all uses.
     let mut groups: BTreeMap<Vec<usize>, Vec<(i128, i128)>> = BTreeMap::new();
     for (index, &low) in starts.iter().enumerate() {
         let high = starts.get(index + 1).map_or(most, |next| next - 1);
@@ -106,7 +108,8 @@ impl Use {
     }
 }
 
-/// The choices, if the selector's present labels are those that its variants need.
+/// Returns the choices of each use if the selector's existing labels are exactly those that its
+/// variants need, else `None`.
 fn existing_labels(uses: &[Use], known: &[Mapping]) -> Option<Vec<Vec<(usize, usize)>>> {
     let label_of = |(name, ranges): &(Option<String>, Ranges)| {
         let name = name.as_ref().filter(|name| names::is_option(name))?;

@@ -1,4 +1,4 @@
-//! The headers of the output, which are LTTng's.
+//! The standard headers of the output, which have LTTng's layout.
 
 use crate::bits::usual;
 use crate::schema::{
@@ -6,7 +6,8 @@ use crate::schema::{
     Ranges, Role, Roles, Schema, Scope, StreamClass, StructClass, VariantClass, VariantOption,
 };
 
-/// Class of the packet header: magic number, UUID if there is one, and the stream's ids.
+/// Makes the class of the packet header: magic number, UUID if the trace has one, and the stream's
+/// ids.
 pub(super) fn packet_header(schema: &Schema) -> FieldClass {
     let order = schema.trace.byte_order;
     let mut members = vec![member("magic", int(32, order, Role::Magic, None))];
@@ -21,8 +22,8 @@ pub(super) fn packet_header(schema: &Schema) -> FieldClass {
     FieldClass::Struct(StructClass { members, align: 8 })
 }
 
-/// Class of the packet context: times, sizes and counters. The visible fields of the source's
-/// context follow.
+/// Makes the class of the packet context: times, sizes and counters. The caller appends the visible
+/// fields of the source's context.
 pub(super) fn packet_context(schema: &Schema, stream: &StreamClass) -> StructClass {
     let order = schema.trace.byte_order;
     let mut members = Vec::new();
@@ -41,8 +42,8 @@ pub(super) fn packet_context(schema: &Schema, stream: &StreamClass) -> StructCla
     StructClass { members, align: 8 }
 }
 
-/// Class of LTTng's large event header: 16 bits of id and 32 of time; or an id of 65535, then the
-/// full id and time.
+/// Makes the class of LTTng's large event header: a 16-bit id and a 32-bit time; or an id of 65535,
+/// then the full id and a 64-bit time.
 pub(super) fn event_header(schema: &Schema, stream: &StreamClass) -> FieldClass {
     const LAST: i128 = 65535;
     let order = schema.trace.byte_order;
@@ -74,7 +75,7 @@ pub(super) fn event_header(schema: &Schema, stream: &StreamClass) -> FieldClass 
     FieldClass::Struct(StructClass { members, align: 8 })
 }
 
-/// Width of ids: 32 bits, or 64 if an id needs them.
+/// Returns the width of ids in bits: 32, or 64 if an id exceeds 32 bits.
 fn width(mut ids: impl Iterator<Item = u64>) -> u32 {
     if ids.any(|id| id > u64::from(u32::MAX)) { 64 } else { 32 }
 }
@@ -91,12 +92,12 @@ fn int(size: u32, order: ByteOrder, role: Role, clock: Option<usize>) -> FieldCl
     })
 }
 
-/// A label for the values from `low` to `high`.
+/// Makes a label for the values from `low` to `high`.
 pub(super) fn mapping(label: &str, low: i128, high: i128) -> Mapping {
     Mapping { label: label.to_owned(), ranges: Ranges(vec![(low, high)]) }
 }
 
-/// A byte-aligned integer with default properties.
+/// Makes the class of a byte-aligned integer with default properties.
 pub(super) fn plain(size: u32, order: ByteOrder, kind: IntKind) -> IntClass {
     IntClass {
         bits: usual(size, 8, order),

@@ -1,4 +1,4 @@
-//! The format to write, and keys for fields of a schema.
+//! The output format, and keys for fields of a schema.
 
 use crate::schema::{FieldRef, Scope};
 
@@ -9,7 +9,7 @@ pub(super) enum Target {
     Same,
 }
 
-/// Key of a field: stream and event (if the scope has them), scope, path.
+/// Key of a field: stream and event (if the scope belongs to one), scope and path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     stream: Option<usize>,

@@ -1,4 +1,4 @@
-//! LTTng's headers to the byte, and fields that depend on headers.
+//! Tests of the bytes of LTTng's headers, and of fields that depend on headers.
 
 use super::*;
 
@@ -28,7 +28,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A packet of events with these fields.
+/// Makes a packet of events with these fields.
 fn packet(
     encoder: &Arc<Encoder>,
     source: &Decoder,
@@ -47,7 +47,7 @@ fn packet(
             |writer: &mut FieldWriter<'_>| fields.visit(source.nodes(), root, writer).is_ok();
         assert_eq!(writer.event(0, time, fill), Ok(true));
     }
-    // An event that is given up leaves nothing behind.
+    // A discarded event leaves no bytes.
     assert_eq!(writer.event(0, 7_000_000_000, |_| false), Ok(false));
     let end = times.last().copied().unwrap_or(1_000_000_000);
     let end = PacketEnd { begin: 1_000_000_000, end, seq: 5, discarded: 6 };
@@ -71,7 +71,8 @@ fn lttng_headers_to_the_byte() {
              0500000000000000060000000000000003000000\
              0100f4cb9a3b2a00000000000000626f6200"
         );
-        // Further than 32 bits from the record before, and back in time: the extended form.
+        // An event more than 32 bits after the previous one, or earlier than it, gets the extended
+        // header.
         let far = [1_000_000_500, 6_000_000_000, 5_999_999_999];
         let bytes = packet(&far);
         let text = decoded(&source, std::slice::from_ref(&bytes));

@@ -1,4 +1,4 @@
-//! Random schemas of all field classes, and values that fit them; the same for the same seed.
+//! Random schemas of all field classes, and values for them. Equal seeds give equal results.
 
 use super::shown::Shown;
 use crate::bits::usual;
@@ -11,14 +11,14 @@ use std::sync::Arc;
 
 type Place = (Scope, Vec<String>);
 
-/// The use of a field's value by later fields.
+/// Purpose of a field's value for later fields.
 #[derive(Clone, Copy, PartialEq)]
 enum Purpose {
     Length,
     Selector { signed: bool },
 }
 
-/// Values of selectors come from these groups.
+/// Ranges of selector values; a selector is chosen from one of them.
 const GROUPS: [(i128, i128); 4] = [(0, 0), (1, 3), (5, 5), (7, 15)];
 
 fn group(index: usize, signed: bool) -> (i128, i128) {
@@ -35,7 +35,7 @@ struct Maker<'r> {
     random: &'r mut Random,
     order: ByteOrder,
     purposes: HashMap<Place, Purpose>,
-    /// Fields that later ones may refer to.
+    /// Fields to which later fields may refer, with their purposes.
     known: Vec<(FieldRef, Option<Purpose>)>,
     path: Vec<String>,
     scope: Scope,
@@ -77,7 +77,7 @@ impl Trace {
         Trace { schema, purposes }
     }
 
-    /// Packets of random events, and their contents as text.
+    /// Makes packets of random events, and returns them with their contents as text.
     pub(super) fn packets(&self, random: &mut Random, decoder: &Decoder) -> (Vec<Vec<u8>>, String) {
         let encoder = Arc::new(Encoder::new(unchanged(decoder).unwrap()).unwrap());
         let mut writer = PacketWriter::new(encoder.clone());
@@ -209,7 +209,7 @@ impl Maker<'_> {
         let known_common = self.known.len();
         for index in 0..3 {
             let specific = self.random.chance(50).then(|| self.root(Scope::SpecificContext));
-            // Names are unique in the whole schema, so each reference reaches one field.
+            // Names are unique in the whole schema, so each reference resolves to one field.
             events.push(EventClass {
                 id: [0, 1, 30, 70_000][index + self.random.below(2) as usize % 2],
                 name: self.random.chance(80).then(|| format!("p:e{index}")),
@@ -248,7 +248,7 @@ impl Maker<'_> {
         FieldClass::Struct(StructClass { members, align: 1 << self.random.below(6) })
     }
 
-    /// LTTng's headers, or a plain one.
+    /// Makes one of LTTng's event headers, or a plain one.
     fn event_header(&mut self, clock: Option<usize>) -> FieldClass {
         let int = |size, align, role: Role, order| {
             FieldClass::Int(IntClass {
@@ -317,7 +317,7 @@ impl Maker<'_> {
         FieldClass::Struct(StructClass { members, align: 1 << self.random.below(5) })
     }
 
-    /// The content of an array, optional or variant; no later field refers to it.
+    /// Makes the content of an array, optional or variant, to which no later field refers.
     fn inner(&mut self) -> FieldClass {
         let known = self.known.len();
         let structure_next = self.path.len() < 4 && self.random.chance(50);
@@ -416,7 +416,8 @@ impl Maker<'_> {
         })
     }
 
-    /// Fields that share bytes with others have the same byte order.
+    /// Makes a random layout. Fields that share bytes with other fields have the trace's byte
+    /// order.
     fn bits(&mut self, size: u32) -> Bits {
         let align = 1 << self.random.below(6);
         let is_whole = size.is_multiple_of(8) && align >= 8;
@@ -449,7 +450,7 @@ impl Maker<'_> {
         }
     }
 
-    /// An earlier field; only one in a surrounding structure, unless `anywhere`.
+    /// Chooses an earlier field; unless `anywhere`, a member of an enclosing structure.
     fn reference(
         &mut self,
         fits: impl Fn(Option<Purpose>) -> bool,
@@ -511,11 +512,11 @@ impl Maker<'_> {
     }
 }
 
-/// Generator of values.
+/// Generator of random values for a trace's fields.
 struct Values<'v> {
     random: &'v mut Random,
     trace: &'v Trace,
-    /// The latest value by field.
+    /// The latest value of each field.
     known: HashMap<Place, i128>,
 }
 
@@ -626,7 +627,7 @@ impl Values<'_> {
         }
     }
 
-    /// Characters of one code unit each, so that a text can be cut anywhere.
+    /// Makes a text of characters of one code unit each, so that it can be truncated anywhere.
     fn text(&mut self, encoding: Encoding, count: usize) -> Vec<u8> {
         let letters = match encoding.unit_size() {
             1 => ['a', 'B', '"', '\n'],

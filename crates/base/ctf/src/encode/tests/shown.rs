@@ -1,5 +1,5 @@
-//! Fields as text, in a form that is the same for a field and for its counterpart in the other
-//! version.
+//! A visitor that prints fields as text. A field and its counterpart in the other version give
+//! equal text.
 
 use crate::decode::{Node, NodeKind, Visitor};
 use crate::schema::Scope;
@@ -44,7 +44,7 @@ impl Visitor for Shown {
         self.text.push('>');
     }
     fn unsigned(&mut self, node: &Node, value: u64) {
-        // Tags added for the other version are not in the original.
+        // The conversion adds tags, which the original does not have.
         if !node.name.as_deref().is_some_and(|name| name.ends_with("_tag")) {
             self.text.push_str(&format!("u{value} "));
         }

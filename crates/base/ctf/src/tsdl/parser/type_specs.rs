@@ -1,4 +1,4 @@
-//! Parsing of types and declarators. Start at [`Parser::type_spec`].
+//! Parsing of type specifications and declarators. Start at [`Parser::type_spec`].
 
 use super::{Parser, StatementPosition};
 use crate::metadata::budget::allocation;
@@ -11,7 +11,7 @@ use crate::tsdl::syntax::{
 use std::borrow::Cow;
 
 impl<'t> Parser<'t, '_> {
-    /// Parses a new type's name: all words up to `*` or `;`.
+    /// Parses the name of a new type: all words up to `*` or `;`.
     pub(super) fn type_name(&mut self) -> Result<Cow<'t, str>, MetadataError> {
         let mut name = Cow::Borrowed("");
         while let Kind::Word(_) = self.current.kind {
@@ -24,8 +24,8 @@ impl<'t> Parser<'t, '_> {
         }
     }
 
-    /// Parses a type; the flag tells whether it contains the word `typedef`. With `named`, the last
-    /// word is left for the declarator.
+    /// Parses a type specification. The returned flag is true if it contains the word `typedef`.
+    /// With `named`, the last word is not consumed, because it is the declarator's name.
     pub(super) fn type_spec(&mut self, named: bool) -> Result<(TypeSpec<'t>, bool), MetadataError> {
         self.nested(|parser| parser.type_spec_inner(named))
     }
@@ -43,7 +43,7 @@ impl<'t> Parser<'t, '_> {
                     is_typedef = true;
                     self.advance()?;
                 }
-                // `const` matters in names only, since nothing is written to.
+                // `const` is significant only in names of aliases, because traces are read-only.
                 "const" => {
                     self.advance()?;
                     if kind.is_none() && (!words.is_empty() || self.current_is_alias_word()) {
@@ -83,7 +83,7 @@ impl<'t> Parser<'t, '_> {
         Ok((TypeSpec { at, kind }, is_typedef))
     }
 
-    /// Whether the current word can be part of an alias' name, rather than start a type such as
+    /// Whether the current word can be part of an alias's name. Other words start a type such as
     /// `struct`.
     fn current_is_alias_word(&self) -> bool {
         match &self.current.kind {
@@ -92,7 +92,7 @@ impl<'t> Parser<'t, '_> {
         }
     }
 
-    /// Parses a type after its keyword `word`.
+    /// Parses the rest of a type after its keyword `word`.
     fn compound(&mut self, word: &str) -> Result<TypeKind<'t>, MetadataError> {
         Ok(match word {
             "integer" => TypeKind::Integer(self.attributes()?),

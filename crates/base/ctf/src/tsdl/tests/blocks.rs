@@ -1,4 +1,4 @@
-//! Trace, environment, clocks, streams and events, and the meaning of fields' names.
+//! Tests of trace, environment, clocks, streams and events, and of the roles of fields by name.
 
 use super::{TRACE, located, parse, parse_and_write, show};
 use crate::schema::{ByteOrder, ClockOrigin, EnvValue, FieldClass, Schema, Uuid, Version};
@@ -12,7 +12,7 @@ fn schema(text: &str) -> Schema {
     parse_and_write(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// Checks the error for `text` after the trace block, which is line 1.
+/// Checks the error for `text` after the trace block, which is on line 1.
 #[track_caller]
 fn check_error(text: &str, expected: &str) {
     assert_eq!(parse_and_write(&format!("{TRACE}\n{text}")).unwrap_err().to_string(), expected);
@@ -258,7 +258,7 @@ fn ids_may_be_missing_once() {
     check("event { name = 3; };", "`name` is 3, expected a string");
 }
 
-/// A trace with a clock, and one stream with the given parts.
+/// Makes the text of a trace with a clock, and with one stream of the given parts.
 fn one_stream(header: &str, context: &str, event_header: &str) -> String {
     format!(
         "{TYPES} clock {{ name = c; }}; typealias integer {{ size = 32; map = clock.c.value; }} := ts;
@@ -323,7 +323,7 @@ fn event_ids_are_found_at_any_depth() {
              big=255: {id: u32!EventClassId, timestamp: u64#0!Timestamp})",
         ],
     );
-    // An option's name is a label, not a field's name.
+    // The name of an option is a label, not the name of a field.
     check_parts(
         "",
         "",
@@ -365,7 +365,7 @@ fn timestamps_without_a_clock_have_the_only_one() {
             "s: {timestamp: u32#0!Timestamp}, timestamp_begin: u32",
         ],
     );
-    // Without any clock, the trace gets one in nanoseconds.
+    // A trace without any clock gets one in nanoseconds.
     let text =
         format!("{TYPES} {TRACE} stream {{ event.header := struct {{ u64 timestamp; }}; }};");
     let schema = schema(&text);
@@ -382,7 +382,8 @@ stream { event.header := struct { integer { size = 8; } timestamp; }; };",
     );
 }
 
-/// The stream's clock and its parts, with two clocks and types `a` and `b` mapped to them.
+/// Checks a stream's clock and parts in a trace with two clocks, to which types `a` and `b` are
+/// mapped.
 #[track_caller]
 fn check_two_clocks(context: &str, event: &str, clock: Option<usize>, expected: [&str; 2]) {
     let text = format!(

@@ -1,4 +1,4 @@
-//! Each kind of type, its defaults and its errors.
+//! Tests of each kind of type, its defaults and its errors.
 
 use super::{TRACE, check_error, check_fields, parse, payload};
 use crate::schema::FieldClass;
@@ -112,7 +112,7 @@ fn strings_and_text() {
     check_fields(&array("encoding = \"utf-8\"; signed = true;"), "x: [4]Utf8");
     check_fields(&array("encoding = ascii;"), "x: [4]Ascii");
     check_fields(&array("encoding = none;"), "x: [4]u8");
-    // Only bytes can be characters.
+    // An integer can only be a character if it has one byte.
     check_fields(&array("encoding = UTF8; align = 16;"), "x: [4]u8@16");
     check_fields("integer { size = 16; encoding = UTF8; } x[4];", "x: [4]u16");
     check_fields(
@@ -196,7 +196,7 @@ fn enumerations() {
         "a b=1 \"\n=2 é=3",
     );
     check("int = 1, struct, _x", "int=1 struct=2 _x=3");
-    // Labels may overlap, and one may have many ranges.
+    // Labels may overlap, and a label may have many ranges.
     check("A = 0 ... 9, B = 5, A = 20, C", "A=0..9|20 B=5 C=21");
     check("A = -1", "A=18446744073709551615");
     check_fields(
@@ -277,7 +277,7 @@ fn variants() {
 
 #[test]
 fn options_find_their_label_without_the_underscore() {
-    // The exact label takes precedence.
+    // The exact label has precedence.
     check_fields(
         "enum : integer { size = 8; } { _a, a, b } t; variant <t> { string _a; string a, _b; } v;",
         "t: u8{_a=0 a=1 b=2}, \
@@ -308,7 +308,7 @@ fn depth_is_limited() {
     check_depth("", &format!("struct {{ string x{}; }}", "[1]".repeat(64)));
     check_depth("", &format!("struct {{ string x{}; }}", "[1]".repeat(65)));
     check_depth(&format!("env {{ a = {}", "(".repeat(100_000)), "x");
-    // Aliases can nest without nesting in the text.
+    // Aliases can nest types without nesting in the text.
     let mut aliases = "struct s0 { string s; };".to_owned();
     for level in 1..100 {
         aliases += &format!("struct s{level} {{ struct s{} s; }};", level - 1);
@@ -328,15 +328,15 @@ fn aliases_cannot_blow_up() {
         aliases += &format!("struct s{level} {{ struct s{0} a; struct s{0} b; }};", level - 1);
     }
     check_size(&aliases, "struct s59");
-    // Unused, they cost nothing.
+    // Unused aliases are not expanded, so they need little memory.
     assert_eq!(payload(&aliases, "struct s0").unwrap(), "{a: string(Utf8), b: string(Utf8)}");
-    // A variant copies the labels of its tag, with all ranges of each.
+    // A variant copies the labels of its tag, with all ranges of each label.
     let labels = "l,".repeat(10_000);
     let fields: String = (0..100).map(|field| format!("variant v <t> f{field};")).collect();
     let types = format!("typealias enum : integer {{ size = 8; }} {{ {labels} }} := e;");
     let types = types + "variant v { string l; };";
     check_size(&types, &format!("struct {{ e t; {fields} }}"));
-    // Variants in variants do the same, each before its inner ones are made.
+    // Nested variants copy the labels too, each before its inner variants are made.
     let types = (1..60).fold(types, |types, level| {
         let inner = if level == 1 { "v".to_owned() } else { format!("v{}", level - 1) };
         types + &format!("variant v{level} {{ variant {inner} <t> l; }};")

@@ -1,4 +1,4 @@
-//! Metadata in the form that LTTng writes.
+//! Tests of metadata in the form that LTTng writes.
 
 use super::{parse_and_write, show};
 use crate::metadata;
@@ -124,7 +124,7 @@ fn packets_and_plain_text_mean_the_same() {
     }
 }
 
-/// Any text gives a schema or an error.
+/// Each damaged text gives a schema or an error, without a panic.
 #[test]
 fn damaged_text_is_no_reason_to_panic() {
     let mut state = 1_u64;
@@ -163,7 +163,7 @@ fn damaged_text_is_no_reason_to_panic() {
             }
             text.replace_range(start..end, PIECES[random(PIECES.len())]);
         }
-        // Writing may fail, but a written text can be read.
+        // Writing may fail, but written text can be parsed.
         if let Ok(schema) = super::parse(&text)
             && let Ok(written) = super::write(&schema)
         {

@@ -1,10 +1,11 @@
-//! Lookup of names: of types in lexical scopes, and of the fields that lengths and tags depend on.
+//! Tests of name lookup: of types in lexical scopes, and of the fields on which lengths and tags
+//! depend.
 
 use super::{TRACE, located, parse_and_write, payload, show};
 
 const U8: &str = "typealias integer { size = 8; } := u8;";
 
-/// Checks the payload's fields, with some types declared.
+/// Checks the payload's fields, after `u8` and the types in `before` have been declared.
 #[track_caller]
 fn check(before: &str, fields: &str, expected: &str) {
     let found = payload(&format!("{U8} {before}"), &format!("struct {{ {fields} }}")).unwrap();
@@ -66,7 +67,7 @@ fn structures_variants_and_enumerations_have_names() {
         "enum : u8 { A } t; variant v <t> { u8 A; } x; variant v y;",
         "t: u8{A=0}, x: <ef.t>(A=0: u8), y: <ef.t>(A=0: u8)",
     );
-    // The keyword is part of the name.
+    // The keyword is part of a type's name.
     check(
         "struct s { }; enum s : u8 { A }; typealias u8 := s;",
         "s x; enum s y;",
@@ -110,11 +111,11 @@ fn types_are_known_in_their_scope_only() {
         "u8 x;",
         "type `struct s` is already declared in this scope",
     );
-    // A block's types end with the block.
+    // The scope of a type declared in a block ends with the block.
     check_message("stream { typealias u8 := b; };", "b x;", "unknown type `b`");
     check("stream { typealias u8 := b; packet.context := struct { b x; }; };", "u8 x;", "x: u8");
     check_message("", "uint8 x;", "unknown type `uint8`");
-    // Types may be used before the line that declares them only by blocks.
+    // Only a block may use a type before its declaration.
     check_message(
         "typealias later := now; typealias u8 := later;",
         "u8 x;",
@@ -165,12 +166,13 @@ fn names_match_with_and_without_underscore() {
     check("", "u8 n; u8 x[_n];", "n: u8, x: [ef.n]u8");
     check("", "u8 __x_length; u8 _x[ __x_length ];", "_x_length: u8, x: [ef._x_length]u8");
     check("", "u8 n, _n; u8 x[n], y[_n];", "n: u8, _n: u8, x: [ef.n]u8, y: [ef._n]u8");
-    // An exact name takes precedence, wherever it is.
+    // An exact name has precedence in any scope.
     check("", "u8 n; struct { u8 _n; u8 x[n]; } s;", "n: u8, s: {n: u8, x: [ef.n]u8}");
     check("", "struct { u8 _n; } _s; u8 x[s.n];", "s: {n: u8}, x: [ef.s.n]u8");
 }
 
-/// A trace whose scopes all have a field `n`, and its payload with `fields`.
+/// Parses a trace with a field `n` in most scopes, and returns its payload with `fields`, or the
+/// error.
 fn scopes(fields: &str) -> String {
     let context = "struct { u8 n; struct { u8 m; } s; }";
     let text = format!(

@@ -1,4 +1,4 @@
-//! The written text, and errors for schemas that cannot be written.
+//! Tests of the written text, and of errors for schemas that cannot be written.
 
 use super::{TRACE, parse, write};
 use crate::schema::{ArrayClass, ClockOrigin, Encoding, FloatClass};
@@ -37,7 +37,7 @@ fn field(scope: Scope, path: &str) -> FieldRef {
     FieldRef { scope, path: path.split('.').map(str::to_owned).collect() }
 }
 
-/// A trace with one event, whose scopes can be filled.
+/// Makes the schema of a trace with one event, and applies `change` to it.
 fn schema(change: impl FnOnce(&mut Schema)) -> Schema {
     let text = format!("{TRACE} clock {{ name = c; }}; event {{ name = e; }};");
     let mut schema = parse(&text).unwrap();
@@ -45,7 +45,7 @@ fn schema(change: impl FnOnce(&mut Schema)) -> Schema {
     schema
 }
 
-/// The lines written for a payload, without the surrounding ones; or the error.
+/// Returns the lines written for the members of a payload, or the error.
 fn payload(members: Vec<(&str, FieldClass)>) -> String {
     let schema = schema(|schema| {
         schema.streams[0].events[0].payload = Some(structure(members));
@@ -61,7 +61,7 @@ fn payload(members: Vec<(&str, FieldClass)>) -> String {
     }
 }
 
-/// Checks one field named `x`.
+/// Checks the text of a single field named `x`.
 #[track_caller]
 fn check(class: FieldClass, expected: &str) {
     assert_eq!(payload(vec![("x", class)]), expected);
@@ -258,7 +258,7 @@ fn what_only_ctf_2_knows_is_refused() {
     check_refused(FieldClass::Array(Box::new(array)), "array aligned on 16 bits");
 }
 
-/// A variant over `t`, an integer with the labels `a` = 1 and `int` = 2.
+/// Writes a variant over `t`, an integer with the labels `a` = 1 and `int` = 2.
 fn variant(label: Option<&str>, values: (i128, i128)) -> String {
     let tag = int(|int| {
         let labels = [("a", 1), ("int", 2)].map(|(label, value)| Mapping {
@@ -297,7 +297,7 @@ fn variants_need_labels() {
     );
 }
 
-/// The name of the length in the last line.
+/// Returns the written reference of the length in the last line.
 fn length_of(members: Vec<(&str, FieldClass)>) -> String {
     let text = payload(members);
     match text.rsplit_once("_x[") {
@@ -317,7 +317,7 @@ fn references_are_as_short_as_they_can_be() {
     assert_eq!(length_of(vec![n(), ("x", sequence("n"))]), "_n");
     assert_eq!(length_of(vec![n(), ("s", structure(vec![("x", sequence("n"))]))]), "_n");
     assert_eq!(length_of(vec![("s", structure(vec![n(), ("x", sequence("s.n"))]))]), "_n");
-    // An inner field of that name hides the outer one.
+    // An inner field of the same name hides the outer one.
     assert_eq!(
         length_of(vec![n(), ("s", structure(vec![n(), ("x", sequence("n"))]))]),
         "event.fields._n"
@@ -389,7 +389,7 @@ event {
 };
 "
     );
-    // Alternatives for constructs that babeltrace2 cannot read.
+    // Cycles are normalised, because babeltrace2 cannot read negative ones.
     schema.clocks[0].offset_cycles = -5;
     assert!(write(&schema).unwrap().contains("offset_s = -2;\n\toffset = 999999995;\n"));
     schema.clocks[0].frequency = 0;
@@ -402,7 +402,8 @@ event {
     );
 }
 
-/// A trace that is being recorded gets more streams and events; text written earlier stays valid.
+/// Streams and events that are added during a recording are appended; text written earlier stays
+/// valid.
 #[test]
 fn what_is_added_later_is_written_behind() {
     let byte = "integer { size = 8; align = 8; }";

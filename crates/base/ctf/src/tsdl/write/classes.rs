@@ -36,7 +36,7 @@ impl<'s> Writer<'s> {
         Ok(())
     }
 
-    /// Clock of an integer. In CTF 2 the stream determines the clock of timestamps.
+    /// Returns the clock of an integer. For timestamps of CTF 2, it is the stream's clock.
     pub(super) fn clock_of(&self, int: &IntClass) -> Option<usize> {
         let is_timestamp = int.roles.has(Role::Timestamp) || int.roles.has(Role::PacketEnd);
         int.clock.or(self.own_clock.filter(|_| is_timestamp))
@@ -51,7 +51,7 @@ impl<'s> Writer<'s> {
         }
     }
 
-    /// Closes the frame of the last [`Self::push`].
+    /// Closes the frame of the last [`Self::push`], and writes its brace.
     fn pop(&mut self) {
         self.frames.pop();
         self.indent -= 1;
@@ -97,7 +97,7 @@ impl<'s> Writer<'s> {
             FieldClass::Variant(variant) => self.variant(variant)?,
             FieldClass::VarInt(_) => return Err(self.fail("variable-length integer")),
             FieldClass::Optional(_) => return Err(self.fail("optional field")),
-            // The loop above has removed all arrays.
+            // Not reached: the loop above descends through all arrays.
             FieldClass::Array(_) => (),
         }
         let name = escaped(written);
@@ -116,7 +116,7 @@ impl<'s> Writer<'s> {
         Ok(())
     }
 
-    /// Writes an integer or enumeration; `name` is its written name if it is a structure's member.
+    /// Writes an integer or enumeration. `name` is the written name of a structure's member.
     fn int(&mut self, int: &IntClass, name: Option<&str>) -> Result<(), WriteError> {
         let signed = match int.kind {
             IntKind::Unsigned => "false",
@@ -162,7 +162,7 @@ impl<'s> Writer<'s> {
         }
     }
 
-    /// Rejects roles that readers would not derive from the field's name and clock.
+    /// Rejects roles that a reader would not derive from the field's name and clock.
     fn check_roles(
         &self,
         int: &IntClass,
@@ -235,7 +235,7 @@ impl<'s> Writer<'s> {
         Ok(())
     }
 
-    /// Writes the packet header's UUID, or an integer wider than 64 bits.
+    /// Writes the UUID of the packet header, or an integer wider than 64 bits.
     fn blob(
         &mut self,
         blob: &BlobClass,
@@ -291,7 +291,7 @@ impl<'s> Writer<'s> {
         Ok(())
     }
 
-    /// Values of an enumeration's labels.
+    /// Returns the values of an enumeration's labels, by label.
     fn labels(&mut self, tag: &'s IntClass) -> Rc<HashMap<&'s str, &'s Ranges>> {
         let collect = || {
             let mappings = tag.mappings.as_deref().into_iter().flatten();

@@ -1,17 +1,18 @@
-//! The position of a field in the schema that is being written: the compound classes around it.
+//! The position of the writer in the schema: the stack of compound classes around the current
+//! field.
 
 use crate::schema::{StructClass, VariantClass};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// A structure or variant that is being written.
+/// A structure or variant around the current field, with the index of its current member or option.
 pub(super) enum Frame<'s> {
     Struct { class: &'s StructClass, names: Rc<Names>, index: usize },
     Variant { class: &'s VariantClass, index: usize },
 }
 
 impl Frame<'_> {
-    /// Name that the current member adds to a path.
+    /// Returns the name that the current member adds to a path.
     pub(super) fn name(&self) -> Option<&str> {
         match self {
             Frame::Struct { class, index, .. } => {
@@ -24,10 +25,10 @@ impl Frame<'_> {
 
 /// The names of a structure's members.
 pub(super) struct Names {
-    /// Written names, in order.
+    /// Written names, in the order of the members.
     pub(super) written: Vec<String>,
-    /// Index by written name.
+    /// Index of each member, by written name.
     pub(super) by_written: HashMap<String, usize>,
-    /// Index by display name.
+    /// Index of each member, by display name.
     pub(super) by_display: HashMap<String, usize>,
 }

@@ -1,5 +1,5 @@
-//! Written names of members: their display names, with an underscore before those that are keywords
-//! or would give the field a wrong role.
+//! Written names of members: display names, with an underscore before keywords and before names
+//! that would give the field a wrong role.
 
 use super::frame::Names;
 use super::spelling::is_identifier;
@@ -30,7 +30,7 @@ impl<'s> Writer<'s> {
             let is_escaped = match scope < Scope::CommonContext {
                 true => self.is_misleading(scope, is_top, member),
                 // Readers remove one underscore from each name. babeltrace2 rejects a field whose
-                // written name is the display name of an earlier one, so `X` next to `_X` gets no
+                // written name is the display name of an earlier field, so `X` next to `_X` gets no
                 // underscore.
                 false => {
                     name.starts_with('_')
@@ -55,7 +55,8 @@ impl<'s> Writer<'s> {
         Ok(names)
     }
 
-    /// Whether the unescaped name of a header's member would be misinterpreted.
+    /// Whether a reader would assign a wrong role or clock to a header's member by its unescaped
+    /// name.
     fn is_misleading(&self, scope: Scope, is_top: bool, member: &Member) -> bool {
         let name = member.name.as_str();
         if name.starts_with('_') || !is_identifier(name) {

@@ -1,5 +1,6 @@
-//! Written references of lengths and tags to fields: the field's own name if that resolves to it
-//! (the only form for tags in babeltrace2), otherwise its scope and path.
+//! Written references of lengths and tags to fields. A reference is the field's own name if that
+//! name resolves to the field (the only form for tags in babeltrace2), otherwise its scope and
+//! path.
 
 use super::frame::Frame;
 use super::spelling::escaped;
@@ -13,15 +14,15 @@ pub(super) enum Purpose {
     Tag,
 }
 
-/// A path from a scope's structure to a field.
+/// The path from a scope's structure to an integer.
 struct Route<'s> {
-    /// Written names of members and options, the field's own first.
+    /// Written names of the members and options on the path, the field's own name first.
     words: Vec<String>,
     class: &'s IntClass,
 }
 
 impl<'s> Writer<'s> {
-    /// Text of a reference, and the integer that it refers to.
+    /// Returns the text of a reference, and the class of the integer to which it refers.
     pub(super) fn reference(
         &mut self,
         field: &FieldRef,
@@ -59,8 +60,8 @@ impl<'s> Writer<'s> {
         Ok(Some((text, route.class)))
     }
 
-    /// Written name of a member of a structure around the current field, unless a structure further
-    /// inside has a member of that name.
+    /// Returns the written name and the class of a member of a structure around the current field.
+    /// `None` if a structure further inside has a member of that written name.
     fn local(&self, field: &FieldRef) -> Option<(String, &'s IntClass)> {
         if field.scope != self.current {
             return None;
@@ -122,7 +123,8 @@ impl<'s> Writer<'s> {
                 self.route_into(scope, &array.element, rest)
             }
             FieldClass::Variant(variant) => {
-                // The option around the current field takes precedence, if it has such a field.
+                // The option around the current field has precedence over other options with such a
+                // field.
                 let around = self.frames.iter().find_map(|frame| match frame {
                     Frame::Variant { class, index } if std::ptr::eq(*class, variant) => {
                         Some(*index)

@@ -2,12 +2,12 @@
 
 use crate::tsdl::lexer;
 
-/// Whether a name needs no quotes, and means the same to every reader.
+/// Whether a name needs neither quotes nor escapes, so that all readers read it alike.
 pub(super) fn is_plain(name: &str) -> bool {
     name.is_ascii() && is_identifier(name)
 }
 
-/// Whether a name is an identifier and no keyword. Letters beyond ASCII have to be escaped.
+/// Whether a name is an identifier and no keyword. Letters beyond ASCII need escapes.
 pub(super) fn is_identifier(name: &str) -> bool {
     let mut letters = name.chars();
     let is_start = |letter: char| letter == '_' || letter.is_alphabetic();
@@ -29,7 +29,8 @@ pub(super) fn escaped(name: &str) -> String {
     out
 }
 
-/// Writes a string literal. babeltrace2 reads up to three digits after `\x`, so numbers are octal.
+/// Writes a string literal. Numeric escapes are octal, because babeltrace2 reads up to three digits
+/// after `\x`.
 pub(super) fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');

@@ -1,5 +1,5 @@
-//! Several agents at once. A program of root has only one agent, so this is not a test of a
-//! program.
+//! Tests of several agents at once. They run on this level because a program of root connects to
+//! only one agent.
 
 use super::*;
 use crate::event;
@@ -10,8 +10,8 @@ use support::{Daemon as Listening, LONG, ProgramMessage, rule};
 #[path = "../../../tests/support/daemon.rs"]
 mod support;
 
-/// Each of two daemons has channels of its own; one that is not there is not looked for, and found
-/// when it comes.
+/// Two agents have separate channels. An absent agent is no longer polled for after a while, and is
+/// found when it starts to listen.
 #[test]
 fn a_program_talks_to_several_daemons() {
     static IS_OVER: AtomicBool = AtomicBool::new(false);
@@ -38,7 +38,7 @@ fn a_program_talks_to_several_daemons() {
     one.ping();
     event!(crate::Level::Info, "several:first");
     assert_eq!(one.names(7), ["several:first"]);
-    // Until it looks no more.
+    // Wait until polling has ended.
     std::thread::sleep(Duration::from_millis(7500));
     let start = Instant::now();
     second.listen();
@@ -51,7 +51,7 @@ fn a_program_talks_to_several_daemons() {
     event!(crate::Level::Info, "several:second");
     assert_eq!(one.names(7), ["several:both", "several:second"]);
     assert_eq!(two.names(7), ["several:second"]);
-    // The channels of an agent that is gone are kept for a while.
+    // The channels of an agent that has exited are kept for a while.
     drop(first);
     drop(one);
     let is_gone = || {
@@ -65,7 +65,7 @@ fn a_program_talks_to_several_daemons() {
     two.ping();
     assert!(!two.names(7).is_empty());
     IS_OVER.store(true, Ordering::SeqCst);
-    // Wakes it, if it sleeps still.
+    // Wakes the thread, if it still sleeps.
     let mut bytes = Vec::new();
     blkkin_control::encode(&ToApplication::Ping(99), &mut bytes).unwrap();
     two.try_bytes(&bytes, &[]);
@@ -74,8 +74,8 @@ fn a_program_talks_to_several_daemons() {
     assert_eq!(before, after, "it has woken");
 }
 
-/// Orphans are not kept for ever, however often an agent comes and goes without taking them, and
-/// their number is limited.
+/// Orphans expire even if agents keep connecting and exiting without reading them, and their number
+/// is limited.
 #[test]
 fn what_was_left_is_kept_for_a_while() {
     let listening = Listening::new("left");
@@ -89,7 +89,7 @@ fn what_was_left_is_kept_for_a_while() {
             orphans: ages.iter().map(|age| Orphan::for_test(ago(*age))).collect(),
             orphans_until: now + ORPHAN_PATIENCE,
         };
-        // Somebody comes, and goes without a word; again and again.
+        // An agent connects and closes the connection at once, three times.
         for _ in 0..3 {
             daemon.connect(Clock::Tsc);
             let come = listening.connected(LONG);
@@ -108,7 +108,7 @@ fn what_was_left_is_kept_for_a_while() {
     check(&many, &many[many.len() - ORPHANS_MAX..]);
 }
 
-/// How often a thread was woken, six and seven seconds from now.
+/// Returns the thread's numbers of context switches, six and seven seconds from now.
 fn switches(thread: u32) -> (String, String) {
     let switches = || {
         let status = format!("/proc/self/task/{thread}/status");

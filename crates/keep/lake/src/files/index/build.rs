@@ -1,4 +1,4 @@
-//! [`Builder`]: builds an index while the rows of a file are written.
+//! [`Builder`]: builds the index of a span file while its rows are written.
 
 use super::directory::{Directory, Group, KeyValues, LinkCount, Sample, Widths};
 use super::{ANY_TEXT, CODE_BITS, HEADER_BYTES, MAGIC, NO_DURATION};
@@ -9,15 +9,15 @@ use blkkin_store::Durations;
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
-/// Maximum number of groups with their own names, and of further groups with their own services.
-/// Names that never recur must not make the directory as large as the file.
+/// Maximum number of groups by service, name and remote service, and of further groups by service
+/// alone. The limit keeps the directory small if names never recur.
 const GROUPS_MAX: usize = 16 << 10;
 
-/// Number of sample spans of a group for each power of two of the duration, counted separately for
-/// failed and other spans.
+/// Maximum number of sample spans in each bucket of a group. A bucket has the spans whose durations
+/// have the same binary logarithm, and failed spans have their own buckets.
 const SAMPLES_MAX: usize = 2;
 
-/// Fields of a row that the index uses.
+/// Fields of a row that the index needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row<'a> {
     pub(crate) trace_low: u64,
@@ -32,20 +32,20 @@ pub(crate) struct Row<'a> {
     pub(crate) remote: &'a str,
 }
 
-/// Builder of an index.
+/// Builder of the index of one span file.
 pub(crate) struct Builder {
     rows: Vec<RowEntry>,
     requests: Vec<Request>,
     texts: HashMap<Box<str>, u32, RandomState>,
     groups: HashMap<GroupKey, u32, RandomState>,
-    /// By group.
+    /// Sample spans by number of the group.
     samples: Vec<Samples>,
-    /// Spans of the file's requests in other files, and their groups.
+    /// Spans in other files, of requests that are also in this file.
     elsewhere: Vec<ElsewhereSpan>,
     elsewhere_groups: HashMap<GroupKey, u32, RandomState>,
-    /// True if `elsewhere` is complete.
+    /// Set while `elsewhere` is complete.
     pub(crate) is_whole: bool,
-    /// Trace id of the last row.
+    /// Lower and upper half of the last row's trace id.
     last_id: Option<(u64, u64)>,
 }
 
@@ -67,28 +67,29 @@ impl Default for Builder {
 
 type GroupKey = [u32; 3];
 
-/// Bits of code and error flag, below the ordinal.
+/// Width of the duration code and the error flag, which are stored below the ordinal.
 const FLAG_BITS: u32 = CODE_BITS + 1;
 
 #[derive(Clone, Copy)]
 struct RowEntry {
     group: u32,
-    /// Code and error flag.
+    /// Duration code, with the error flag above it.
     flags: u16,
 }
 
-/// A span in another file, with the place of its request in this one.
+/// Span in another file, with the position of its request in this file.
 struct ElsewhereSpan {
     place: u32,
     row: RowEntry,
 }
 
-/// Sample spans of a group. Their `ordinal` fields hold places of requests until ordinals are
-/// known.
+/// Sample spans of a group. Until `finish` assigns ordinals, their `ordinal` fields contain the
+/// positions of requests in the file.
 #[derive(Clone, Default)]
 struct Samples {
     samples: Vec<Sample>,
-    /// For spans without and with an error: a bit for each power of two that has enough samples.
+    /// Bitmaps of the buckets with enough samples, for spans without and with an error. Bit n
+    /// stands for durations with the binary logarithm n.
     enough: [u64; 2],
 }
 
@@ -122,7 +123,7 @@ struct Request {
     low: u64,
     high: u64,
     first_row: u32,
-    /// Earliest start of spans without a parent.
+    /// Earliest start of the spans without a parent.
     root_ns: Option<u64>,
     first_ns: Option<u64>,
     end_ns: u64,
@@ -139,12 +140,13 @@ impl Request {
         self.end_ns = self.end_ns.max(start.saturating_add(row.duration_ns.unwrap_or_default()));
     }
 
-    /// The start of the request.
+    /// Returns the start of the request: the start of its earliest root span, or else of its
+    /// earliest span.
     fn start_ns(&self) -> Option<u64> {
         self.root_ns.or(self.first_ns)
     }
 
-    /// The code of the time from the start of the first span to the end of the last one.
+    /// Returns the code of the time from the start of the first span to the end of the last span.
     fn duration_code(&self) -> u16 {
         let length = self.first_ns.map(|first| self.end_ns.saturating_sub(first));
         length.map_or(NO_DURATION, Durations::code)
@@ -152,7 +154,7 @@ impl Request {
 }
 
 impl Builder {
-    /// Adds the next row of the file.
+    /// Adds the next row of the file. Rows must be in order of trace id.
     pub(crate) fn push(&mut self, row: &Row<'_>) {
         let id = (row.trace_low, row.trace_high);
         if self.last_id != Some(id) {
@@ -175,7 +177,7 @@ impl Builder {
         self.rows.push(RowEntry::of(row, group));
     }
 
-    /// Adds a span in another file, if its request is in this one as well.
+    /// Adds a span of another file, unless its request is not in this file.
     pub(crate) fn push_elsewhere(&mut self, row: &Row<'_>) {
         let id = (row.trace_low, row.trace_high);
         let place = self.requests.binary_search_by_key(&id, |of| (of.low, of.high));
@@ -216,7 +218,7 @@ impl Builder {
         next
     }
 
-    /// Returns the directory and the bytes of the index.
+    /// Returns the directory of the index, and the bytes of the index.
     pub(crate) fn finish(
         mut self,
         links: &[LinkCount],
@@ -347,7 +349,7 @@ fn count(group: &mut Group, entries: &[u64]) {
     group.errors = entries.iter().filter(has_failed).count() as u32;
 }
 
-/// Counts entries by the code of their duration.
+/// Counts entries by the code of their duration, leaving out entries without a duration.
 fn counts<'e>(entries: impl Iterator<Item = &'e u64>) -> Vec<(u16, u32)> {
     let mut codes: Vec<u16> = entries.map(|&entry| entry as u16 & NO_DURATION).collect();
     codes.sort_unstable();

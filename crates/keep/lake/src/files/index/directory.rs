@@ -1,55 +1,55 @@
-//! [`Directory`]: the part of an index that is in memory while the file is in use.
+//! [`Directory`]: the part of an index that stays in memory while the file is in use.
 
 use super::NO_DURATION;
 use crate::files::ascending::Shape;
 use crate::files::packed::width_of;
 use serde::{Deserialize, Serialize};
 
-/// Directory of an index.
+/// Directory of an index: sizes and parameters of its sections, and the groups.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Directory {
     /// Number of rows of the file.
     pub(crate) rows: u32,
-    /// Number of requests.
+    /// Number of requests in the file.
     pub(crate) requests: u32,
-    /// Number of requests that have a time, and thus an ordinal.
+    /// Number of requests with a start time, and thus an ordinal.
     pub(crate) timed: u32,
     /// Earliest start of a request.
     pub(crate) min_start_ns: u64,
     /// Latest start of a request.
     pub(crate) max_start_ns: u64,
-    /// List of the starts of requests, relative to the first one.
+    /// Parameters of the list of request starts, which are relative to `min_start_ns`.
     pub(crate) starts: Shape,
-    /// Widths of first rows and numbers of spans.
+    /// Widths of the packed first rows and span counts.
     pub(crate) widths: Widths,
-    /// Size of the Bloom filter.
+    /// Size of the Bloom filter in bytes.
     pub(crate) bloom_bytes: u64,
-    /// Size of the calls.
+    /// Size of the encoded calls in bytes.
     pub(crate) links_bytes: u64,
-    /// The first and the last minute with calls.
+    /// First and last minute with calls.
     pub(crate) link_minutes: Option<(u64, u64)>,
-    /// Services, names and remote services.
+    /// Names of services, spans and remote services.
     pub(crate) texts: Vec<String>,
-    /// In the order of their entries in the body.
+    /// Groups, in the order of their entries in the body.
     pub(crate) groups: Vec<Group>,
     /// Groups of the requests' spans in other files. Their entries follow those of `groups`.
     pub(crate) elsewhere: Vec<Group>,
-    /// Lower halves of the trace ids of requests with spans in other files, ascending.
+    /// Lower halves of the trace ids of requests with spans in earlier files, ascending.
     pub(crate) lows_elsewhere: Vec<u64>,
-    /// True if `elsewhere` covers all spans that earlier files have of these requests.
+    /// Set if `elsewhere` covers all spans of these requests in earlier files.
     pub(crate) is_whole: bool,
-    /// Tags in order of key.
+    /// Tag keys with their values, in order of key.
     pub(crate) keys: Vec<KeyValues>,
 }
 
-/// Widths of packed numbers, in bits.
+/// Widths of packed first rows and packed span counts, in bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Widths {
     pub(crate) rows: u32,
     pub(crate) spans: u32,
 }
 
-/// Spans with the same service, name and remote service.
+/// Group of spans with the same service, name and remote service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Group {
     /// Index into `texts`.
@@ -60,21 +60,21 @@ pub(crate) struct Group {
     pub(crate) remote: u32,
     /// Number of spans.
     pub(crate) spans: u32,
-    /// List of entries: the spans of requests that have a time.
+    /// Parameters of the list of entries: the group's spans of requests that have a start time.
     pub(crate) entries: Shape,
-    /// Number of entries that failed.
+    /// Number of entries of failed spans.
     pub(crate) errors: u32,
-    /// Number of entries by the code of their duration, ascending.
+    /// Number of entries by duration code, ascending.
     #[serde(with = "counts")]
     pub(crate) durations: Vec<(u16, u32)>,
-    /// Number of failed entries by the code of their duration.
+    /// Number of entries of failed spans by duration code, ascending.
     #[serde(with = "counts")]
     pub(crate) failed: Vec<(u16, u32)>,
-    /// Sample spans.
+    /// Spans that serve as examples of durations.
     pub(crate) samples: Vec<Sample>,
 }
 
-/// Copy of a span's fields, so that an example needs no read of the file.
+/// Copy of a span's fields, so that example spans are shown without reading the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Sample {
     pub(crate) trace_high: u64,
@@ -85,28 +85,28 @@ pub(crate) struct Sample {
     pub(crate) is_error: bool,
 }
 
-/// Number of calls in a minute.
+/// Number of calls from one service to another in one minute.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct LinkCount {
     /// Minutes since 1970.
     pub(crate) minute: u64,
     pub(crate) parent: String,
     pub(crate) child: String,
-    /// May be negative: it corrects the count of an earlier file.
+    /// Number of calls. A negative number corrects the count of an earlier file.
     pub(crate) calls: i64,
     pub(crate) errors: i64,
-    /// Number of calls by the code of their duration, ascending.
+    /// Number of calls by duration code, ascending.
     pub(crate) durations: Vec<(u16, i64)>,
 }
 
-/// The last minute of the range of start times.
+/// Last minute that a time in nanoseconds can express.
 pub(crate) const LAST_MINUTE: u64 = u64::MAX / 60_000_000_000;
 
-/// Upper bound of the calls of a file, so that sums over files cannot overflow.
+/// Maximum number of calls in one count of a file, so that sums over files cannot overflow.
 const CALLS_MAX: u64 = 1 << 48;
 
 impl LinkCount {
-    /// Returns whether the numbers are plausible for a file.
+    /// Returns whether the minute and the counts are within the limits of a valid file.
     pub(crate) fn is_possible(&self) -> bool {
         let numbers = self.durations.iter().map(|&(_, times)| times);
         self.minute <= LAST_MINUTE
@@ -114,23 +114,23 @@ impl LinkCount {
     }
 }
 
-/// A tag key with its values.
+/// Tag key with its values in a file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct KeyValues {
     pub(crate) key: String,
     pub(crate) spans: u64,
-    /// All values as text, in order; empty if there are too many.
+    /// All values as text, in order. Empty if the values are too many.
     pub(crate) values: Vec<String>,
 }
 
 impl Group {
-    /// Width of a symbol in bits. Symbols of spans without an error come first. In both halves the
-    /// last symbol stands for spans without a duration.
+    /// Returns the width of a symbol in bits. Symbols of spans without an error come first. In both
+    /// halves the last symbol stands for spans without a duration.
     pub(crate) fn symbol_width(&self) -> u32 {
         width_of((self.durations.len() + self.failed.len() + 1) as u64)
     }
 
-    /// The symbol of a duration code and an error flag.
+    /// Returns the symbol of a duration code and an error flag.
     pub(crate) fn symbol(&self, code: u16, is_error: bool) -> u64 {
         let (counts, first) = match is_error {
             true => (&self.failed, self.durations.len() + 1),
@@ -140,7 +140,7 @@ impl Group {
         (first + place.unwrap_or(counts.len())) as u64
     }
 
-    /// The duration code and error flag of each symbol.
+    /// Returns the duration code and the error flag of each symbol.
     pub(crate) fn symbols(&self) -> Vec<(u16, bool)> {
         let of = |counts: &[(u16, u32)], is_error| -> Vec<(u16, bool)> {
             let codes = counts.iter().map(|(code, _)| (*code).min(NO_DURATION));
@@ -150,8 +150,8 @@ impl Group {
     }
 }
 
-/// Serialization of counts by code: each code as the difference to the previous one, mostly one
-/// byte.
+/// Serialization of counts by code. Each code is stored as the difference to the previous code,
+/// mostly in one byte.
 mod counts {
     use serde::{Deserialize, Deserializer, Serializer};
 
@@ -185,18 +185,18 @@ impl Directory {
         self.texts.get(index as usize).map(String::as_str)
     }
 
-    /// The groups of the file's spans, followed by those of spans that are elsewhere.
+    /// Returns the groups of the file's spans, followed by the groups of spans in earlier files.
     pub(crate) fn all_groups(&self) -> impl Iterator<Item = &Group> {
         self.groups.iter().chain(&self.elsewhere)
     }
 
-    /// A group, numbered as in [`Directory::all_groups`].
+    /// Returns a group, numbered as in [`Directory::all_groups`].
     pub(crate) fn group(&self, place: usize) -> Option<&Group> {
         let elsewhere = || self.elsewhere.get(place - self.groups.len());
         self.groups.get(place).or_else(elsewhere)
     }
 
-    /// Approximate memory in bytes.
+    /// Returns the approximate memory of the directory in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         let texts = |texts: &[String]| texts.iter().map(|text| text.len() + 24).sum::<usize>();
         let groups = self.all_groups().map(|group| {

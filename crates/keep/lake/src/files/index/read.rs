@@ -1,4 +1,4 @@
-//! [`Index`]: reads an index.
+//! [`Index`]: reads the index of a span file.
 
 use super::directory::{Directory, Group, LinkCount, Widths};
 use super::{CODE_BITS, HEADER_BYTES, MAGIC, NO_DURATION};
@@ -12,10 +12,10 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Maximum size of a directory in bytes, more than any that is written.
+/// Maximum size of a directory in bytes, above the size of any directory that is written.
 const DIRECTORY_BYTES_MAX: u64 = 256 << 20;
 
-/// An open index: the directory and the Bloom filter in memory, the rest on disk.
+/// Open index with its directory and Bloom filter in memory.
 pub(crate) struct Index {
     pub(crate) directory: Directory,
     bloom: Vec<u8>,
@@ -23,7 +23,7 @@ pub(crate) struct Index {
     pub(crate) sections: Sections,
 }
 
-/// Byte ranges of the index's parts in its file.
+/// Byte ranges of the sections of an index file.
 pub(crate) struct Sections {
     body: Range<u64>,
     pub(crate) starts: Range<u64>,
@@ -35,16 +35,16 @@ pub(crate) struct Sections {
     pub(crate) links: Range<u64>,
 }
 
-/// A span in the list of its group.
+/// Entry of a span in the list of its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) ordinal: u32,
     pub(crate) is_error: bool,
-    /// Code of its duration, or [`NO_DURATION`].
+    /// Duration code of the span, or [`NO_DURATION`].
     pub(crate) code: u16,
 }
 
-/// Rows of a range of requests.
+/// Row ranges of consecutive ordinals.
 pub(crate) struct Requests {
     rows: Vec<u8>,
     spans: Vec<u8>,
@@ -55,7 +55,7 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    /// Iterates over the ordinals and the rows of the requests.
+    /// Iterates over the requests' ordinals and row ranges.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, Range<u32>)> + '_ {
         let len = self.timed as usize;
         let rows = Packed::new(&self.rows, self.widths.rows, len);
@@ -70,10 +70,10 @@ impl Requests {
     }
 }
 
-/// Reason why an index cannot be used. It can be rebuilt.
+/// Reason why an index cannot be used. The index can be rebuilt.
 #[derive(Debug)]
 pub(crate) enum OpenError {
-    /// The bytes at this offset are wrong.
+    /// Invalid data at this byte offset.
     Damaged(u64),
     Io(io::Error),
 }
@@ -85,7 +85,7 @@ impl From<io::Error> for OpenError {
 }
 
 impl Index {
-    /// Opens an index and verifies all of it.
+    /// Opens an index and verifies its checksums.
     pub(crate) fn open(file: Arc<dyn File>) -> Result<Index, OpenError> {
         let (index, body_crc) = Index::read(file)?;
         if crc_of(&*index.file, &index.sections.body)? != body_crc {
@@ -94,7 +94,7 @@ impl Index {
         Ok(index)
     }
 
-    /// Opens an index that was verified before.
+    /// Opens an index without the checksum of its body, which was verified before.
     pub(crate) fn load(file: Arc<dyn File>) -> Result<Index, OpenError> {
         Index::read(file).map(|(index, _)| index)
     }
@@ -128,12 +128,12 @@ impl Index {
         bloom::may_hold(&self.bloom, low)
     }
 
-    /// Approximate memory in bytes.
+    /// Returns the approximate memory of the index in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.directory.memory_bytes() + self.bloom.len() + 16 * self.sections.groups.len()
     }
 
-    /// The ordinals of requests that began in a window.
+    /// Returns the ordinals of the requests that began in a window.
     pub(crate) fn ordinals(&self, window: Window) -> io::Result<Range<u32>> {
         let Directory { timed, min_start_ns, max_start_ns, .. } = self.directory;
         if window.start_ns <= min_start_ns && window.end_ns >= max_start_ns {
@@ -147,13 +147,13 @@ impl Index {
         Ok(first..end.max(first))
     }
 
-    /// The first ordinal whose request began at this time or later.
+    /// Returns the first ordinal whose request began at this time or later.
     fn lower_bound(&self, time_ns: u64) -> io::Result<u32> {
         let since = time_ns.saturating_sub(self.directory.min_start_ns);
         self.starts()?.before(since)
     }
 
-    /// The start of a request.
+    /// Returns the start time of a request.
     pub(crate) fn start_ns(&self, ordinal: u32) -> io::Result<u64> {
         let since = self.starts()?.get(ordinal)?;
         Ok(self.directory.min_start_ns.saturating_add(since))
@@ -163,7 +163,7 @@ impl Index {
         Ascending::open(&*self.file, self.sections.starts.clone(), self.directory.starts)
     }
 
-    /// The rows of a request.
+    /// Returns the rows of a request.
     pub(crate) fn rows(&self, ordinal: u32) -> io::Result<Range<u32>> {
         let widths = self.directory.widths;
         let first = self.one(&self.sections.rows, widths.rows, ordinal)? as u32;
@@ -172,7 +172,7 @@ impl Index {
         Ok(first.min(rows)..first.saturating_add(spans).min(rows))
     }
 
-    /// The rows of a range of requests.
+    /// Returns the rows of a range of requests.
     pub(crate) fn requests(&self, of: Range<u32>) -> io::Result<Requests> {
         let rows = read(&*self.file, self.sections.rows.clone())?;
         let spans = read(&*self.file, self.sections.spans.clone())?;
@@ -181,14 +181,14 @@ impl Index {
         Ok(Requests { rows, spans, widths, rows_max, timed: self.directory.timed, of })
     }
 
-    /// The codes of all requests' durations, by ordinal.
+    /// Returns the duration codes of all requests, by ordinal.
     pub(crate) fn length_codes(&self) -> io::Result<Vec<u16>> {
         let bytes = read(&*self.file, self.sections.lengths.clone())?;
         let packed = Packed::new(&bytes, CODE_BITS, self.directory.timed as usize);
         Ok(packed.into_iter().flat_map(|packed| packed.iter().map(|code| code as u16)).collect())
     }
 
-    /// The entries of a group whose ordinals are in a range, in order of time.
+    /// Returns the entries of a group within a range of ordinals, in order of time.
     pub(crate) fn entries(&self, group: usize, of: &Range<u32>) -> io::Result<Vec<Entry>> {
         let section = self.sections.groups[group].clone();
         let Some(group) = self.directory.group(group) else { return Ok(Vec::new()) };
@@ -202,7 +202,7 @@ impl Index {
         Ok(entries)
     }
 
-    /// The ordinals of requests with spans in other files, ascending.
+    /// Returns the ordinals of requests with spans in earlier files, ascending.
     pub(crate) fn ordinals_elsewhere(&self) -> io::Result<Vec<u32>> {
         let mut ordinals = Vec::new();
         for group in self.directory.groups.len()..self.sections.groups.len() {
@@ -214,7 +214,7 @@ impl Index {
         Ok(ordinals)
     }
 
-    /// Reads one packed number from its own bytes.
+    /// Reads one packed number, without the rest of its section.
     fn one(&self, section: &Range<u64>, width: u32, index: u32) -> io::Result<u64> {
         let bit = u64::from(index) * u64::from(width);
         let start = section.start + bit / 8;
@@ -224,14 +224,14 @@ impl Index {
     }
 }
 
-/// Returns whether a file may contain the request, by the Bloom filter on disk.
+/// Returns whether a file may contain a request, reading one block of the Bloom filter from disk.
 pub(crate) fn may_hold(file: &dyn File, bloom: &Range<u64>, low: u64) -> io::Result<bool> {
     let Some((at, bits)) = bloom::block_of(bloom.end - bloom.start, low) else { return Ok(true) };
     let block = read(file, bloom.start + at.start..bloom.start + at.end)?;
     Ok(bits.into_iter().all(|bit| block[bit / 8] & (1 << (bit % 8)) != 0))
 }
 
-/// Reads the calls of an index, in order of minute, caller and callee.
+/// Reads the calls in an index, in order of minute, caller and callee.
 pub(crate) fn links(file: &dyn File, section: &Range<u64>) -> Result<Vec<LinkCount>, OpenError> {
     let bytes = read(file, section.clone())?;
     let links: Vec<LinkCount> =
@@ -240,7 +240,7 @@ pub(crate) fn links(file: &dyn File, section: &Range<u64>) -> Result<Vec<LinkCou
     are_possible.then_some(links).ok_or(OpenError::Damaged(section.start))
 }
 
-/// CRC-32C of a range of the file.
+/// Returns the CRC-32C of a range of the file.
 fn crc_of(file: &dyn File, range: &Range<u64>) -> io::Result<u32> {
     let mut crc = 0;
     let mut at = range.start;
@@ -253,7 +253,7 @@ fn crc_of(file: &dyn File, range: &Range<u64>) -> io::Result<u32> {
 }
 
 impl Sections {
-    /// Computes the ranges; `None` if their sum is not the size of the body.
+    /// Computes the sections; `None` if they do not fill the body exactly.
     fn of(directory: &Directory, body: &Range<u64>) -> Option<Sections> {
         let Directory { widths, timed, starts, .. } = directory;
         let mut at = body.start;

@@ -1,4 +1,4 @@
-//! The index against what was put into it.
+//! Tests of the index: building, reading, damage and size.
 
 use super::{Builder, Entry, Index, LinkCount, NO_DURATION, OpenError, Row, links};
 use blkkin_journal::testing::SimulatedDisk;
@@ -81,7 +81,7 @@ fn open(bytes: &[u8]) -> Result<Index, OpenError> {
     Index::open(file_of(bytes))
 }
 
-/// The start of a request's earliest root, or else of its earliest span.
+/// Returns the start of a request's earliest root span, or else of its earliest span.
 fn start_of(request: &[Span]) -> Option<u64> {
     let root = request.iter().filter(|span| span.is_root).filter_map(|span| span.start).min();
     root.or_else(|| request.iter().filter_map(|span| span.start).min())
@@ -126,8 +126,8 @@ fn what_is_put_in_is_found() {
     }
 }
 
-/// A request is found by its spans that are elsewhere, and is there when all of them say; what is
-/// counted of the file is not changed by them.
+/// Spans in other files count for the times and groups of a request, but not for the number of
+/// spans in this file.
 #[test]
 fn what_is_elsewhere_is_found_and_not_counted() {
     let row =
@@ -210,7 +210,8 @@ fn check_groups(index: &Index, requests: &[&[Span]]) {
         let failed = known.clone().filter(|entry| entry.is_error);
         assert_eq!(counted(&group.failed) as usize, failed.count());
         assert_eq!(group.errors as usize, all.iter().filter(|entry| entry.is_error).count());
-        // There is a sample for each power of two and of each kind, and it is what it says.
+        // Each group has samples for each power of two of the duration, with and without an error,
+        // and the fields of each sample are those of a span.
         let power = |code| Durations::least(code).checked_ilog2().unwrap_or(0);
         let kinds = |entries: &mut dyn Iterator<Item = (u16, bool)>| -> BTreeSet<(u32, bool)> {
             entries.map(|(code, is_error)| (power(code), is_error)).collect()
@@ -252,7 +253,7 @@ fn names_that_never_recur_share_a_group() {
     assert_eq!(directory.groups.iter().filter(web).map(|group| group.spans).sum::<u32>(), 40_000);
 }
 
-/// Fields of made-up requests' spans, for all measurements.
+/// Fields of a generated span, for the measurement of the index's size.
 struct Made {
     ids: (u64, u64, u64),
     times: (Option<u64>, Option<u64>),
@@ -275,7 +276,8 @@ impl SpanSink for AllMade {
     }
 }
 
-/// Most of the half megabyte or more of a file's index are entries.
+/// The entries of the groups take fewer than 3 bytes for each span. They are most of an index of
+/// half a megabyte or more.
 #[test]
 fn an_index_takes_few_bytes_a_span() {
     let spans = env::var("SPANS").map_or(200_000, |it| it.parse().expect("a number"));
@@ -354,7 +356,7 @@ fn calls_that_cannot_be_are_damage() {
     assert!(read(LinkCount { durations: vec![(7, i64::MIN)], ..one() }).is_err());
 }
 
-/// The seeds of the fuzzer have today's format. With WRITE_SEEDS set they are written anew.
+/// The seeds of the fuzzer have the current format. With `WRITE_SEEDS` set, the test rewrites them.
 #[test]
 fn seeds_are_what_is_written() {
     let link = |minute| LinkCount {

@@ -1,4 +1,4 @@
-//! Parts of the demo: a server with its store, a node agent, the processes of the chain, and the
+//! Processes of the demo: a server with its store, a node agent, the chain's processes, and the
 //! feed of requests to the server. Start at [`Chain::start`].
 
 use super::feed::Feed;
@@ -17,12 +17,12 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The running demo.
+/// Running demo: server, agent, chain and recording.
 pub(super) struct Chain {
     directory: PathBuf,
     stack: Option<Stack>,
     recording: Option<Recording>,
-    /// Number of recordings so far, and losses of those that have ended.
+    /// Number of recordings so far, and sum of the losses of ended ones.
     recordings: u32,
     lost: u64,
     client: Client,
@@ -43,7 +43,7 @@ struct Recording {
 pub(super) struct Part {
     pub(super) name: String,
     pub(super) pid: u32,
-    /// Address or socket.
+    /// Network address, or path of the socket.
     pub(super) at: String,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Part {
 pub(super) struct Totals {
     /// Spans in the store.
     pub(super) spans: u64,
-    /// Losses: events in rings, and spans that were not delivered or not accepted.
+    /// Sum of events lost in rings, and of spans that were not delivered or not accepted.
     pub(super) lost: u64,
 }
 
@@ -115,14 +115,14 @@ impl Chain {
         self.start_session(&session, Purpose::Record, Some(trace.clone()))?;
         self.ask(&Request::StartSession(session.clone()))?;
         let feed = Feed::start(trace.clone(), &format!("{}v1/traces", self.url()))?;
-        // Other clients of the disk may have requests under way. For a moment both sessions record;
-        // the store keeps a span of both once.
+        // Other clients of the disk may have requests under way, so both sessions record for a
+        // moment; the store keeps a span of both once.
         let before = self.recording.replace(Recording { session, trace, feed });
         let Some(before) = before else { return Ok(()) };
         let trace = before.trace.clone();
         self.end_recording(before)?;
         if let Err(error) = std::fs::remove_dir_all(&trace) {
-            // Another process may have removed it or be reading it. The demo goes on.
+            // Another process may have removed the trace or be reading it; the demo continues.
             log(&format!("cannot remove `{}`: {error}", trace.display()));
         }
         Ok(())
@@ -159,7 +159,7 @@ impl Chain {
         Ok(())
     }
 
-    /// Directory of all files of the demo.
+    /// Returns the directory of all files of the demo.
     pub(super) fn directory(&self) -> &Path {
         &self.directory
     }
@@ -189,12 +189,12 @@ impl Chain {
         self.web.port()
     }
 
-    /// Address of the server's page.
+    /// Returns the URL of the server's page.
     pub(super) fn url(&self) -> String {
         format!("http://{}/", self.web)
     }
 
-    /// Address of the page of a request.
+    /// Returns the URL of a request's page.
     pub(super) fn page_of(&self, id: &str) -> String {
         format!("{}#/trace/{id}", self.url())
     }
@@ -241,7 +241,8 @@ impl Chain {
     }
 }
 
-/// Total size of the files below a directory. Files that appear or disappear meanwhile count as 0.
+/// Returns the total size of the files below a directory. Files that appear or disappear meanwhile
+/// may count as 0.
 fn bytes_below(directory: &Path) -> u64 {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let size = |entry: DirEntry| match entry.metadata() {
@@ -252,7 +253,7 @@ fn bytes_below(directory: &Path) -> u64 {
     entries.map(size).sum()
 }
 
-/// Starts the server at `listen`, or at another port if that one is taken.
+/// Starts the server at `listen`, or at another port if that port is in use.
 fn serve(store: &Arc<dyn SpanStore>, listen: SocketAddr) -> Result<Running, Error> {
     let settings = |listen: SocketAddr| Settings {
         listen: Listen { web: vec![listen], ..Listen::default() },

@@ -1,5 +1,5 @@
-//! Cost of tracing: the load runs in turn with tracing off, with one request in a hundred followed,
-//! and with all followed. Start at [`measure`].
+//! Measurement of what tracing costs: the load runs in turn with tracing off, with one request of
+//! 100 traced, and with all traced. Start at [`measure`].
 
 use super::chain::Chain;
 use crate::exit::Error;
@@ -10,14 +10,14 @@ use blkkin_control::{Purpose, Request};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Modes of tracing: label, sampling rule, whether the session records.
+/// Modes of tracing: label, sampling rule, and whether the session records.
 const MODES: [(&str, Option<&str>, bool); 3] = [
     ("off", None, false),
     ("one request of 100", Some("1/100"), true),
     ("every request", None, true),
 ];
 
-/// Measurements of each mode.
+/// Number of measurements of each mode.
 const ROUNDS: usize = 5;
 
 /// Duration of one measurement.
@@ -34,7 +34,8 @@ pub(super) struct Cost {
     iops: [Vec<f64>; MODES.len()],
 }
 
-/// Slowdown of the load in per cent: by the medians, and the least and the most of a single round.
+/// Slowdown of the load in per cent: of the medians, and the least and the greatest of a single
+/// round.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slowdown {
     percent: f64,
@@ -49,12 +50,12 @@ impl Slowdown {
     }
 }
 
-/// Runs the measurement. After Ctrl-C it returns the rounds finished so far.
+/// Measures all modes. After Ctrl-C, returns the rounds measured so far.
 pub(super) fn measure(chain: &mut Chain, interrupt: &Interrupt) -> Result<Cost, Error> {
     let mut cost = Cost { iops: Default::default() };
     let directory = chain.directory().join(SESSION);
     chain.start_session(SESSION, Purpose::Snapshot, Some(directory.clone()))?;
-    // The first requests create objects in the stores, so they do not count.
+    // The first requests create objects in the stores, so this run is not counted.
     run(chain)?;
     for round in 0..ROUNDS {
         for turn in 0..MODES.len() {
@@ -80,7 +81,7 @@ pub(super) fn measure(chain: &mut Chain, interrupt: &Interrupt) -> Result<Cost, 
     Ok(cost)
 }
 
-/// Requests per second of a load without a rate limit.
+/// Returns the requests per second of a load without a rate limit.
 fn run(chain: &Chain) -> Result<f64, Error> {
     let load = Load { clients: 1, region: Some(REGION), ..Load::new(chain.nbd(), TIME) };
     let report = load.run().map_err(|why| Error::failed(format!("the load: {why}")))?;
@@ -94,14 +95,14 @@ impl Cost {
         iops.get(iops.len() / 2).copied().unwrap_or(0.0)
     }
 
-    /// Slowdown of a mode, compared with tracing off.
+    /// Returns the slowdown of a mode, compared with tracing off.
     fn slowdown(&self, mode: usize) -> Option<Slowdown> {
         let less = |off: f64, on: f64| (1.0 - on / off.max(1e-9)) * 100.0;
         let rounds = self.iops[0].iter().zip(&self.iops[mode]);
         let mut rounds: Vec<f64> = rounds.map(|(off, on)| less(*off, *on)).collect();
         rounds.sort_by(f64::total_cmp);
-        // From the medians that the table shows in the column before. It is never outside the range
-        // of the rounds.
+        // Computed from the medians, which the table shows in the column before. It is never
+        // outside the range of the rounds.
         let percent = less(self.median(0), self.median(mode));
         Some(Slowdown { percent, least: *rounds.first()?, most: *rounds.last()? })
     }
@@ -153,7 +154,8 @@ mod tests {
         Cost { iops: [off.to_vec(), some.to_vec(), all.to_vec()] }
     }
 
-    /// Figures of a run on a busy machine: what is less in one round and more in another is chance.
+    /// A mode that is slower in one round and faster in another is reported as not measurable. The
+    /// figures are from a busy machine.
     #[test]
     fn chance_is_no_figure() {
         let cost = cost(
@@ -166,14 +168,14 @@ mod tests {
         assert!(lines[1].contains("off") && !lines[1].contains('%'), "{table}");
         let chance = "55252  less than can be measured here";
         assert!(lines[2].contains(chance) && lines[2].ends_with("-8.3 to 12.3 %"), "{table}");
-        // 50786.1 of 56429, as the columns beside it say.
+        // 50786 of 56429, the medians in the column before, are 10.0 % less.
         assert!(lines[3].contains("50786") && lines[3].contains(" 10.0 %  "), "{table}");
         let json = cost.json();
         let is_measurable = |mode: usize| json[mode]["isMeasurable"].as_bool().expect("a bool");
         assert!(!is_measurable(1) && is_measurable(2), "{json}");
     }
 
-    /// Ctrl-C may come before the first round, or within one.
+    /// Ctrl-C before the first round or within a round leaves a valid table.
     #[test]
     fn rounds_may_be_missing() {
         assert!(cost(&[], &[], &[]).table().lines().all(|line| !line.contains('%')));

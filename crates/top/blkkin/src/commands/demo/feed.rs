@@ -1,5 +1,5 @@
-//! Sends the requests of a growing recording to a server, as `blkkin spans --follow --to` does, on
-//! a thread.
+//! Thread that sends the requests of a growing recording to a server, as `blkkin spans --follow
+//! --to` does.
 
 use crate::exit::Error;
 use blkkin_deliver::{Destination, Exporter, Options};
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// Time without an event after which a request is complete.
 const IDLE: Duration = Duration::from_millis(300);
 
-/// The same for a request with a span that has not ended, for instance while the disk is slow.
+/// Idle time of a request with a span that has not ended, for instance while the disk is slow.
 const IDLE_UNENDED: Duration = Duration::from_secs(10);
 
 /// Maximum age of a batch of spans before it is sent.
@@ -26,16 +26,16 @@ const END_MAX: Duration = Duration::from_secs(10);
 
 const ROOM_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Thread that reads the recording and sends its requests.
+/// Handle of the thread that reads the recording and sends its requests.
 pub(super) struct Feed {
     ends: Arc<AtomicBool>,
-    /// Events that the tracer dropped, and spans that were not delivered.
+    /// Events that the tracer lost, and spans that were not delivered.
     lost: Arc<AtomicU64>,
     thread: JoinHandle<Option<String>>,
 }
 
 impl Feed {
-    /// Starts to follow the traces in a directory.
+    /// Starts the thread, which follows the traces in a directory.
     pub(super) fn start(trace: PathBuf, url: &str) -> Result<Feed, Error> {
         let failed = |error: String| Error::failed(format!("cannot send spans: {error}"));
         let destination =
@@ -55,7 +55,7 @@ impl Feed {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// Sends everything recorded so far, and ends; returns the number of losses.
+    /// Sends everything recorded so far and ends the thread; returns the number of losses.
     pub(super) fn end(self) -> Result<u64, Error> {
         self.ends.store(true, Ordering::Relaxed);
         match self.thread.join() {

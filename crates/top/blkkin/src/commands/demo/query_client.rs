@@ -1,4 +1,4 @@
-//! Queries of the demo to its server, over HTTP like those of any client.
+//! HTTP client for the demo's queries to its server.
 
 use crate::exit::Error;
 use blkkin_http::{Server, Settings};
@@ -9,7 +9,7 @@ use std::time::Duration;
 /// HTTP client of the query API.
 pub(super) struct QueryClient(Server);
 
-/// Maximum size of an answer.
+/// Maximum size of an answer, in bytes.
 const ANSWER_BYTES_MAX: usize = 8 << 20;
 
 /// Filter for writes, which pass through every layer of the chain.
@@ -27,7 +27,7 @@ impl QueryClient {
         Ok(QueryClient(Server::at(url, &settings).map_err(Error::failed)?))
     }
 
-    /// Id and spans of the slowest write.
+    /// Returns the trace id and the spans of the slowest write.
     pub(super) fn slowest_write(&mut self) -> Result<Option<(String, Value)>, Error> {
         let filter = utf8_percent_encode(WRITES, NON_ALPHANUMERIC);
         let answer = self.get(&format!("search?order=slowest&limit=1&filter={filter}"))?;

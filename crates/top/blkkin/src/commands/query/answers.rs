@@ -1,11 +1,11 @@
-//! Decodes answers of the query API, described in `docs/server-api.md`, into the rows to print.
+//! Decoding of answers of the query API, described in `docs/server-api.md`, into the rows to print.
 
 use super::unexpected_answer;
 use crate::exit::Error;
 use blkkin_text::found::{Calls, Found, Latencies, Latency};
 use serde_json::Value;
 
-/// Removes and returns a list of an answer.
+/// Removes a list from an answer and returns it.
 pub(super) fn list(answer: &mut Value, name: &str) -> Result<Vec<Value>, Error> {
     match answer.get_mut(name).map(Value::take) {
         Some(Value::Array(members)) => Ok(members),
@@ -13,7 +13,7 @@ pub(super) fn list(answer: &mut Value, name: &str) -> Result<Vec<Value>, Error> 
     }
 }
 
-/// Decodes each member of a list.
+/// Decodes each member of a list of an answer.
 pub(super) fn members<T>(
     answer: &Value,
     name: &str,
@@ -71,7 +71,8 @@ pub(super) fn calls(of: &Value) -> Result<Calls, Error> {
     })
 }
 
-/// Values, one a line, each followed by a tab and its number of spans if the answer has it.
+/// Formats values, one a line, each followed by a tab and its number of spans if the answer
+/// contains it.
 pub(super) fn words(of: &Value) -> Result<String, Error> {
     let line = |value: &Value| match value {
         Value::String(word) => Ok(format!("{}\n", clean(word))),
@@ -80,12 +81,12 @@ pub(super) fn words(of: &Value) -> Result<String, Error> {
     Ok(members(of, "values", line)?.concat())
 }
 
-/// Replaces control characters, for a terminal.
+/// Replaces control characters, which a terminal would interpret, by `?`.
 fn clean(text: &str) -> String {
     text.chars().map(|char| if char.is_control() { '?' } else { char }).collect()
 }
 
-/// Percentiles of an answer, in ascending order.
+/// Returns the percentiles of an answer, in ascending order.
 fn percentiles(of: &Value) -> Vec<(String, u64)> {
     let known = of["percentilesNs"].as_object();
     let known =

@@ -1,4 +1,4 @@
-//! Backends that answer queries: a server over HTTP, or a store's directory. Both take the same
+//! Backends that answer queries: a server over HTTP, or a store's directory. Both accept the same
 //! queries. Start at [`Backend`].
 
 use super::SourceArgs;
@@ -19,9 +19,9 @@ pub(super) enum Backend {
     Store(Api),
 }
 
-/// Maximum size of an answer; a server sends less.
+/// Maximum size of an answer, in bytes; a server's answers are smaller.
 const ANSWER_BYTES_MAX: usize = 128 << 20;
-/// Timeout of a query; a server takes less time for one.
+/// Timeout of a query; a server's own limit is shorter.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// Path of BlkKin's own query API.
 const API: &str = "/api/blkkin/v1/";
@@ -46,7 +46,7 @@ impl Backend {
         Ok(Backend::Server(Box::new(server), url))
     }
 
-    /// Sends one query: a path below [`API`] with parameters.
+    /// Executes one query: a path below [`API`] with parameters.
     pub(super) fn query(&mut self, question: &str) -> Result<Value, Error> {
         let (status, body) = match self {
             Backend::Server(server, url) => {
@@ -86,7 +86,7 @@ impl Backend {
     }
 }
 
-/// Opens a store that no other process uses. Nothing is evicted from it, whatever its age.
+/// Opens a store that no other process uses, without eviction by age or size.
 fn store(directory: &Path) -> Result<Backend, Error> {
     let shown = directory.display();
     if !directory.join("spans").is_dir() {

@@ -1,5 +1,4 @@
-//! Draws a request of an answer as `blkkin spans` draws the requests it assembles. Start at
-//! [`draw`].
+//! Drawing of a request from an answer, as `blkkin spans` draws requests. Start at [`draw`].
 
 use super::answers::{text, time};
 use super::unexpected_answer;
@@ -11,7 +10,7 @@ use blkkin_text::requests::TreePrinter;
 use serde_json::Value;
 use std::ops::ControlFlow;
 
-/// Feeds the spans of an answer to an assembler and prints the resulting request.
+/// Assembles the spans of an answer to a request and draws it.
 pub(in crate::commands) fn draw(
     answer: &Value,
     options: &Options,
@@ -31,12 +30,12 @@ pub(in crate::commands) fn draw(
         printer.print(&mut out, request);
         ControlFlow::Continue(())
     };
-    // The answer is one request and in memory already, so no limit applies.
+    // The answer is one request and already in memory, so no limit applies.
     let limits = Limits { bytes: usize::MAX, bytes_of_request: usize::MAX, ..Limits::default() };
     let limits = Limits { spans: usize::MAX, spans_of_request: usize::MAX, ..limits };
     let mut assembler = Assembler::new(limits);
     assembler.lose(LOSING, None, None);
-    // Tags of spans without a time need one: the earliest start of the request.
+    // Tags of a span without a time are given the earliest start of the request.
     let first = spans.iter().filter_map(|span| time(span, "startNs").ok()).min().unwrap_or(0);
     for span in spans {
         report_span(span, first, &mut |said| {
@@ -47,8 +46,8 @@ pub(in crate::commands) fn draw(
     Ok(out)
 }
 
-/// Event source of spans that are tagged as having a lost start or end. The assembler is told that
-/// this source has losses at all times.
+/// Event source of spans whose tags mark a lost start or end. The assembler treats this source as
+/// losing events at all times.
 const LOSING: u32 = 1;
 
 /// Reports the contents of one span of an answer to an assembler.
@@ -93,7 +92,7 @@ fn report_span(
         target: "",
         fields: &fields,
     });
-    // Only the begin of a span without an end is reported, as its program recorded it.
+    // A span without an end is reported by its start alone, as its program recorded it.
     let begin = match kind {
         Kind::Client => Some("cs"),
         Kind::Server => Some("sr"),
@@ -140,8 +139,7 @@ fn kind(word: &str) -> Kind {
     }
 }
 
-/// Values that are made from an answer and borrowed by the fields of a span: the remote endpoint
-/// and the error flag.
+/// Owned values of an answer's span that its fields borrow: the remote endpoint and the error flag.
 struct BorrowedTexts {
     remote: Option<String>,
     is_error: bool,

@@ -10,13 +10,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-/// Maximum length of a line, which is a server's limit; a longer line is left out as a whole.
+/// Maximum length of a line in bytes, which is a server's limit. A longer line is omitted as a
+/// whole.
 const LINE_BYTES_MAX: u64 = 4 << 20;
 
-/// Maximum time that a line waits for others before its batch is sent.
+/// Maximum time that a line waits for further lines before its batch is sent.
 const WAIT: Duration = Duration::from_millis(200);
 
-/// Maximum number of lines that are read ahead.
+/// Maximum number of lines read ahead.
 const LINES_AHEAD: usize = 1000;
 
 type Lines = Receiver<io::Result<Vec<u8>>>;

@@ -1,4 +1,4 @@
-//! `blkkin send` for traces: events as JSON, or requests as spans; with `--follow`, of a growing
+//! `blkkin send` for traces: events as JSON, or requests as spans; with `--follow`, from a growing
 //! trace.
 
 use super::{Args, GRACE, MessageSink};
@@ -57,13 +57,13 @@ pub(super) fn send(
     Ok(exit::report_problems(&stats.problems))
 }
 
-/// Sends each line as a message, without its line feed.
+/// Pushes each line, without its line feed, as a message.
 fn push_lines(messages: &mut MessageSink, text: &[u8]) -> ControlFlow<()> {
     let mut lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     lines.try_for_each(|line| messages.push(line))
 }
 
-/// Reads the traces once, to their end.
+/// Reads the traces once, to their end or until Ctrl-C.
 fn read(
     args: &Args,
     interrupt: &Interrupt,
@@ -82,8 +82,8 @@ fn read(
     Ok(stats)
 }
 
-/// Reads a growing trace until Ctrl-C. After each round, `flush` is called with the nanoseconds
-/// since the start and decides whether to go on.
+/// Reads a growing trace until Ctrl-C. After each round, calls `flush` with the nanoseconds since
+/// the start; `Break` ends the reading.
 fn follow<C: Consumer>(
     args: &Args,
     interrupt: &Interrupt,
@@ -105,7 +105,8 @@ fn follow<C: Consumer>(
     let filter = args.select.growing_filter(follower.traces(), ColorChoice::Auto)?;
     let start = Instant::now();
     loop {
-        // Read the flag first, so that events before it are still sent in the last round.
+        // Read the flag first, so that events recorded before it was set are still sent in the last
+        // round.
         let ends = interrupt.is_asked();
         if follower.look() && !times.are_final {
             times = args.select.times(follower.traces(), args.clock_gmt)?;
@@ -127,7 +128,7 @@ fn follow<C: Consumer>(
     }
 }
 
-/// Encodes each span of a request as a message.
+/// Sink that encodes each span of a request as a message.
 struct Spans<'m> {
     messages: &'m mut MessageSink,
     thrift: Vec<u8>,

@@ -1,4 +1,5 @@
-//! Log lines on standard error, for a person, the system's journal, or a program that reads JSON.
+//! Log lines on standard error, as text for a person or the system's journal, or as JSON for a
+//! program.
 
 use serde_json::json;
 use std::io::Write;
@@ -52,7 +53,7 @@ impl Log {
         match self.format {
             LogFormat::Text => {
                 let level = level.to_ascii_uppercase();
-                // Messages may contain text from clients.
+                // Messages may contain line breaks in text from clients.
                 let message = message.replace(['\n', '\r'], " ");
                 format!("{time} {level} blkkin server: {message}\n")
             }

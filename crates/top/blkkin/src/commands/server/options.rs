@@ -1,6 +1,6 @@
 //! Options of `blkkin server` from a file and from the environment. Start at [`complete`].
 //!
-//! Each becomes a word of the command line, so all sources have the same syntax and error messages.
+//! Each option becomes a word of the command line, so all sources share syntax and error messages.
 
 use crate::exit::Error;
 use clap::{ArgAction, Command};
@@ -11,14 +11,14 @@ use std::fs;
 /// Prefix of environment variables.
 const PREFIX: &str = "BLKKIN_SERVER_";
 
-/// Option of the command.
+/// Option of `blkkin server`.
 struct ServerOption {
     name: String,
     is_flag: bool,
 }
 
-/// Appends options that the command line does not have: from the environment first, then from the
-/// configuration file. Only for words of `blkkin server`.
+/// Appends options that are missing on the command line: from the environment, then from the
+/// configuration file. Words of other commands are returned unchanged.
 pub(crate) fn complete(
     mut words: Vec<OsString>,
     command: &Command,
@@ -73,7 +73,7 @@ pub(crate) fn complete(
 }
 
 impl ServerOption {
-    /// Word of the command line for an option with this value; `None` for a flag that is off.
+    /// Returns the command line's word for this option with a value; `None` for a flag that is off.
     fn word(&self, value: &str) -> Result<Option<OsString>, String> {
         let name = &self.name;
         match (self.is_flag, value) {
@@ -85,13 +85,13 @@ impl ServerOption {
     }
 }
 
-/// Name of the option at the begin of a word, without `--` and value.
+/// Returns the option's name in a word, without `--` and value.
 fn name_of(word: &OsStr) -> Option<String> {
     let name = word.to_str()?.strip_prefix("--")?;
     Some(name.split('=').next().unwrap_or(name).to_owned())
 }
 
-/// Value of an option, in the same word or in the next one.
+/// Returns the value of an option, from the same word or the next.
 fn value_of<'w>(
     mut words: impl Iterator<Item = &'w OsString>,
     option: &str,

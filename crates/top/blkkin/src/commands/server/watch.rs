@@ -1,8 +1,8 @@
-//! Logs changes of the server's counters: refusals, damage, losses, and spans removed by retention.
-//! Start at [`start`].
+//! Thread that logs changes of the server's counters: refusals, damage, losses, and spans removed
+//! by retention. Start at [`start`].
 //!
-//! The first event of a kind is logged within a second; further ones are summed up for a minute, so
-//! that a client that is refused all the time does not fill the log.
+//! The first event of a kind is logged within a second. Further events are summed up for a minute,
+//! so that a client that is refused all the time does not fill the log.
 
 use super::log::{Level, Log};
 use blkkin_server::Conditions;
@@ -16,22 +16,22 @@ use std::time::{Duration, Instant};
 /// Interval between two readings of the counters.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Minimum time between two lines of one kind.
+/// Minimum time between two lines of one alert.
 const PAUSE: Duration = Duration::from_secs(60);
 
 /// Counters at one moment.
 #[derive(Clone, Debug, Default)]
 struct Sample {
     store: Counters,
-    /// Messages that the collector or the store asked to send again later.
+    /// Messages refused by collector or store for now; their senders try again later.
     turned_away: u64,
-    /// Messages that were refused as invalid.
+    /// Messages refused as invalid.
     dropped: u64,
     /// Reason of the store's last refusal, while it refuses.
     refusal: Option<String>,
 }
 
-/// Alert of event, logged when its counter grows.
+/// Log line for one counter, written when the counter grows.
 struct Alert {
     level: Level,
     count: fn(&Sample) -> u64,
@@ -85,13 +85,13 @@ const ALERTS: [Alert; 7] = [
     },
 ];
 
-/// Thread that reads the counters, until dropped.
+/// Handle of the thread that samples the counters. Dropping it ends the thread.
 pub(super) struct WatchThread {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Starts to log counts beyond `before`.
+/// Starts the thread, which logs counts beyond `before`.
 pub(super) fn start(
     log: Log,
     store: Arc<dyn SpanStore>,
@@ -110,7 +110,7 @@ pub(super) fn start(
         let mut is_over = false;
         while !is_over {
             is_over = stopped.recv_timeout(INTERVAL) != Err(RecvTimeoutError::Timeout);
-            // The last round logs everything, without the pause.
+            // The last round ignores [`PAUSE`], so that every count is logged.
             let lines = watch.step(sample(), Instant::now(), is_over);
             lines.iter().for_each(|(level, line)| log.line(*level, line));
         }
@@ -128,7 +128,7 @@ impl Drop for WatchThread {
 }
 
 struct Watch {
-    /// Count and time of the last line, for each kind.
+    /// Count and time of each alert's last line.
     logged: [(u64, Option<Instant>); ALERTS.len()],
     refusal: Option<String>,
 }
@@ -138,7 +138,7 @@ impl Watch {
         Watch { logged: ALERTS.map(|alert| ((alert.count)(&before), None)), refusal: None }
     }
 
-    /// Lines for counts since the last line of each kind.
+    /// Returns log lines for the counts since each alert's last line.
     fn step(&mut self, sample: Sample, now: Instant, is_last: bool) -> Vec<(Level, String)> {
         let mut lines = Vec::new();
         let refusal = sample.refusal.clone();

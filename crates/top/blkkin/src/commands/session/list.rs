@@ -1,4 +1,4 @@
-//! `blkkin session list`: a line for each session, or all about one.
+//! `blkkin session list`: a line for each session, or the details of one.
 
 use crate::conversation::{AgentArgs, SessionDetails, check, json, print};
 use crate::exit::{Error, Exit, note};
@@ -38,13 +38,14 @@ pub(super) fn run(name: Option<&str>, agent: &AgentArgs) -> Result<Exit, Error> 
     Ok(exit(name, &sessions))
 }
 
-/// Exit status: [`Exit::Lost`] only for a named session with losses, as scripts list all sessions.
+/// Returns the exit status: [`Exit::Lost`] only for a named session with losses, as scripts list
+/// all sessions.
 fn exit(name: Option<&str>, sessions: &[SessionDetails]) -> Exit {
     let losses = name.and(sessions.first()).map_or(&[][..], |listed| &listed.losses);
     losses::exit(losses)
 }
 
-/// Table of sessions, one line each.
+/// Formats a table of sessions, one line each.
 pub(crate) fn lines(sessions: &[SessionDetails], color: bool) -> String {
     let mut table = Table::new(&[
         ("SESSION", Align::Left),
@@ -110,7 +111,7 @@ fn whole(listed: &SessionDetails) -> String {
     text
 }
 
-/// Table of channels, one line each.
+/// Formats a table of channels, one line each.
 pub(crate) fn channel_lines(channels: &[Channel]) -> String {
     if channels.is_empty() {
         return String::new();
@@ -137,7 +138,7 @@ pub(crate) fn channel_lines(channels: &[Channel]) -> String {
     table.print(false)
 }
 
-/// Policy of a channel for events that find a ring full.
+/// Describes what happens to an event when the ring is full.
 fn when_full(channel: &Channel) -> String {
     match channel.wait_us {
         0 => channel.mode.word().to_owned(),
@@ -145,7 +146,7 @@ fn when_full(channel: &Channel) -> String {
     }
 }
 
-/// Selection in the syntax of the command line.
+/// Formats a selection in the syntax of the command line.
 fn selection(selection: &Selection) -> String {
     let mut text = selection.names.join(" ");
     for excluded in &selection.excluded {
@@ -175,7 +176,7 @@ fn selection(selection: &Selection) -> String {
     text
 }
 
-/// Date and time in the local time zone, to the second.
+/// Formats a time as date and time in the local time zone, to the second.
 fn date(ns: u64) -> String {
     let mut printer = TimePrinter::new(TimeFormat::Date, false);
     let text = Text::of(|out| printer.print(out, i64::try_from(ns).unwrap_or(i64::MAX), 0));

@@ -1,5 +1,5 @@
-//! `blkkin spans --to URL`: sends spans to another system. Options ([`DeliveryArgs`]), handing spans
-//! to the exporter, waiting for delivery, totals.
+//! `blkkin spans --to URL`: passes spans to an exporter, waits for their delivery, and prints
+//! totals. Options are in [`DeliveryArgs`].
 
 use super::Args;
 use crate::exit::{Error, Exit};
@@ -86,7 +86,7 @@ pub(super) struct DeliveryArgs {
 /// Maximum number of bytes read from a header file.
 const HEADER_BYTES_MAX: u64 = 64 << 10;
 
-/// Time for delivery to go on after Ctrl-C.
+/// Maximum time of further delivery after Ctrl-C.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Interval between two checks for Ctrl-C.
@@ -129,24 +129,24 @@ impl DeliveryArgs {
     }
 }
 
-/// Hands requests to an exporter and waits for their delivery.
+/// Delivery of requests by an exporter.
 pub(super) struct Delivery {
-    /// `None` after the end.
+    /// Exporter; `None` once the delivery has ended.
     exporter: Option<Exporter>,
     destination: Destination,
     queue: Option<PathBuf>,
     interrupt: Interrupt,
-    /// Maximum time without a delivered span.
+    /// Maximum time in which no span is delivered or dropped.
     patience: Duration,
     is_follow: bool,
-    /// Number of delivered or dropped spans, and when it last changed.
+    /// Number of delivered or dropped spans, and the time of its last change.
     progress: (u64, Instant),
     /// Set if reading stopped early, as the queue was full.
     is_over: bool,
     result: DeliveryResult,
 }
 
-/// Result of the delivery.
+/// Counters and last error of a delivery.
 #[derive(Default)]
 struct DeliveryResult {
     counters: Counters,
@@ -161,7 +161,7 @@ impl std::fmt::Debug for Delivery {
 }
 
 impl Delivery {
-    /// Opens the exporter; `None` if spans are to be printed.
+    /// Opens the exporter; returns `None` if spans are to be printed.
     pub(super) fn open(args: &Args, interrupt: &Interrupt) -> Result<Option<Delivery>, Error> {
         let Some(url) = &args.to.to else { return Ok(None) };
         let options = args.to.options(url)?;
@@ -185,7 +185,7 @@ impl Delivery {
         self.is_over
     }
 
-    /// Hands over a request; waits while the queue is full.
+    /// Passes a request's spans to the exporter; blocks while the queue is full.
     pub(super) fn request(&mut self, request: &Request<'_>) {
         for step in &request.steps {
             loop {
@@ -193,7 +193,7 @@ impl Delivery {
                 if exporter.push(&step.span).is_ok() {
                     break;
                 }
-                // A growing recording waits on disk, so there is no hurry.
+                // A growing recording is stored on disk, so there is no time limit.
                 let patience = if self.is_follow { Duration::MAX } else { self.patience };
                 if !exporter.wait_for_room(CHECK_INTERVAL) && self.should_give_up(patience) {
                     self.is_over = true;
@@ -203,13 +203,14 @@ impl Delivery {
         }
     }
 
-    /// Sends the last, incomplete batch when no more spans come for now.
+    /// Sends the incomplete batch.
     pub(super) fn flush(&mut self) {
-        // A full queue is not an error here: the next call tries again.
+        // A full queue is not an error here: the next call flushes again.
         let _ = self.exporter.as_ref().map(Exporter::flush);
     }
 
-    /// Whether to give up: after Ctrl-C, or when the destination has accepted nothing for too long.
+    /// Whether to give up: [`GRACE`] after Ctrl-C, or when no span was delivered or dropped for
+    /// `patience`.
     fn should_give_up(&mut self, patience: Duration) -> bool {
         let Some(exporter) = &self.exporter else { return true };
         let counters = exporter.counters();
@@ -224,7 +225,8 @@ impl Delivery {
     fn wait(&mut self) {
         let start = Instant::now();
         let mut bar = None;
-        // Time without spans does not count as the destination's failure.
+        // Time before this call, possibly without spans, does not count as the destination's
+        // failure.
         self.progress.1 = start;
         while let Some(exporter) = &self.exporter {
             if exporter.wait_until_empty(CHECK_INTERVAL) {
@@ -246,7 +248,7 @@ impl Delivery {
         }
     }
 
-    /// Waits for the delivery, and writes the totals.
+    /// Waits for the delivery and writes the totals.
     pub(super) fn end(&mut self, is_json: bool, requests: u64, out: &mut Vec<u8>) {
         self.wait();
         let Some(exporter) = self.exporter.take() else { return };
@@ -256,7 +258,7 @@ impl Delivery {
         out.extend_from_slice(text.as_bytes());
     }
 
-    /// Totals as one JSON object.
+    /// Formats the totals as one JSON object.
     fn json(&self, requests: u64) -> String {
         let DeliveryResult { counters, trouble } = &self.result;
         let dropped = Cause::ALL.into_iter().map(|cause| (cause.word(), counters.dropped(cause)));
@@ -285,7 +287,7 @@ impl Delivery {
         format!("{line}\n")
     }
 
-    /// Totals as a table.
+    /// Formats the totals as a table.
     fn table(&self) -> String {
         let counters = &self.result.counters;
         let mut table =

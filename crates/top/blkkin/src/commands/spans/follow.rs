@@ -10,7 +10,7 @@ use blkkin_reader::{Follower, Source, Stats};
 use blkkin_spans::Collector;
 use std::time::{Duration, Instant};
 
-/// Time for a round to go on after Ctrl-C.
+/// Maximum time of a round after Ctrl-C.
 const GRACE: Duration = Duration::from_secs(1);
 
 pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<Exit, Error> {
@@ -37,7 +37,8 @@ pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<Exit, Error> {
     let start = Instant::now();
     let now = || i64::try_from(start.elapsed().as_nanos()).unwrap_or(i64::MAX);
     loop {
-        // Read the flag first, so that events before it are still read in the last round.
+        // Read the flag first, so that events recorded before it was set are still read in the last
+        // round.
         let ends = interrupt.is_asked();
         is_new |= follower.look();
         if std::mem::take(&mut is_new) {

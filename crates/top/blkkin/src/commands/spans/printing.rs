@@ -1,4 +1,4 @@
-//! Selection and output of requests: as trees, as JSON, or to an exporter.
+//! Selection and output of requests: as trees, as JSON, or through an exporter.
 
 use super::Args;
 use super::delivery::Delivery;
@@ -19,7 +19,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(super) struct Printing {
     out: Shown<std::fs::File>,
-    /// Output that is not written yet.
+    /// Formatted output that is not written yet.
     text: Vec<u8>,
     wrote: io::Result<()>,
     form: Form,
@@ -28,21 +28,21 @@ pub(super) struct Printing {
     limit: Option<u64>,
     shown: u64,
     interrupt: Interrupt,
-    /// Time to print requests that were read already, after Ctrl-C.
+    /// Maximum time after Ctrl-C to print requests that were already read.
     grace: Duration,
     is_follow: bool,
 }
 
 #[derive(Debug)]
 enum Form {
-    /// The printer is made once the clocks of the traces are known.
+    /// Trees; the printer is created with the first request, when the traces' clocks are known.
     Tree(Options, Option<TreePrinter>),
     Json,
-    /// Requests are sent; the flag asks for totals in JSON.
+    /// Delivery of the spans; the flag selects totals in JSON.
     To(Box<Delivery>, bool),
 }
 
-/// Size of a write to standard output.
+/// Bytes of buffered output that trigger a write to standard output.
 const CHUNK: usize = 64 << 10;
 
 impl Printing {
@@ -75,7 +75,7 @@ impl Printing {
         })
     }
 
-    /// Writes the header, if the form has one.
+    /// Writes the header of JSON, and selects absolute times for trees.
     pub(super) fn begin(&mut self, traces: &[Arc<Trace>]) {
         match &mut self.form {
             Form::Json => json::begin(&mut self.text, traces.iter().map(|trace| &**trace)),
@@ -106,12 +106,12 @@ impl Printing {
         }
     }
 
-    /// Number of requests that were printed or handed over.
+    /// Returns the number of requests that were printed or passed to the exporter.
     pub(super) fn shown(&self) -> u64 {
         self.shown
     }
 
-    /// Whether output has failed, ended or reached the limit.
+    /// Whether output has failed or was interrupted, or the limit is reached.
     pub(super) fn is_over(&self) -> bool {
         self.wrote.is_err()
             || self.interrupt.is_asked_since(self.grace)
@@ -130,7 +130,7 @@ impl Printing {
         self.text.clear();
     }
 
-    /// Result of writing so far; resets it.
+    /// Returns the result of writing so far, and resets it.
     pub(super) fn take_error(&mut self) -> io::Result<()> {
         std::mem::replace(&mut self.wrote, Ok(()))
     }

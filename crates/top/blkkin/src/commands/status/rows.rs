@@ -5,7 +5,7 @@ use blkkin_control::{Ended, Loss, Purpose, Released, Ring};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Rings that a row stands for.
+/// Rings that a row sums up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum RowSubject {
     /// All rings of a process in a channel.
@@ -17,11 +17,11 @@ pub(super) enum RowSubject {
     Ended,
 }
 
-/// Counters of one or more rings. An agent's numbers may be wrong, so sums saturate.
+/// Counters of one or more rings. Sums saturate, as an agent's numbers may be wrong.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct RingCounters {
     pub(super) rings: u64,
-    /// `None` if a ring of the sum did not count them.
+    /// Recorded events; `None` if a ring of the sum has no such counter.
     pub(super) events_recorded: Option<u64>,
     pub(super) events_discarded: u64,
     pub(super) packets_taken: u64,
@@ -47,7 +47,7 @@ pub(super) struct Row {
     pub(super) session: String,
     pub(super) channel: String,
     pub(super) subject: RowSubject,
-    /// Whether overwritten packets are losses; they are not in sessions for snapshots.
+    /// Whether overwritten packets are losses; in sessions for snapshots they are not.
     pub(super) overwriting_loses: bool,
     pub(super) counters: RingCounters,
 }
@@ -68,8 +68,8 @@ fn key(ring: &Ring) -> Key<'_> {
     (&ring.session, &ring.channel, ring.pid, ring.cpu)
 }
 
-/// Rows in order of session, channel and process, or of ring if `each`. Ended programs come last in
-/// their channel.
+/// Returns the rows, sorted by session, channel and process, or by ring if `each`. Ended programs
+/// are the last row of their channel.
 pub(super) fn rows(status: &Status, each: bool) -> Vec<Row> {
     let before: HashMap<Key<'_>, &Ring> =
         status.before.iter().map(|ring| (key(ring), ring)).collect();
@@ -106,8 +106,8 @@ pub(super) fn rows(status: &Status, each: bool) -> Vec<Row> {
         .collect()
 }
 
-/// Total losses: by cause, or the sum of all rows if the agent is too old to report causes; plus
-/// packets in rings that were released to make room.
+/// Returns the total losses: by cause, or the sum of all rows if the agent is too old to report
+/// causes; plus the packets in rings that were released to free memory.
 pub(super) fn lost(rows: &[Row], released: &[Released], losses: &[Loss]) -> Lost {
     let mut lost = Lost::default();
     for Loss { events, packets, uncounted, .. } in losses {
@@ -181,7 +181,7 @@ impl RingCounters {
     }
 }
 
-/// Rates between two samples; `None` if the ring was replaced or no time has passed.
+/// Returns the rates between two samples; `None` if the ring was replaced or no time has passed.
 fn rates(before: &Ring, after: &Ring) -> Option<Rates> {
     let ns = after.time_ns.checked_sub(before.time_ns).filter(|&ns| ns > 0)?;
     let rate = |before: u64, after: u64| {
@@ -268,9 +268,9 @@ mod tests {
         assert_eq!(rate(vec![one.clone()], vec![one.clone()]), None);
         let after = later(one.clone(), ns, 10);
         assert_eq!(rate(vec![one.clone()], vec![after.clone()]), rates(Some(20.0), 20.0));
-        // A ring of another process that has the same number by now.
+        // The counters decreased: another process has the same id by now.
         assert_eq!(rate(vec![after.clone()], vec![later(one.clone(), 2 * ns, 0)]), None);
-        // A ring that is new besides.
+        // A second ring is new and has no rates.
         let two = vec![after.clone(), ring(1, 1, 9)];
         assert_eq!(rate(vec![one.clone()], two), rates(Some(20.0), 20.0));
         let uncounted = |ring: &Ring| Ring { events_recorded: None, ..ring.clone() };

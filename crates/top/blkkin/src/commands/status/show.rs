@@ -1,4 +1,4 @@
-//! Prints a status as tables or as JSON.
+//! Formatting of a status as tables or as JSON.
 
 use super::Status;
 use super::rows::{RingCounters, Row, RowSubject, lost};
@@ -15,7 +15,7 @@ use std::collections::HashMap;
 
 const LOST: Style = AnsiColor::Red.on_default().bold();
 
-/// Tables of the status, and a last line about losses in any case.
+/// Formats the tables of a status, and always a last line about losses.
 pub(super) fn text(status: &Status, rows: &[Row], rings: bool, color: bool) -> String {
     let mut text = format!("agent at {}, release {}\n\n", status.agent, status.release);
     text += &match status.sessions.is_empty() {
@@ -103,7 +103,7 @@ fn programs(applications: &[Application], color: bool) -> String {
     table.print(color)
 }
 
-/// Programs with event types that were refused, so that their events are not recorded.
+/// Lists programs with refused event types, whose events are not recorded.
 fn refusals(applications: &[Application]) -> String {
     let with = applications.iter().filter(|application| application.event_types_refused > 0);
     let line = |Application { program, pid, event_types_refused, .. }: &Application| {
@@ -174,13 +174,13 @@ fn count_cell(text: String, is_loss: bool) -> Cell {
     if is_loss { Cell::styled(text, LOST) } else { text.into() }
 }
 
-/// Names of programs by process id.
+/// Returns the names of programs by process id.
 fn names(status: &Status) -> HashMap<u32, &str> {
     let applications = status.applications.iter();
     applications.map(|application| (application.pid, application.program.as_str())).collect()
 }
 
-/// Fill level of rings in per cent.
+/// Formats the fill level of rings in per cent.
 fn filled(counters: &RingCounters) -> String {
     match counters.size {
         0 => String::new(),
@@ -188,7 +188,7 @@ fn filled(counters: &RingCounters) -> String {
     }
 }
 
-/// A number with a unit prefix and one decimal place.
+/// Formats a number with a unit prefix and one decimal place.
 fn short(number: f64) -> String {
     let units = [(1e9, "G"), (1e6, "M"), (1e3, "k")];
     match units.into_iter().find(|(unit, _)| number >= *unit) {

@@ -15,10 +15,10 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// Time to print events that were read already, after Ctrl-C.
+/// Maximum time after Ctrl-C to print events that were already read.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Output of text and messages.
+/// Output of events and messages.
 struct Lines {
     out: Shown<File>,
     interrupt: Interrupt,
@@ -87,7 +87,8 @@ fn follow<P: LinePrinter>(
     let filter = args.select.growing_filter(follower.traces(), args.color)?;
     let mut is_new = true;
     loop {
-        // Read the flag first, so that events before it are still printed in the last round.
+        // Read the flag first, so that events recorded before it was set are still printed in the
+        // last round.
         let ends = interrupt.is_asked();
         is_new |= follower.look();
         if is_new && args.json {
