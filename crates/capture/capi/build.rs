@@ -1,5 +1,5 @@
-//! Sets the library's soname, and prevents its unloading, because its thread cannot be ended by
-//! others.
+//! Sets the library's soname, and marks the library as not unloadable, because its thread cannot be
+//! ended from outside.
 
 use std::env::var;
 

@@ -42,7 +42,7 @@ messages! {
         0x040b Ended(ended: Ended = RecordForm),
         /// Quota of a user on one resource, and its use.
         0x040c Quota(quota: Quota = RecordForm),
-        /// Orphaned rings of a channel that were retained for snapshots and evicted to free memory.
+        /// Rings of a channel that were retained for snapshots and evicted to free memory.
         0x040d Released(released: Released = RecordForm),
         /// Losses of a session from one cause: items of `Status`, `ListSessions`, `StopSession` and
         /// `DestroySession`.

@@ -90,7 +90,7 @@ fn disassemble(value: f64, exponent_bits: u32, size: u32) -> u128 {
     if exponent >= exponent_max {
         return special(0);
     }
-    // In a subnormal result, the mantissa loses low bits instead of a decrease of the exponent.
+    // A subnormal result has the minimum exponent; its mantissa loses low bits instead.
     let missing = (1 - exponent).max(0);
     let shift = i64::from(fraction_bits) - 52 - missing;
     let shifted = match shift {

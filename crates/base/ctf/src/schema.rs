@@ -356,7 +356,7 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// Size of a code unit in bytes, which is also the size of a string's terminator.
+    /// Returns the size of a code unit in bytes, which is also the size of a string's terminator.
     pub fn unit_size(self) -> usize {
         match self {
             Encoding::Utf8 | Encoding::Ascii => 1,

@@ -91,7 +91,7 @@ impl Filter {
         &self.operands
     }
 
-    /// Whether the filter holds for an event.
+    /// Whether an event matches the filter.
     pub fn eval(&self, values: &(impl Values + ?Sized)) -> bool {
         match &self.program {
             None => eval::truth(&self.root, values),

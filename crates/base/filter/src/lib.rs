@@ -39,13 +39,14 @@
 //! character  = 'a', an integer
 //! ```
 //!
-//! `/* … */` and `// …` are comments. Note that `&`, `^` and `|` bind tighter than comparisons, as
-//! in LTTng and unlike in C: `flags & 4 == 4` is `(flags & 4) == 4`. In a name that starts with
+//! `/* … */` and `// …` are comments. The operators `&`, `^` and `|` bind tighter than comparisons,
+//! as in LTTng and unlike in C: `flags & 4 == 4` is `(flags & 4) == 4`. In a name that starts with
 //! `perf:`, a hyphen in front of a letter belongs to the name.
 //!
 //! **Pseudo-fields** exist in every event: `name`, `time` (ns since 1970), `cpu`, `severity`,
 //! `pid`, `tid`, `procname`, `stream` (its id) and `trace` (its name). If the payload has a field
-//! of that name, the bare name means the payload's and `$event.name` the pseudo-field.
+//! of that name, the bare name refers to the payload's field, and `$event.name` to the
+//! pseudo-field.
 //!
 //! **Severity** compares with words, `severity <= warning`: emerg(ency), alert, crit(ical),
 //! err(or), warning, notice, info, debug_system, debug_program, debug_process, debug_module,
@@ -54,13 +55,13 @@
 //!
 //! **Absent fields.** A condition is either true or false. If the event lacks a field, every
 //! comparison with it is false, also `!=`; the field alone is false too; and arithmetic with it is
-//! absent in turn. `has(field)` tests for it. So `!(a == 1)` holds for events without `a`, and `a
-//! != 1` does not.
+//! absent in turn. `has(field)` tests for the field. So `!(a == 1)` holds for events without `a`,
+//! and `a != 1` does not.
 //!
 //! **Kinds.** Numbers compare with numbers and strings with strings (by bytes). A comparison of a
 //! number with a string is false, and an error if it is evident from the text. A number is true if
 //! it is not 0; a string is neither true nor false. A comparison used as a number is 1 or 0. An
-//! enumeration is its integer, and with `==` and `!=` also compares with its labels.
+//! enumeration has the value of its integer, and with `==` and `!=` also compares with its labels.
 //!
 //! # Numbers
 //!

@@ -41,11 +41,11 @@ enum Step {
     CompareGlob(CompareOp, Glob),
     /// Converts the top value to a truth value.
     Truth,
-    /// If the top value is false, sets it to false as a truth value and jumps to that step.
-    /// Otherwise removes the value.
+    /// If the top value is false, replaces it by the truth value 0 and jumps to that step.
+    /// Otherwise pops the value.
     EndIfFalse(usize),
-    /// If the top value is true, sets it to true as a truth value and jumps to that step. Otherwise
-    /// removes the value.
+    /// If the top value is true, replaces it by the truth value 1 and jumps to that step. Otherwise
+    /// pops the value.
     EndIfTrue(usize),
 }
 

@@ -205,7 +205,7 @@ mod tests {
         check("debug ", None);
     }
 
-    /// Each level is parsed again from its name, its word and its number.
+    /// Each level is parsed correctly from its name, its word and its number.
     #[test]
     fn levels_are_shown() {
         for (number, name) in NAMES.iter().enumerate() {

@@ -16,8 +16,8 @@ impl Watch {
         Some(Watch(Held::new(raise(descriptor), purpose)?))
     }
 
-    /// Adds a directory: reports files created in it or moved to it, changes of attributes, and its
-    /// removal. Returns false on failure.
+    /// Adds a directory: reports files created in it or moved to it, changes of attributes, and the
+    /// directory's removal or renaming. Returns false on failure.
     pub fn add(&self, directory: &Path) -> bool {
         let what = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ATTRIB;
         let end = WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF | WatchFlags::ONLYDIR;

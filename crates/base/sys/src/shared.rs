@@ -160,8 +160,9 @@ impl SharedMemory {
         seal(file, SealFlags::SEAL)
     }
 
-    /// Returns true if a whole range of `file` is allocated. The range stays allocated if the file
-    /// is [sealed](Self::seal).
+    /// Returns true if a whole range of `file` is allocated and written: an allocated page counts
+    /// as a hole until it is written. The range stays allocated if the file is
+    /// [sealed](Self::seal).
     pub fn is_allocated(file: BorrowedFd<'_>, range: Range<usize>) -> bool {
         let hole = rustix::fs::seek(file, rustix::fs::SeekFrom::Hole(range.start as u64));
         range.is_empty() || hole.is_ok_and(|hole| hole >= range.end as u64)

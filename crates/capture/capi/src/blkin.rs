@@ -1,8 +1,8 @@
-//! blkin's functions, each with and without an underscore in front.
+//! blkin's functions, each with and without a leading underscore.
 //!
 //! Section 2.2 of `docs/blkin.md` describes the original. This implementation behaves the same,
 //! with three exceptions: a child after `fork` does not repeat ids, ports may have more than 15
-//! bits, and `rand` is left alone.
+//! bits, and the state of `rand` is not changed.
 
 use crate::emit;
 use crate::guard;
@@ -32,7 +32,7 @@ macro_rules! both {
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name($($argument: $type),*) $(-> $result)? $body
 
-            /// The same function under the name that the thesis uses.
+            /// Alias with the name in blkin's thesis.
             ///
             /// # Safety
             ///
@@ -40,7 +40,7 @@ macro_rules! both {
             // SAFETY: as above.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $alias($($argument: $type),*) $(-> $result)? {
-                // SAFETY: the caller owes the same.
+                // SAFETY: by the caller's promise.
                 unsafe { $name($($argument),*) }
             }
         )*
@@ -48,7 +48,7 @@ macro_rules! both {
 }
 
 both! {
-    /// Looks for an agent that was started after the program; nothing else needs to be prepared.
+    /// Connects to an agent, if none is connected; a program need not call this function.
     fn blkin_init, _blkin_init() -> c_int {
         guard::quietly((), || {
             blkkin_trace::id::prepare();
@@ -58,7 +58,7 @@ both! {
         OK
     }
 
-    /// Makes an endpoint. A missing address becomes "NaN", as in the original.
+    /// Initialises an endpoint. A missing address becomes "NaN", as in the original.
     fn blkin_init_endpoint, _blkin_init_endpoint(
         endpoint: *mut Endpoint,
         ip: *const c_char,
@@ -74,7 +74,7 @@ both! {
         OK
     }
 
-    /// Makes a root.
+    /// Initialises the root of a new request.
     fn blkin_init_new_trace, _blkin_init_new_trace(
         new_trace: *mut Trace,
         name: *const c_char,
@@ -88,7 +88,7 @@ both! {
         OK
     }
 
-    /// Makes the ids of a root.
+    /// Initialises the ids of a root.
     fn blkin_init_trace_info, _blkin_init_trace_info(trace_info: *mut TraceInfo) {
         if !trace_info.is_null() {
             // SAFETY: not NULL, so valid.
@@ -96,7 +96,7 @@ both! {
         }
     }
 
-    /// Makes a child of a trace of this process.
+    /// Initialises a child of a trace of this process.
     fn blkin_init_child, _blkin_init_child(
         child: *mut Trace,
         parent: *const Trace,
@@ -109,11 +109,11 @@ both! {
         // SAFETY: not NULL, so valid.
         let parent = unsafe { parent.read() };
         let endpoint = if endpoint.is_null() { parent.endpoint } else { endpoint };
-        // SAFETY: the caller owes the same for its own arguments; the ids are our own.
+        // SAFETY: by the caller's promise for its own arguments; the ids are a local variable.
         unsafe { blkin_init_child_info(child, &raw const parent.info, endpoint, child_name) }
     }
 
-    /// Makes a child of a trace of another process.
+    /// Initialises a child of a trace of another process.
     fn blkin_init_child_info, _blkin_init_child_info(
         child: *mut Trace,
         info: *const TraceInfo,
@@ -138,7 +138,7 @@ both! {
         OK
     }
 
-    /// Makes an annotation with a key and a string.
+    /// Initialises an annotation with a key and a string.
     fn blkin_init_string_annotation, _blkin_init_string_annotation(
         annotation: *mut Annotation,
         key: *const c_char,
@@ -154,7 +154,7 @@ both! {
         OK
     }
 
-    /// Makes an annotation with a key and an integer.
+    /// Initialises an annotation with a key and an integer.
     fn blkin_init_integer_annotation, _blkin_init_integer_annotation(
         annotation: *mut Annotation,
         key: *const c_char,
@@ -170,7 +170,7 @@ both! {
         OK
     }
 
-    /// Makes an annotation with an event. Its key is not written.
+    /// Initialises an annotation with an event. The annotation's key is not written.
     fn blkin_init_timestamp_annotation, _blkin_init_timestamp_annotation(
         annotation: *mut Annotation,
         event: *const c_char,
@@ -188,13 +188,12 @@ both! {
         OK
     }
 
-    /// Checks an annotation and records it.
+    /// Validates an annotation and records it.
     fn blkin_record, _blkin_record(trace: *const Trace, annotation: *const Annotation) -> c_int {
         if annotation.is_null() {
             return INVALID;
         }
-        // SAFETY: not NULL, so valid; the key and the value are read only as far as the kind has
-        // them.
+        // SAFETY: not NULL, so valid; the key and the value are read only if the kind has them.
         let (raw, endpoint) = unsafe {
             let key = &raw const (*annotation).key;
             let value = &raw const (*annotation).value;
@@ -205,11 +204,11 @@ both! {
             };
             (raw, (&raw const (*annotation).endpoint).read())
         };
-        // SAFETY: the caller owes the same.
+        // SAFETY: by the caller's promise.
         unsafe { record::record(trace, endpoint, WARNING, raw) }
     }
 
-    /// Copies the ids out of a trace.
+    /// Copies the ids from a trace.
     fn blkin_get_trace_info, _blkin_get_trace_info(
         trace: *const Trace,
         info: *mut TraceInfo,
@@ -235,7 +234,7 @@ both! {
         OK
     }
 
-    /// Makes a trace with given ids.
+    /// Initialises a trace with given ids.
     fn blkin_set_trace_properties, _blkin_set_trace_properties(
         trace: *mut Trace,
         info: *const TraceInfo,
@@ -250,7 +249,7 @@ both! {
         OK
     }
 
-    /// Encodes ids for the wire.
+    /// Encodes ids for a message.
     fn blkin_pack_trace_info, _blkin_pack_trace_info(
         info: *const TraceInfo,
         pinfo: *mut PackedTraceInfo,
@@ -267,7 +266,7 @@ both! {
         OK
     }
 
-    /// Decodes ids from the wire.
+    /// Decodes ids from a message.
     fn blkin_unpack_trace_info, _blkin_unpack_trace_info(
         pinfo: *const PackedTraceInfo,
         info: *mut TraceInfo,
@@ -295,7 +294,7 @@ fn sampled_root() -> TraceInfo {
     if is_root_followed() { root() } else { TraceInfo::NOT_FOLLOWED }
 }
 
-/// Returns true if the process's sampler follows a request that starts here.
+/// Returns true if the process's sampler follows a new request.
 pub(crate) fn is_root_followed() -> bool {
     guard::quietly(true, || sample::global().root(monotonic_ns))
 }

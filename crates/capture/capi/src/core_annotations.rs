@@ -7,7 +7,7 @@ use std::ffi::{CStr, c_char};
 #[derive(Debug)]
 pub struct CoreAnnotation(*const c_char);
 
-// SAFETY: it points to a literal, which nobody writes to and which lives as long as the program.
+// SAFETY: it points to a literal, which is never written to and lives as long as the program.
 unsafe impl Sync for CoreAnnotation {}
 
 impl CoreAnnotation {

@@ -1,4 +1,4 @@
-//! Records annotations as events of the tracer, and tracks which levels are recorded.
+//! Records annotations as events of the tracer, and keeps the bitmap of recorded levels up to date.
 
 use crate::guard;
 use crate::layout::{Endpoint, Trace};
@@ -9,13 +9,13 @@ use blkkin_trace::{Level, registry};
 use std::ffi::{c_char, c_int, c_uint};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
-/// Bitmap of the levels that are recorded: `blkkin_enabled_levels` in C. Macros and inline
-/// functions read it before any call. While it is undecided, the value is negative with the bits of
-/// all levels set: `NO_AGENT` or `ASK`.
+/// Bitmap of the recorded levels: `blkkin_enabled_levels` in C. Macros and inline functions read it
+/// before any call. While events are undecided, the value is negative with the bits of all levels
+/// set: `NO_AGENT` or `ASK`.
 ///
 /// Relaxed loads and stores: the word orders nothing, and an annotation at the moment of a change
 /// may use either value.
-// SAFETY: the name is ours, and no other library defines it.
+// SAFETY: the name is this library's, and no other library defines it.
 #[unsafe(export_name = "blkkin_enabled_levels")]
 pub static ENABLED_LEVELS: AtomicI32 = AtomicI32::new(NO_AGENT);
 /// Undecided: no level is recorded as long as [`CALL`] is 0.
@@ -23,12 +23,12 @@ const NO_AGENT: i32 = i32::MIN | 0x7fff;
 /// Undecided: each annotation has to call [`is_enabled_by_now`].
 const ASK: i32 = -1;
 
-/// Address of the word that is 0 until an agent asks the program to connect.
-// SAFETY: the name is ours, and no other library defines it.
+/// Address of the word that an agent sets to make the program connect; 0 until then.
+// SAFETY: the name is this library's, and no other library defines it.
 #[unsafe(export_name = "blkkin_call_")]
 pub static CALL: &AtomicU64 = registry::CALL;
 
-/// Makes the levels follow the tracer's rules.
+/// Registers functions that keep the bitmap of levels up to date with the tracer's rules.
 pub(crate) fn prepare() {
     static ONCE: AtomicBool = AtomicBool::new(false);
     if !ONCE.swap(true, Ordering::AcqRel) {
@@ -37,10 +37,10 @@ pub(crate) fn prepare() {
     }
 }
 
-/// Calls [`prepare`] for programs that do not call `blkin_init`. It is in this module so that
-/// static linking takes it together with the levels.
-// SAFETY: this section holds pointers to such functions, which the C library calls when it has set
-// itself up and nobody uses this library yet.
+/// Entry point that calls [`prepare`], for programs that do not call `blkin_init`. In this module
+/// so that static linking includes it together with the levels.
+// SAFETY: this section holds pointers to such functions. The C library calls them once it has
+// initialised itself, before other calls of this library.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static BEFORE_MAIN: extern "C" fn() = {
@@ -50,7 +50,7 @@ static BEFORE_MAIN: extern "C" fn() = {
     before_main
 };
 
-/// Families of annotations.
+/// Families of the annotations.
 static FAMILIES: [&Family; 3] =
     [&family::TIMESTAMP, &family::KEYVAL_STRING, &family::KEYVAL_INTEGER];
 
@@ -60,7 +60,7 @@ fn follow_rules() {
     }
     let mut levels = 0;
     for family in FAMILIES {
-        // Makes `event list` show blkin's three types before the program has recorded one.
+        // Lists blkin's three types in `event list` before the program has recorded one.
         family.introduce();
         for (level, event) in family.types().iter().enumerate() {
             levels |= i32::from(registry::is_wanted(event)) << level;
@@ -70,7 +70,7 @@ fn follow_rules() {
 }
 
 /// Returns true if annotations of this level, one of the fifteen, are recorded. May start the
-/// thread and wait, so only callers that are about to record may call it.
+/// thread and wait, so only callers that are about to record may call this function.
 #[inline(always)]
 pub(crate) fn is_enabled(level: c_uint) -> bool {
     let levels = ENABLED_LEVELS.load(Ordering::Relaxed);
@@ -80,7 +80,7 @@ pub(crate) fn is_enabled(level: c_uint) -> bool {
     levels >= 0 || is_enabled_by_now(1 << level)
 }
 
-/// Returns true if annotations of any of these levels (bits) are recorded. Slow path for undecided
+/// Returns true if annotations of any level in a bitmap are recorded. Slow path for undecided
 /// levels.
 #[cold]
 #[inline(never)]
@@ -100,7 +100,7 @@ struct CString(*const c_char);
 impl PutString for CString {
     #[inline(always)]
     fn put(self, pen: &mut impl Pen) -> Option<()> {
-        // SAFETY: whoever made this has promised it.
+        // SAFETY: by the promise of the value's creator.
         unsafe { pen.put_c_string(self.0) }
     }
 

@@ -1,11 +1,11 @@
-//! Events with fields of a program's own. `BLKKIN_EVENT` of `blkkin.h` expands to a *site*, a place
-//! of the program, and calls of [`blkkin_know_`] and [`blkkin_record_`].
+//! Events with fields defined by the program. `BLKKIN_EVENT` of `blkkin.h` expands to a *site*, an
+//! instrumentation point, and calls of [`blkkin_know_`] and [`blkkin_record_`].
 //!
 //! A site is described by constants. When the program first reaches it, the description is copied
-//! into this library's memory as a [`SiteType`], and the site gets a pointer to that. So a plugin
-//! with sites can be unloaded at any time, and a site in a header is one type however often it was
-//! compiled. This may happen in a signal handler: nothing is allocated, and nothing waits. A site
-//! whose description finds no room, or breaks a limit, is never recorded.
+//! into this library's memory as a [`SiteType`], and the site gets a pointer to the copy. So a
+//! plugin with sites can be unloaded at any time, and a site in a header is one type however often
+//! it was compiled. The first event may be in a signal handler, so registration neither allocates
+//! nor waits. A site whose description finds no room, or exceeds a limit, is never recorded.
 
 use crate::guard;
 use blkkin_ring::Encoder;
@@ -17,7 +17,7 @@ use std::ptr;
 use std::slice;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
-/// `struct blkkin_label`.
+/// The structure `blkkin_label` of C.
 #[repr(C)]
 #[derive(Debug)]
 #[allow(missing_docs, reason = "blkkin.h explains the fields")]
@@ -26,7 +26,7 @@ pub struct CLabel {
     pub value: i64,
 }
 
-/// `struct blkkin_field_`.
+/// The structure `blkkin_field_` of C.
 #[repr(C)]
 #[derive(Debug)]
 #[allow(missing_docs, reason = "blkkin.h explains the fields")]
@@ -38,7 +38,7 @@ pub struct CField {
     pub labels: *const CLabel,
 }
 
-/// `struct blkkin_site_`. The library changes the first two fields.
+/// The structure `blkkin_site_` of C. The library changes the first two fields.
 #[repr(C)]
 #[derive(Debug)]
 #[allow(missing_docs, reason = "blkkin.h explains the fields")]
@@ -53,7 +53,7 @@ pub struct Site {
     pub fields: *const CField,
 }
 
-/// `struct blkkin_value_`.
+/// The structure `blkkin_value_` of C.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "blkkin.h explains the fields")]
@@ -63,26 +63,26 @@ pub struct CValue {
     pub length: usize,
 }
 
-/// Not 0: the target of `wanted` in a site that has not been reached.
-// SAFETY: the name is ours, and no other library defines it.
+/// Target of `wanted` in a site that has not been reached. Not 0.
+// SAFETY: the name is this library's, and no other library defines it.
 #[unsafe(export_name = "blkkin_unknown_")]
 pub static UNKNOWN: AtomicU64 = AtomicU64::new(1);
-/// 0: the target of `wanted` in a site whose description was refused.
+/// Target of `wanted` in a site whose description was refused: always 0.
 static NEVER: AtomicU64 = AtomicU64::new(0);
 
-/// A copy of a site's description.
+/// The library's copy of a site's description.
 #[derive(Debug)]
 pub struct SiteType {
     event: EventType,
     kinds: &'static [Kind],
 }
 
-/// See `blkkin.h`.
+/// Registers a site; see `blkkin.h`.
 ///
 /// # Safety
 ///
 /// See the crate. The site is described by constants, which live as long as the call.
-// SAFETY: the name is ours, and no other library defines it.
+// SAFETY: the name is this library's, and no other library defines it.
 #[unsafe(no_mangle)]
 #[cold]
 pub unsafe extern "C" fn blkkin_know_(site: *mut Site) -> c_int {
@@ -90,9 +90,9 @@ pub unsafe extern "C" fn blkkin_know_(site: *mut Site) -> c_int {
     if registry::is_quiet() {
         return 0;
     }
-    // SAFETY: the caller owes a site, which is constant except for its atomics.
+    // SAFETY: by the caller's promise it is a site, which is constant except for its atomics.
     let Some(site) = (unsafe { site.as_ref() }) else { return 0 };
-    // SAFETY: the caller owes the same.
+    // SAFETY: by the caller's promise.
     match guard::quietly(None, || unsafe { register_site(site) }) {
         Some(site_type) => site_type.event.is_enabled().into(),
         None => {
@@ -102,15 +102,15 @@ pub unsafe extern "C" fn blkkin_know_(site: *mut Site) -> c_int {
     }
 }
 
-/// See `blkkin.h`.
+/// Records an event of a site; see `blkkin.h`.
 ///
 /// # Safety
 ///
 /// See the crate. The site is registered, and the values match its fields in number and kind.
-// SAFETY: the name is ours, and no other library defines it.
+// SAFETY: the name is this library's, and no other library defines it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn blkkin_record_(site: *mut Site, values: *const CValue) {
-    // SAFETY: the caller owes a site, which is constant except for its atomics.
+    // SAFETY: by the caller's promise it is a site, which is constant except for its atomics.
     let Some(site) = (unsafe { site.as_ref() }) else { return };
     // Acquire: pairs with the release in `register_site`.
     let site_type = site.event_type.load(Ordering::Acquire);
@@ -151,7 +151,7 @@ unsafe fn put(encoder: &mut Encoder<'_>, kind: Kind, value: &CValue) {
         // SAFETY: by the caller's promise.
         Kind::Sequence(of) => unsafe {
             let length = if value.start.is_null() { 0 } else { value.length };
-            // A sequence whose length exceeds 32 bits fits no event.
+            // A sequence of more than 2³²-1 elements fits no event.
             encoder.put((length as u32).to_le_bytes());
             put_many(encoder, of, value.start, length);
         },
@@ -183,53 +183,53 @@ unsafe fn put_many(encoder: &mut Encoder<'_>, of: Scalar, start: *const c_void, 
     }
 }
 
-/// Bytes for descriptions.
+/// Size of the memory for descriptions, in bytes.
 const ARENA_SIZE: usize = 4 << 20;
 /// Maximum number of types in one program; further ones are not recorded.
 const TYPES_MAX: usize = registry::TYPES_MAX;
 
-/// Memory that is allocated piece by piece, and never freed.
+/// Memory for descriptions. Its parts are allocated in succession, and never freed.
 struct Arena(UnsafeCell<MaybeUninit<[u64; ARENA_SIZE / 8]>>);
 
-// SAFETY: each piece of it is allocated once.
+// SAFETY: each part of it is allocated once.
 unsafe impl Sync for Arena {}
 
 static ARENA: Arena = Arena(UnsafeCell::new(MaybeUninit::zeroed()));
 static USED: AtomicUsize = AtomicUsize::new(0);
 
-/// Hash table of all types, by their descriptions. Entries are never removed.
+/// Hash table of all types, keyed by their descriptions. Entries are never removed.
 static TYPES: [AtomicPtr<SiteType>; 2 * TYPES_MAX] =
     [const { AtomicPtr::new(ptr::null_mut()) }; 2 * TYPES_MAX];
 const PLACES_MASK: usize = 2 * TYPES_MAX - 1;
 const _: () = assert!(TYPES_MAX.is_power_of_two());
 
-/// Stores a value in the arena.
+/// Stores a value in the arena. Returns `None` if there is no room.
 fn store<T>(value: T) -> Option<&'static T> {
     store_all(1, |_| Some(move_out(&value))).and_then(|kept| kept.first())
 }
 
 /// Copies a value that is not used afterwards.
 fn move_out<T>(value: &T) -> T {
-    // SAFETY: `store` makes one copy, and what it copies has nothing to drop.
+    // SAFETY: `store` makes one copy, and the value has nothing to drop.
     const { assert!(!std::mem::needs_drop::<T>()) };
     // SAFETY: as above.
     unsafe { ptr::read(value) }
 }
 
-/// Stores `count` values in the arena. `None` if there is no room, or `make` fails.
+/// Stores `count` values in the arena. Returns `None` if there is no room, or `make` fails.
 fn store_all<T>(count: usize, mut make: impl FnMut(usize) -> Option<T>) -> Option<&'static [T]> {
     const { assert!(align_of::<T>() <= 8 && !std::mem::needs_drop::<T>()) };
     let size = size_of::<T>().checked_mul(count)?.checked_next_multiple_of(8)?;
     let at = USED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
         used.checked_add(size).filter(|end| *end <= ARENA_SIZE)
     });
-    // SAFETY: this many bytes are there, aligned, and allocated to nobody else.
+    // SAFETY: this many bytes are there, aligned, and allocated by no other call.
     let start = unsafe { ARENA.0.get().cast::<u8>().add(at.ok()?).cast::<T>() };
     for index in 0..count {
-        // SAFETY: within the piece.
+        // SAFETY: within the allocated part.
         unsafe { start.add(index).write(make(index)?) };
     }
-    // SAFETY: all were written, and nobody writes them again.
+    // SAFETY: all were written, and are not written again.
     Some(unsafe { slice::from_raw_parts(start, count) })
 }
 
@@ -249,7 +249,7 @@ fn store_text(text: &str) -> Option<&'static str> {
     str::from_utf8(kept).ok()
 }
 
-/// Splits a name `PROVIDER:NAME`, each part of which may have been written as a literal.
+/// Splits a name `PROVIDER:NAME`. Each part may be a C string literal with its quotes.
 fn split_name(name: &str) -> Option<(&str, &str)> {
     fn bare(text: &str) -> Option<(&str, &str)> {
         match text.strip_prefix('"') {
@@ -262,7 +262,7 @@ fn split_name(name: &str) -> Option<(&str, &str)> {
     (!provider.is_empty() && !name.is_empty() && rest.is_empty()).then_some((provider, name))
 }
 
-/// Finds or makes a site's type, and stores it in the site.
+/// Finds or creates a site's type, and stores it in the site.
 ///
 /// # Safety
 ///
@@ -270,10 +270,10 @@ fn split_name(name: &str) -> Option<(&str, &str)> {
 unsafe fn register_site(site: &Site) -> Option<&'static SiteType> {
     let fields = match site.fields_count {
         0 => &[],
-        // SAFETY: the caller owes this many fields.
+        // SAFETY: the site has this many fields by the caller's promise.
         count => unsafe { slice::from_raw_parts(site.fields, count) },
     };
-    // SAFETY: the caller owes the same.
+    // SAFETY: by the caller's promise.
     let hash = unsafe { hash(site, fields)? };
     let places = (0..TYPES.len()).map(|step| (hash as usize).wrapping_add(step) & PLACES_MASK);
     let mut new: Option<&'static SiteType> = None;
@@ -283,7 +283,7 @@ unsafe fn register_site(site: &Site) -> Option<&'static SiteType> {
         let mut found = place.load(Ordering::Acquire);
         if found.is_null() {
             if new.is_none() {
-                // SAFETY: the caller owes the same.
+                // SAFETY: by the caller's promise.
                 new = Some(unsafe { make(site, fields)? });
             }
             let made = ptr::from_ref(new?).cast_mut();
@@ -295,10 +295,10 @@ unsafe fn register_site(site: &Site) -> Option<&'static SiteType> {
         }
         // SAFETY: a type that is never freed.
         let found = unsafe { found.as_ref() }?;
-        // SAFETY: the caller owes the same.
+        // SAFETY: by the caller's promise.
         if unsafe { is_same(found, site, fields) } {
             found.event.make_known(found.kinds);
-            // Registered before: whoever finds the type in the site finds it in use.
+            // Stored after the type is registered, so that a type found in a site can be recorded.
             let word = ptr::from_ref(found.event.wanted_word()).cast_mut();
             site.event_type.store(ptr::from_ref(found).cast_mut(), Ordering::Release);
             site.wanted.store(word, Ordering::Relaxed);
@@ -308,7 +308,7 @@ unsafe fn register_site(site: &Site) -> Option<&'static SiteType> {
     None
 }
 
-/// Hash of a site's description, equal for equal descriptions.
+/// Returns the hash of a site's description; equal descriptions have equal hashes.
 ///
 /// # Safety
 ///
@@ -320,7 +320,7 @@ unsafe fn hash(site: &Site, fields: &[CField]) -> Option<u64> {
             hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         }
     };
-    // SAFETY: strings of the site, which the caller owes.
+    // SAFETY: strings of the site, valid by the caller's promise.
     unsafe {
         add(text(site.name)?.as_bytes());
         add(text(site.file)?.as_bytes());
@@ -338,7 +338,7 @@ unsafe fn hash(site: &Site, fields: &[CField]) -> Option<u64> {
 ///
 /// As for [`blkkin_record_`].
 unsafe fn is_same(site_type: &SiteType, site: &Site, fields: &[CField]) -> bool {
-    // SAFETY: strings of the site, which the caller owes.
+    // SAFETY: strings of the site, valid by the caller's promise.
     let of_site = unsafe { (text(site.name).and_then(split_name), text(site.file)) };
     let (Some((provider, name)), Some(file)) = of_site else { return false };
     let is_place =
@@ -384,7 +384,7 @@ unsafe fn is_kind(kind: Kind, field: &CField) -> bool {
 ///
 /// As for [`blkkin_record_`].
 unsafe fn make(site: &Site, fields: &[CField]) -> Option<&'static SiteType> {
-    // SAFETY: strings of the site, which the caller owes.
+    // SAFETY: strings of the site, valid by the caller's promise.
     let (parts, file) = unsafe { (text(site.name).and_then(split_name)?, text(site.file)?) };
     let (provider, name) = parts;
     let name_bytes = provider.bytes().chain([b':']).chain(name.bytes());
@@ -407,7 +407,7 @@ unsafe fn make(site: &Site, fields: &[CField]) -> Option<&'static SiteType> {
     store(SiteType { event: EventType::new(name, level, names, (file, line_of(site))), kinds })
 }
 
-/// Returns the end of a path, in the length that a description may have.
+/// Returns the end of a path, truncated to the size that a description may have.
 fn path_end(path: &str) -> &str {
     let start = path.len().saturating_sub(blkkin_trace::control::limits::FILE_SIZE_MAX);
     path.get(start..).unwrap_or_default()
@@ -463,7 +463,7 @@ fn plain_kind(field: &CField) -> Option<Kind> {
     }
 }
 
-/// Returns the number type of a kind in `blkkin.h`.
+/// Returns the number type of a kind's number in `blkkin.h`.
 fn scalar(kind: c_int) -> Option<Scalar> {
     let width = |of: c_int| match of {
         0 => Width::Bits8,
@@ -499,7 +499,8 @@ mod tests {
     use super::*;
     use std::ffi::CString;
 
-    /// Such a site takes one entry of the table, and is found there again.
+    /// A site in a file with a long path has one entry in the table, and the second registration
+    /// finds it.
     #[test]
     fn places_in_files_with_long_paths_are_known() {
         let file = CString::new("directory/".repeat(200)).unwrap();
@@ -513,7 +514,7 @@ mod tests {
             fields_count: 0,
             fields: ptr::null(),
         };
-        // SAFETY: a place whose strings live as long, without fields.
+        // SAFETY: a site without fields, whose strings live as long as the call.
         let [one, other] = [site(), site()].map(|site| unsafe { register_site(&site) });
         assert!(ptr::eq(one.unwrap(), other.unwrap()));
         let own =

@@ -1,4 +1,4 @@
-//! BlkKin's own functions: annotations with levels, ids, and contexts in text headers.
+//! BlkKin's additions to blkin: annotations with levels, ids, and contexts in text headers.
 
 use crate::blkin::{is_root_followed, new_id, root};
 use crate::emit;
@@ -21,7 +21,7 @@ macro_rules! exported {
             /// # Safety
             ///
             /// See the crate.
-            // SAFETY: the name is ours, and no other library defines it.
+            // SAFETY: the name is this library's, and no other library defines it.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name($($argument: $type),*) -> $result $body
         )*
@@ -35,7 +35,7 @@ exported! {
         level: c_uint,
         event: *const c_char,
     ) -> c_int {
-        // SAFETY: the caller owes the same.
+        // SAFETY: by the caller's promise.
         unsafe { record::record(trace, endpoint, level, RawAnnotation::Event(event)) }
     }
 
@@ -46,7 +46,7 @@ exported! {
         key: *const c_char,
         val: *const c_char,
     ) -> c_int {
-        // SAFETY: the caller owes the same.
+        // SAFETY: by the caller's promise.
         unsafe { record::record(trace, endpoint, level, RawAnnotation::String { key, val }) }
     }
 
@@ -57,7 +57,7 @@ exported! {
         key: *const c_char,
         val: i64,
     ) -> c_int {
-        // SAFETY: the caller owes the same.
+        // SAFETY: by the caller's promise.
         unsafe { record::record(trace, endpoint, level, RawAnnotation::Integer { key, val }) }
     }
 
@@ -66,7 +66,7 @@ exported! {
     }
 
     fn blkkin_set_context(name: *const c_char, value: *const c_char) -> c_int {
-        // SAFETY: the caller owes the same.
+        // SAFETY: by the caller's promise.
         let (name, value) = unsafe { (c_string(name), c_string(value)) };
         let (Some(name), Some(value)) = (name, value) else { return INVALID };
         let is_set = || {
@@ -84,7 +84,7 @@ exported! {
         // A root that is not followed has ids too: headers need them.
         let sampled = if is_root_followed() { SAMPLED } else { 0 };
         let fresh = Context { info: root(), trace_id_high: new_id(), flags: sampled | RANDOM };
-        // SAFETY: the caller owes the same.
+        // SAFETY: by the caller's promise.
         unsafe { store_new(Some(fresh), context) }
     }
 
@@ -93,27 +93,27 @@ exported! {
         length: usize,
         context: *mut Context,
     ) -> c_int {
-        // SAFETY: the caller owes the same.
+        // SAFETY: by the caller's promise.
         unsafe { store_new(bytes(text, length).and_then(headers::parse_traceparent), context) }
     }
 
     fn blkkin_b3_parse(text: *const c_char, length: usize, context: *mut Context) -> c_int {
-        // SAFETY: the caller owes the same.
+        // SAFETY: by the caller's promise.
         unsafe { store_new(bytes(text, length).and_then(headers::parse_b3), context) }
     }
 
     fn blkkin_traceparent_format(context: *const Context, text: *mut c_char, size: usize) -> c_int {
-        // SAFETY: the caller owes the same.
+        // SAFETY: by the caller's promise.
         unsafe { format(headers::format_traceparent, context, text, size) }
     }
 
     fn blkkin_b3_format(context: *const Context, text: *mut c_char, size: usize) -> c_int {
-        // SAFETY: the caller owes the same.
+        // SAFETY: by the caller's promise.
         unsafe { format(headers::format_b3, context, text, size) }
     }
 }
 
-/// Returns a C string, unless it is NULL.
+/// Returns the C string; `None` for NULL.
 ///
 /// # Safety
 ///
@@ -123,7 +123,7 @@ unsafe fn c_string<'a>(string: *const c_char) -> Option<&'a CStr> {
     (!string.is_null()).then(|| unsafe { CStr::from_ptr(string) })
 }
 
-/// Returns a text of a given length, unless it is NULL or the length is impossible.
+/// Returns the text of `length` bytes; `None` if it is NULL or the length is impossible.
 ///
 /// # Safety
 ///
@@ -134,14 +134,14 @@ unsafe fn bytes<'a>(text: *const c_char, length: usize) -> Option<&'a [u8]> {
     is_possible.then(|| unsafe { slice::from_raw_parts(text.cast(), length) })
 }
 
-/// Stores a context that is new to this process, and records the upper half of its trace id, which
-/// annotations have no room for.
+/// Stores a context that is new to this process. Records the upper half of its trace id, because
+/// the events of annotations have no field for it.
 ///
 /// # Safety
 ///
 /// See the crate.
 unsafe fn store_new(from: Option<Context>, to: *mut Context) -> c_int {
-    // SAFETY: the caller owes the same.
+    // SAFETY: by the caller's promise.
     let result = unsafe { store(from, to) };
     if let (OK, Some(Context { info, trace_id_high, flags })) = (result, from)
         && flags & SAMPLED != 0
@@ -153,6 +153,8 @@ unsafe fn store_new(from: Option<Context>, to: *mut Context) -> c_int {
     result
 }
 
+/// Stores a context. Returns [`INVALID`] if there is none, or if `to` is NULL.
+///
 /// # Safety
 ///
 /// See the crate.
@@ -163,6 +165,9 @@ unsafe fn store(from: Option<Context>, to: *mut Context) -> c_int {
     OK
 }
 
+/// Writes a context's header, formatted by `format`, into `text`, with a NUL. Returns its length or
+/// an error.
+///
 /// # Safety
 ///
 /// See the crate; `text` has `size` bytes.
@@ -182,7 +187,7 @@ unsafe fn format<const SIZE_MAX: usize>(
     if bytes.len() >= size {
         return NO_SPACE;
     }
-    // SAFETY: `text` has room for the bytes and one more; they are on our own stack.
+    // SAFETY: `text` has room for the bytes and one more; the source is on this function's stack.
     unsafe {
         ptr::copy_nonoverlapping(bytes.as_ptr(), text.cast(), bytes.len());
         text.add(bytes.len()).write(0);

@@ -1,4 +1,4 @@
-//! Conversion between contexts of C and those of the tracer, which reads and writes headers.
+//! Conversion between contexts of C and those of the tracer, which parses and formats headers.
 
 use crate::layout::{Context, DEBUG_TRACE, DEFERRED, RANDOM, SAMPLED, TraceInfo};
 use blkkin_trace::context::{Text, b3, w3c};
@@ -9,7 +9,7 @@ pub(crate) fn parse_traceparent(text: &[u8]) -> Option<Context> {
 }
 
 pub(crate) fn format_traceparent(context: &Context) -> Option<Text<55>> {
-    // The header carries only this part of the decision.
+    // The header has a flag only for "followed".
     let is_sampled = context.flags & SAMPLED != 0;
     let decision = if is_sampled { Decision::Yes } else { Decision::No };
     from_c(context, decision).map(|context| w3c::write(&context))
@@ -61,7 +61,7 @@ fn flags(decision: Decision) -> u32 {
     }
 }
 
-/// `None` if an id is missing.
+/// Converts a context of C. Returns `None` if an id is missing.
 fn from_c(context: &Context, decision: Decision) -> Option<SpanContext> {
     let TraceInfo { trace_id, span_id, parent_span_id } = context.info;
     let high = u128::from(context.trace_id_high.cast_unsigned());

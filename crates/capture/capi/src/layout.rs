@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_uint};
 use std::mem::{align_of, offset_of, size_of};
 
-/// `struct blkin_endpoint`.
+/// The structure `blkin_endpoint` of C.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "blkkin.h explains the fields")]
@@ -13,7 +13,7 @@ pub struct Endpoint {
     pub name: *const c_char,
 }
 
-/// `struct blkin_trace_info`.
+/// The structure `blkin_trace_info` of C.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "blkkin.h explains the fields")]
@@ -24,9 +24,9 @@ pub struct TraceInfo {
 }
 
 impl TraceInfo {
-    /// Ids of all traces of requests that are not followed. Children have the same ids, also in
-    /// other processes, because the ids are all that travels there. No other trace has them; all
-    /// zeros is a trace whose ids were not set.
+    /// Ids of all traces of requests that are not followed. Their children have the same ids, also
+    /// in other processes, because messages carry nothing but the ids. No other trace has these
+    /// ids; ids that were never set are all zeros.
     pub const NOT_FOLLOWED: TraceInfo = TraceInfo { trace_id: 0, span_id: -1, parent_span_id: 0 };
 
     /// Returns true if the request is followed.
@@ -36,12 +36,12 @@ impl TraceInfo {
     }
 }
 
-/// `struct blkin_trace_info_packed`: the three ids, big-endian.
+/// The structure `blkin_trace_info_packed` of C: the three ids, big-endian.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PackedTraceInfo(pub [[u8; 8]; 3]);
 
-/// `struct blkin_trace`.
+/// The structure `blkin_trace` of C.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "blkkin.h explains the fields")]
@@ -51,7 +51,8 @@ pub struct Trace {
     pub endpoint: *const Endpoint,
 }
 
-/// `struct blkin_annotation`. The `key` of a timestamp is never written, so it must not be read.
+/// The structure `blkin_annotation` of C. The `key` of a timestamp is never written, so it must not
+/// be read.
 #[repr(C)]
 #[derive(Clone, Copy)]
 #[allow(missing_docs, reason = "blkkin.h explains the fields")]
@@ -71,14 +72,14 @@ pub union Value {
     pub integer: i64,
 }
 
-/// Kinds of `blkin_annotation_type`. Any other number counts as [`TIMESTAMP`].
+/// Number of the kind "string" in `blkin_annotation_type`. Unknown numbers count as [`TIMESTAMP`].
 pub const STRING: c_uint = 0;
-/// See [`STRING`].
+/// Number of the kind "integer"; see [`STRING`].
 pub const INTEGER: c_uint = 1;
-/// See [`STRING`].
+/// Number of the kind "timestamp"; see [`STRING`].
 pub const TIMESTAMP: c_uint = 2;
 
-/// `struct blkkin_context`.
+/// The structure `blkkin_context` of C.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "blkkin.h explains the fields")]
@@ -88,16 +89,18 @@ pub struct Context {
     pub flags: u32,
 }
 
-/// Flags of a [`Context`]: `BLKKIN_SAMPLED` and so on.
+/// Flag of a [`Context`], `BLKKIN_SAMPLED`: the request is followed.
 pub const SAMPLED: u32 = 1;
-/// See [`SAMPLED`].
+/// Flag of a [`Context`], `BLKKIN_RANDOM`: the trace id is known to be random.
 pub const RANDOM: u32 = 2;
-/// See [`SAMPLED`].
+/// Flag of a [`Context`], `BLKKIN_DEBUG_TRACE`: the request is followed whatever other samplers
+/// decide.
 pub const DEBUG_TRACE: u32 = 4;
-/// See [`SAMPLED`].
+/// Flag of a [`Context`], `BLKKIN_DEFERRED`: the decision is left to the receiver.
 pub const DEFERRED: u32 = 8;
 
-/// Return values. `EINVAL` and `ENOSPC` have these numbers on all architectures of Linux.
+/// Return values of functions. `EINVAL` and `ENOSPC` have these numbers on all architectures of
+/// Linux.
 pub(crate) const OK: c_int = 0;
 pub(crate) const INVALID: c_int = -22;
 pub(crate) const NO_SPACE: c_int = -28;

@@ -1,20 +1,20 @@
 //! libblkkin: the C API that `include/blkkin.h` declares and documents, including blkin's.
 //!
 //! [`layout`] has the structures of C; [`blkin`] and [`extensions`] have the functions; [`events`]
-//! records events with fields of a program's own; and [`emit`] passes annotations to the tracer.
-//! C++ has headers only.
+//! records events with fields defined by the program; and [`emit`] passes annotations to the
+//! tracer. The C++ API consists of headers only.
 //!
 //! # Safety
 //!
 //! The obligations of a caller in C are the same for all functions. A pointer is NULL where the
-//! header allows it, or points to a value of its type: aligned (ids may be unaligned, as in
-//! messages), readable, writable unless `const`, and not written to by others during the call.
-//! Fields that the function is documented to read are set. Strings end with a NUL. Two pointers of
-//! one call may be equal: everything is read before anything is written.
+//! header allows it, or points to a value of its type. Such a value is aligned (ids may be
+//! unaligned, as in messages), readable, writable unless `const`, and not written to by other
+//! threads during the call. Fields that the function is documented to read are set. Strings end
+//! with a NUL. Two pointers of one call may be equal: all arguments are read before any is written.
 //!
-//! No panic may reach a caller. Nothing in this crate panics; the lints below enforce that. Calls
-//! of other crates go through `guard::quietly`, except the fast path of an annotation into the
-//! ring: nothing there panics, and the guard would make it a tenth slower.
+//! No panic may reach a caller. The code of this crate does not panic; the lints below enforce
+//! that. Calls of other crates go through `guard::quietly`, except the fast path of an annotation
+//! into the ring: that path does not panic, and the guard would make it a tenth slower.
 
 #![allow(unsafe_code)]
 #![cfg_attr(

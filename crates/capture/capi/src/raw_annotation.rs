@@ -1,8 +1,8 @@
-//! Annotations as callers in C pass them, before any check.
+//! Annotations as received from callers in C, before validation.
 
 use std::ffi::c_char;
 
-/// Content of an annotation, unchecked.
+/// Content of an annotation before validation; any string may be NULL.
 #[derive(Clone, Copy)]
 pub(crate) enum RawAnnotation {
     Event(*const c_char),

@@ -1,4 +1,4 @@
-//! Checks annotations of C, and records those that are valid.
+//! Validates annotations of C, and records the valid ones.
 
 use crate::emit;
 use crate::layout::{Endpoint, INVALID, OK, Trace};
@@ -8,17 +8,18 @@ use std::ffi::{c_char, c_int, c_uint};
 /// Number of levels.
 const LEVELS: c_uint = 15;
 
-/// Level of all annotations that blkin's functions record.
+/// Level of the annotations that blkin's functions record.
 pub(crate) const WARNING: c_uint = 4;
 
-/// Records an annotation if all that it needs is there. Without an endpoint, the trace's is used.
+/// Records an annotation if all of its strings are present. If `endpoint` is NULL, the trace's
+/// endpoint is used.
 ///
-/// Arguments are checked whether the level is recorded or not, so that a program finds its errors.
+/// Arguments are validated even if the level is not recorded, so that a program finds its errors.
 ///
 /// # Safety
 ///
 /// See the crate.
-// Inlined, so that each caller checks only its own variant: that saves a third of the cost of an
+// Inlined, so that each caller validates only its own variant: that saves a third of the cost of an
 // annotation that is not recorded.
 #[inline(always)]
 pub(crate) unsafe fn record(
@@ -30,7 +31,7 @@ pub(crate) unsafe fn record(
     if level >= LEVELS {
         return INVALID;
     }
-    // SAFETY: the caller owes the same.
+    // SAFETY: by the caller's promise.
     unsafe {
         if !emit::is_enabled(level) {
             return if checked(trace, endpoint, annotation).is_some() { OK } else { INVALID };
@@ -57,7 +58,7 @@ unsafe fn record_event(
     level: c_uint,
     event: *const c_char,
 ) -> c_int {
-    // SAFETY: the caller owes the same.
+    // SAFETY: by the caller's promise.
     unsafe { check_and_emit(trace, endpoint, level, RawAnnotation::Event(event)) }
 }
 
@@ -74,7 +75,7 @@ unsafe fn record_string(
     key: *const c_char,
     val: *const c_char,
 ) -> c_int {
-    // SAFETY: the caller owes the same.
+    // SAFETY: by the caller's promise.
     unsafe { check_and_emit(trace, endpoint, level, RawAnnotation::String { key, val }) }
 }
 
@@ -91,10 +92,12 @@ unsafe fn record_integer(
     key: *const c_char,
     val: i64,
 ) -> c_int {
-    // SAFETY: the caller owes the same.
+    // SAFETY: by the caller's promise.
     unsafe { check_and_emit(trace, endpoint, level, RawAnnotation::Integer { key, val }) }
 }
 
+/// Validates an annotation and records it, if its request is followed.
+///
 /// # Safety
 ///
 /// See the crate.
@@ -117,7 +120,7 @@ unsafe fn check_and_emit(
     OK
 }
 
-/// Returns the trace and its effective endpoint; `None` if a string that is needed is NULL.
+/// Returns the trace and its effective endpoint; `None` if a required string is NULL.
 ///
 /// # Safety
 ///
@@ -131,7 +134,8 @@ unsafe fn checked<'a>(
     if annotation.lacks_string() {
         return None;
     }
-    // SAFETY: NULL, or valid; all fields of a trace are set, and nobody changes them during the call.
+    // SAFETY: NULL, or valid; all fields of a trace are set, and no thread changes them during the
+    // call.
     let trace = unsafe { trace.as_ref() }?;
     let endpoint = if endpoint.is_null() { trace.endpoint } else { endpoint };
     // SAFETY: as above.

@@ -1,5 +1,5 @@
-//! Annotations that reach the tracer, and parsing of headers. The programs in `tests` show the C
-//! side.
+//! Tests of annotations that reach the tracer, and of parsed headers. The programs in `tests` show
+//! the C side.
 
 use crate::blkin::*;
 use crate::emit;
@@ -28,7 +28,7 @@ const INFO: TraceInfo = TraceInfo { trace_id: -1, span_id: 2, parent_span_id: 3 
 /// Tests run one at a time, because the tracer's state belongs to the process.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// A channel that wants these levels, and its events.
+/// A channel of the tracer that a test records into.
 struct Channel {
     cells: Cells,
     shape: Shape,
@@ -60,7 +60,7 @@ impl Channel {
         assert_eq!(emit::ENABLED_LEVELS.load(Ordering::Relaxed), levels & 0x7fff);
     }
 
-    /// The events' names, levels and fields.
+    /// Returns the names, levels and fields of the recorded events.
     fn take(&mut self) -> Vec<(&'static str, Level, Vec<u8>)> {
         let mut events = Vec::new();
         for reader in &mut self.readers {
@@ -95,7 +95,7 @@ impl Drop for Channel {
     }
 }
 
-/// Records an annotation of a trace, with a key and a value.
+/// Function that records an annotation of a trace, with a key and a value.
 type Say = fn(*const Trace, *const c_char, *const c_char) -> i32;
 
 /// C strings are recorded unchanged, each in its field.
@@ -108,7 +108,7 @@ fn annotations_are_what_was_said() {
     let trace = &raw const trace;
     let (key, val) = (c"key".as_ptr(), c"val".as_ptr());
     let said: [(&str, Say, &[u8]); 3] = [
-        // SAFETY: pointers are NULL, or to what lives on the stack and to literals.
+        // SAFETY: pointers are NULL, or to variables on the stack and to literals.
         ("timestamp", |trace, _, val| unsafe { blkkin_event(trace, null(), 14, val) }, b"val\0"),
         (
             "keyval_string",
@@ -136,7 +136,7 @@ fn annotations_are_what_was_said() {
     }
 }
 
-/// C and Rust record the same bytes, through the same event types.
+/// C and Rust record the same bytes, with the same event types.
 #[test]
 fn c_and_rust_record_the_same() {
     let mut channel = Channel::new();
@@ -160,7 +160,7 @@ fn c_and_rust_record_the_same() {
         for number in 0..15u32 {
             let level = Level::from_number(number.into()).unwrap();
             let text = string.as_ptr();
-            // SAFETY: pointers are NULL, or to what lives on the stack and to literals.
+            // SAFETY: pointers are NULL, or to variables on the stack and to literals.
             let results = unsafe {
                 [
                     blkkin_event(trace, null(), number, text),
@@ -183,7 +183,7 @@ fn c_and_rust_record_the_same() {
     }
 }
 
-/// The upper half of a trace id is recorded when a context arrives.
+/// The upper half of a trace id is recorded when a context is received or created.
 #[test]
 fn upper_halves_of_trace_ids_are_recorded() {
     let mut channel = Channel::new();
@@ -199,7 +199,7 @@ fn upper_halves_of_trace_ids_are_recorded() {
     assert_eq!(channel.take(), halves(&context));
     let mut check = |parse: Parse, text: &str, is_recorded: bool| {
         let mut context = Context::default();
-        // SAFETY: the text has so many bytes, and the context is writable.
+        // SAFETY: the text has this many bytes, and the context is writable.
         let result = unsafe { parse(text.as_ptr().cast(), text.len(), &raw mut context) };
         assert_eq!(result, OK, "{text}");
         let expected = if is_recorded { halves(&context) } else { Vec::new() };
@@ -216,7 +216,7 @@ fn upper_halves_of_trace_ids_are_recorded() {
 
 type Parse = unsafe extern "C" fn(*const c_char, usize, *mut Context) -> i32;
 
-/// A complete annotation is recorded once if its level is recorded; others never.
+/// A complete annotation is recorded once if its level is recorded, and not otherwise.
 #[test]
 fn levels_decide_what_is_emitted() {
     let mut channel = Channel::new();
@@ -234,7 +234,7 @@ fn levels_decide_what_is_emitted() {
 
     let mut check = |levels: i32, level: u32, expected: usize| {
         Channel::wants(levels);
-        // SAFETY: pointers are NULL, or to what lives on the stack and to literals.
+        // SAFETY: pointers are NULL, or to variables on the stack and to literals.
         let results = unsafe {
             [
                 blkkin_event(trace, null(), level, val),
@@ -287,7 +287,7 @@ fn ids_lie_anywhere() {
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const SPAN: &str = "00f067aa0ba902b7";
 
-/// Valid and invalid traceparent headers, by W3C's rules.
+/// Traceparent headers are accepted or refused by W3C's rules.
 #[test]
 fn traceparents() {
     let check = |text: &str, expected: Option<u32>| {
@@ -341,7 +341,7 @@ fn traceparents() {
     }
 }
 
-/// Valid and invalid single b3 headers; the valid ones are written as they came.
+/// Valid b3 headers are parsed and formatted unchanged; invalid ones are refused.
 #[test]
 fn b3() {
     let check = |text: &str, expected: Option<u32>| {
@@ -388,13 +388,13 @@ fn b3() {
     ] {
         check(&broken, None);
     }
-    // Spaces, and a parent of 0, are not written again.
+    // Spaces, and a parent of 0, are accepted but not formatted.
     assert_eq!(parse_b3(b" \t0\t "), Some(Context::default()));
     let root = parse_b3(format!("{low}-{SPAN}-1-{}", "0".repeat(16)).as_bytes());
     assert_eq!(root, parse_b3(format!("{low}-{SPAN}-1").as_bytes()));
 }
 
-/// Contexts without one of the ids have no header; unknown bits do no harm.
+/// A context that lacks an id has no header; unknown flags have no effect.
 #[test]
 fn contexts_without_ids_are_not_written() {
     let context = |trace_id, trace_id_high, span_id, flags| {
@@ -414,7 +414,8 @@ fn contexts_without_ids_are_not_written() {
     check(context(0, 0, 0, SAMPLED | DEFERRED), false, false);
 }
 
-/// No bytes make the parsers panic; accepted headers are accepted again after they are written.
+/// The parsers do not panic on random bytes; an accepted header is accepted again after it is
+/// formatted.
 #[test]
 fn random_headers() {
     let mut random = 1_u64;

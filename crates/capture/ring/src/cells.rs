@@ -19,8 +19,9 @@ pub(crate) enum Word {
     Unplaced = 32,
     /// Number of events with a shortened string; only the sum over all rings has a meaning.
     Cut = 40,
-    /// The last restart, at which writers returned to the first sub-buffer although the last one
-    /// was not read yet: position, plus offset of the last sub-buffer's index; 0 if there was none.
+    /// The last restart, at which writers returned to the ring's first sub-buffer before the last
+    /// one was read: its position, plus the index of the sub-buffer that was left; 0 if there was
+    /// none.
     Restart = 48,
     /// Number of recorded events. May differ by one for each time that a thread was interrupted
     /// between the instruction that publishes an event and the one that counts it. For display

@@ -695,7 +695,7 @@ impl Cells {
     }
 
     /// Returns the number of lost events, without those that a reader's process has
-    /// [counted](Self::note_counted) or was to forget.
+    /// [counted](Self::note_counted), and those from before recordings were cleared.
     pub fn lost_uncounted(&self, shape: &Shape, ring: usize) -> u64 {
         let control = shape.control_of(ring);
         let counted = self.load(control, Word::Counted, Relaxed);

@@ -25,8 +25,8 @@
 //! area, which the kernel does not maintain for the child: `CPU_ID` is the processor on which the
 //! parent was suspended, and sequences are not restarted. POSIX allows such a child only `exec` and
 //! `_exit`, but its signal handlers may record events. So each sequence compares `CPU_ID` with the
-//! processor itself. In a child that was migrated the sequence fails, and this event and all later
-//! ones are recorded into the ring with a lock.
+//! processor's own number. In a child that was migrated the sequence fails, and this event and all
+//! later ones are recorded into the ring with a lock.
 //!
 //! One case remains: a child on its parent's processor. Suppose that it is preempted or interrupted
 //! within the ten nanoseconds of a sequence, and another thread of its parent or its own signal
@@ -35,9 +35,9 @@
 //! nanoseconds, the position may also decrease; the reader then finds invalid data and ends that
 //! one ring. No other ring and no other memory is touched.
 //!
-//! [`Sequences::record`] does not check the number of processors without `rdpid` (from before
-//! 2019), because that would cost more than the event. There a child that was migrated may do the
-//! same to the ring of its parent's processor.
+//! [`Sequences::record`] omits the comparison on processors without `rdpid` (from before 2019),
+//! because it would cost more than the event. There a child that was migrated may do the same to
+//! the ring of its parent's processor.
 //!
 //! Not covered are threads that share a thread pointer and run at the same time (`clone` with
 //! `CLONE_VM` and neither `CLONE_VFORK` nor `CLONE_SETTLS`). The C library does not support them
@@ -71,7 +71,7 @@ static HAS_RDPID: AtomicBool = AtomicBool::new(false);
 /// Bits of the processor's number in the value that Linux stores for `rdpid`; the other bits are
 /// the node.
 const CPU_MASK: u32 = 0xfff;
-/// Segment selector for processors without `rdpid`; the segment's limit is the same value.
+/// Segment selector, readable with `lsl` on all processors; the segment's limit is the same value.
 const CPU_SEGMENT: u32 = 0x7b;
 
 /// An event to append, its ring and its position.

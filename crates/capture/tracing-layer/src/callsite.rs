@@ -1,4 +1,4 @@
-//! Callsites: places of the program that send spans or events to `tracing`.
+//! Callsites: instrumentation points of the program that send spans or events to `tracing`.
 //!
 //! A callsite and its data live as long as the program, which is why their number is limited.
 //! Callsites are found by the address of their metadata, in a hash table without removal.
@@ -10,14 +10,15 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use tracing_core::Metadata;
 
-/// A power of two, twice the maximum number of callsites.
+/// Size of the hash table: a power of two, twice the maximum number of callsites.
 const TABLE_SIZE: usize = 8192;
 const CALLSITES_MAX: usize = TABLE_SIZE / 2;
-/// Values of `Callsite::interest`: whether such events are wanted.
+/// Values of `Callsite::interest`.
 const UNDECIDED: u8 = 0;
 const UNWANTED: u8 = 1;
 const WANTED: u8 = 2;
-/// Variants of a callsite's event type, before all further events have all fields as strings.
+/// Maximum number of variants of a callsite's event type. Further events have all fields as
+/// strings.
 const VARIANTS_MAX: usize = 7;
 
 static TABLE: [OnceLock<(usize, &'static Callsite)>; TABLE_SIZE] =
@@ -31,13 +32,13 @@ pub(crate) struct Callsite {
     level: Level,
     place: (&'static str, u32),
     metadata: &'static Metadata<'static>,
-    /// Used to ask whether such events are wanted; never recorded itself.
+    /// Event type for queries whether such events are wanted; never recorded.
     probe: EventType,
     interest: AtomicU8,
-    /// Event types, one for each combination of field kinds: values may have other types each time,
-    /// or be missing.
+    /// Event types by the kinds of their fields: values may have other types each time, or be
+    /// missing.
     variants: EventVariants,
-    /// Event types with the fields of a service, for layers that have one.
+    /// Event types with the fields of a service, for layers of a service.
     with_service: OnceLock<Box<EventVariants>>,
 }
 
@@ -61,7 +62,8 @@ const EVENT_FIELDS: usize = 3;
 const SERVICE_NAMES: [&str; 3] = ["service_name", "port_no", "ip"];
 const SERVICE_KINDS: [Kind; 3] = [Kind::String, Kind::I32, Kind::String];
 
-/// Number of callsites refused because there are too many. Nothing of them is recorded.
+/// Returns the number of callsites refused because there are too many. Their spans and events are
+/// not recorded.
 pub fn refused() -> usize {
     REFUSED.load(Relaxed)
 }
@@ -69,12 +71,12 @@ pub fn refused() -> usize {
 /// Returns the hash key of a callsite, and the indexes to probe, in order.
 fn places(metadata: &Metadata<'_>) -> (usize, impl Iterator<Item = usize>) {
     let key = std::ptr::from_ref(metadata).addr();
-    // Fibonacci hashing: the upper bits of the product depend on all of the key's.
+    // Fibonacci hashing: the upper bits of the product depend on all bits of the key.
     let hash = (key as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     (key, (0..TABLE_SIZE).map(move |step| (hash as usize + step) % TABLE_SIZE))
 }
 
-/// Returns the callsite of this metadata.
+/// Returns the callsite with this metadata.
 #[inline]
 pub(crate) fn find(metadata: &Metadata<'_>) -> Option<&'static Callsite> {
     let (key, places) = places(metadata);
@@ -87,9 +89,9 @@ pub(crate) fn find(metadata: &Metadata<'_>) -> Option<&'static Callsite> {
     None
 }
 
-/// Returns the callsite of this metadata if its events are wanted. A callsite may be unknown here:
-/// `tracing` lets other threads through while the first one still registers it, and callsites of
-/// the `log` crate are never registered.
+/// Returns the callsite with this metadata if its events are wanted. Adds the callsite if it is not
+/// in the table: `tracing` does not block other threads while the first one registers it, and
+/// callsites of the `log` crate are never registered.
 #[inline]
 pub(crate) fn find_wanted(metadata: &'static Metadata<'static>) -> Option<&'static Callsite> {
     find(metadata).or_else(|| add_unregistered(metadata)).filter(|callsite| callsite.is_wanted())
@@ -97,21 +99,21 @@ pub(crate) fn find_wanted(metadata: &'static Metadata<'static>) -> Option<&'stat
 
 #[cold]
 fn add_unregistered(metadata: &'static Metadata<'static>) -> Option<&'static Callsite> {
-    // Each event of a refused callsite comes here, and the lock would stall all threads.
+    // Each event of a refused callsite gets here, and the lock would stall all threads.
     if REFUSED.load(Relaxed) > 0 {
         return None;
     }
     add(metadata)
 }
 
-/// Decides again which callsites are wanted.
+/// Decides again about all callsites.
 pub(crate) fn decide_all() {
     for (_, callsite) in TABLE.iter().filter_map(OnceLock::get) {
         callsite.decide();
     }
 }
 
-/// Returns the callsite of this metadata, added if necessary; `None` if there are too many.
+/// Returns the callsite with this metadata, added if necessary; `None` if there are too many.
 pub(crate) fn add(metadata: &'static Metadata<'static>) -> Option<&'static Callsite> {
     if let Some(callsite) = find(metadata) {
         return Some(callsite);
@@ -126,7 +128,7 @@ pub(crate) fn add(metadata: &'static Metadata<'static>) -> Option<&'static Calls
     }
     let callsite: &'static Callsite = Box::leak(Box::new(Callsite::new(metadata)));
     let (key, mut places) = places(metadata);
-    // Nobody else adds one meanwhile, and half of the table is free.
+    // No other thread adds a callsite meanwhile, and half of the table is free.
     places.find(|place| TABLE[*place].set((key, callsite)).is_ok())?;
     *count += 1;
     Some(callsite)
@@ -149,8 +151,8 @@ impl Callsite {
         }
     }
 
-    /// Decides whether such events are wanted, and caches the decision. `None`, without caching,
-    /// while the tracer is undecided.
+    /// Decides whether such events are wanted, and caches the decision. Returns `None`, and caches
+    /// nothing, while the tracer is undecided.
     pub(crate) fn decide(&self) -> Option<bool> {
         if registry::is_undecided() {
             self.interest.store(UNDECIDED, Relaxed);
@@ -174,8 +176,8 @@ impl Callsite {
         self.metadata.fields().len()
     }
 
-    /// Records an event with our own fields (as many as a span or an event has) and those of the
-    /// program.
+    /// Records an event with the layer's own fields (their number differs between spans and events)
+    /// and those of the program.
     #[inline]
     pub(crate) fn record<const N: usize>(
         &'static self,
@@ -193,7 +195,7 @@ impl Callsite {
         });
     }
 
-    /// Records an event with the fields of a service after our own.
+    /// Records an event with the fields of a service after the layer's own.
     #[inline(never)]
     fn record_with_service<const N: usize>(
         &'static self,

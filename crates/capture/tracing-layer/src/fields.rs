@@ -1,4 +1,4 @@
-//! Values of a span's or event's fields, collected from the visits of `tracing` and then recorded.
+//! Values of a span's or event's fields: collected by the visitor of `tracing`, then recorded.
 
 use blkkin_ring::Encoder;
 use blkkin_trace::Kind;
@@ -9,17 +9,17 @@ use tracing_core::field::Visit;
 /// Maximum number of fields; `tracing` has the same limit.
 pub(crate) const FIELDS_MAX: usize = 32;
 
-/// Bytes for all values of a span or event. Long strings are truncated; numbers always fit.
+/// Size of all values of a span or event, in bytes. Long strings are truncated; numbers always fit.
 const SIZE: usize = 512;
-/// Bytes of a number.
+/// Size of a number, in bytes.
 const NUMBER_SIZE: usize = 8;
-/// Bytes of a string's length.
+/// Size of a string's length, in bytes.
 const LENGTH_SIZE: usize = 2;
 /// Bytes reserved for a field without a value, so that numbers always fit.
 const RESERVE: usize = NUMBER_SIZE;
 const _: () = assert!(FIELDS_MAX * RESERVE <= SIZE && SIZE <= 1 << 16);
 
-/// Kinds of the fields that have values: four bits for each field, 0 for none.
+/// Kinds of the fields that have values: four bits for each field, 0 for no value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FieldKinds(u128);
 
@@ -37,7 +37,7 @@ const fn bits_of(kind: Kind) -> u128 {
     }
 }
 
-/// All other bits are `U64`; fields have no other kinds.
+/// Decodes a kind. Fields have only the listed kinds and `U64`.
 const fn kind_of(bits: u128) -> Option<Kind> {
     match bits {
         0 => None,
@@ -52,7 +52,7 @@ const fn kind_of(bits: u128) -> Option<Kind> {
 impl FieldKinds {
     const NONE: FieldKinds = FieldKinds(0);
 
-    /// The kinds if all fields are strings.
+    /// Returns the kinds for fields that are all strings.
     pub(crate) fn all_strings(fields_count: usize) -> FieldKinds {
         let mut kinds = FieldKinds::NONE;
         (0..fields_count.min(FIELDS_MAX)).for_each(|index| kinds.set(index, Kind::String));
@@ -68,12 +68,12 @@ impl FieldKinds {
         self.0 &= !(KIND_MASK << (index * KIND_BITS));
     }
 
-    /// The kind of a field's value; `None` if it has no value.
+    /// Returns the kind of a field's value; `None` if the field has no value.
     fn kind(&self, index: usize) -> Option<Kind> {
         kind_of(self.0 >> (index * KIND_BITS) & KIND_MASK)
     }
 
-    /// Returns the fields that have values, in order.
+    /// Iterates over the fields that have values, in order.
     pub(crate) fn fields(&self) -> impl Iterator<Item = (usize, Kind)> {
         let mut left = self.0;
         std::iter::from_fn(move || {
@@ -85,21 +85,21 @@ impl FieldKinds {
     }
 }
 
-/// Values in order of arrival.
+/// Values of fields, in the order in which they were set.
 pub(crate) struct FieldValues {
     kinds: FieldKinds,
     /// Offset of each value.
     starts: [u16; FIELDS_MAX],
     used: usize,
-    /// Bitmap of the fields that have had a value, and bytes reserved for the others.
+    /// Bitmap of the fields that have been set, and number of bytes reserved for the others.
     seen: u32,
     reserved: usize,
-    /// The first `used` bytes are written.
+    /// The values; the first `used` bytes are written.
     bytes: [u8; SIZE],
 }
 
 impl FieldValues {
-    /// Makes an empty set of values.
+    /// Returns an empty set of values.
     pub(crate) const fn new() -> FieldValues {
         FieldValues {
             kinds: FieldKinds::NONE,
@@ -152,7 +152,7 @@ impl FieldValues {
         }
     }
 
-    /// Reserves room for a value after all others, if there is enough.
+    /// Reserves room for a value after all others; `None` if there is too little.
     fn reserve(&mut self, index: usize, size: usize) -> Option<usize> {
         if self.seen & 1 << index == 0 {
             self.seen |= 1 << index;
@@ -167,7 +167,7 @@ impl FieldValues {
         Some(at)
     }
 
-    /// Bytes of a value; 0 if there is none.
+    /// Returns the size of a value in bytes; 0 if there is none.
     fn size_at(&self, index: usize) -> usize {
         match self.kinds.kind(index) {
             None => 0,
@@ -182,7 +182,7 @@ impl FieldValues {
         &self.bytes[at + LENGTH_SIZE..at + LENGTH_SIZE + usize::from(length)]
     }
 
-    /// Begins a string of any length; `None` if there is no room.
+    /// Returns a writer for a field's string of any length; `None` if there is no room.
     fn begin_string(&mut self, index: usize) -> Option<StringWriter<'_>> {
         if index >= FIELDS_MAX {
             return None;
@@ -201,7 +201,8 @@ impl FieldValues {
         Some(StringWriter { values: self, at, is_full: false })
     }
 
-    /// Appends the values to an event with these field kinds: their own, or all strings.
+    /// Appends the values to an event with these field kinds. A value of another kind is converted
+    /// to text.
     pub(crate) fn encode(&self, kinds: &FieldKinds, encoder: &mut Encoder<'_>) {
         for (index, kind) in kinds.fields() {
             match self.kinds.kind(index) {
@@ -265,13 +266,13 @@ impl Visit for FieldValues {
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         if let Some(mut text) = self.begin_string(field.index()) {
-            // Accepts everything; what does not fit is dropped.
+            // Never fails; text that does not fit is dropped.
             let _ = fmt::write(&mut text, format_args!("{value:?}"));
         }
     }
 }
 
-/// A string that grows at the end of the values.
+/// Writer of a string at the end of the values.
 struct StringWriter<'v> {
     values: &'v mut FieldValues,
     /// Offset of the string's length.
@@ -297,7 +298,7 @@ impl StringWriter<'_> {
 }
 
 impl fmt::Write for StringWriter<'_> {
-    /// Never fails, as `Debug` implementations may rely on that.
+    /// Never fails, because `Debug` implementations may rely on that.
     fn write_str(&mut self, string: &str) -> fmt::Result {
         if !self.is_full {
             self.push(string);

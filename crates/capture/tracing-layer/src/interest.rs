@@ -1,11 +1,11 @@
-//! Makes `tracing` ask again which callsites are enabled, after the rules have changed.
+//! Makes `tracing` refresh its cache of enabled callsites after a change of the rules.
 
 use crate::callsite;
 use blkkin_trace::{daemon, registry};
 use std::sync::{Mutex, Once, PoisonError};
 use tracing_core::dispatcher::{self, Dispatch, WeakDispatch};
 
-/// Subscribers that have our layer.
+/// Subscribers that include a [`Layer`](crate::Layer).
 static DISPATCHES: Mutex<Vec<WeakDispatch>> = Mutex::new(Vec::new());
 
 pub(crate) fn follow_rules(dispatch: &Dispatch) {
@@ -22,9 +22,9 @@ pub(crate) fn follow_rules(dispatch: &Dispatch) {
     });
 }
 
-/// Makes `tracing` rebuild its cache. With only one subscriber so far, `tracing` asks this thread's
-/// subscriber alone, and assumes none if the subscriber belongs to another thread: so the
-/// subscriber is set for this thread meanwhile. With several subscribers, all are asked.
+/// Makes `tracing` rebuild its cache. With only one subscriber so far, `tracing` queries this
+/// thread's subscriber alone, and assumes none if the subscriber belongs to another thread. So the
+/// subscriber is set for this thread meanwhile. With several subscribers, `tracing` queries all.
 fn ask_again() {
     let dispatches = DISPATCHES.lock().unwrap_or_else(PoisonError::into_inner);
     let one = dispatches.iter().find_map(WeakDispatch::upgrade);
@@ -32,6 +32,6 @@ fn ask_again() {
     if let Some(one) = one {
         dispatcher::with_default(&one, tracing_core::callsite::rebuild_interest_cache);
     }
-    // This covers callsites that `tracing` does not know, too.
+    // Includes callsites that are not registered with `tracing`.
     callsite::decide_all();
 }

@@ -12,16 +12,17 @@
 //! ```
 //!
 //! Each callsite of a span or an event becomes an event type `PROVIDER:NAME`. The provider is the
-//! target, with `.` for `::`. The name is the span's, or the source file and line of an event
-//! without a name of its own. Rules select these types by name and level like all others. While no
-//! channel wants an event, it costs only the check of `tracing` whether the callsite is enabled.
+//! target, with `.` for `::`. The name is the span's name, or the event's explicit name, or else
+//! the event's source file and line. Rules select these types by name and level like all others.
+//! While no channel wants an event, it costs only the check of `tracing` whether the callsite is
+//! enabled.
 //!
-//! A span is recorded as one event when it closes, an event at once. Our own fields come first,
-//! then those of the program; fields without a value are omitted:
+//! A span is recorded as one event when it closes, an event at once. The layer's own fields come
+//! first, then those of the program; fields without a value are omitted:
 //!
 //! ```text
 //! span    trace_id trace_id_high span_id parent_span_id start duration
-//! event   trace_id trace_id_high span_id        0 where it is in no span that is recorded
+//! event   trace_id trace_id_high span_id        0 outside of all recorded spans
 //! both    service_name port_no ip               next, of a [`layer_of`] a service
 //! ```
 //!
@@ -62,8 +63,8 @@ use tracing_subscriber::filter::Filtered;
 use tracing_subscriber::layer::{Context, Filter};
 use tracing_subscriber::registry::LookupSpan;
 
-/// Returns the layer, with a filter that hides unwanted spans and events from this layer alone. A
-/// request is sampled by the process's [sampler](sample::global) if its span has no parent.
+/// Returns the layer, with a filter that hides unwanted spans and events from this layer alone. The
+/// process's [sampler](sample::global) decides about a request whose span has no parent.
 pub fn layer<S>() -> Filtered<Layer, Wanted, S>
 where
     S: Subscriber + for<'lookup> LookupSpan<'lookup>,
@@ -71,8 +72,8 @@ where
     Layer { spans: OpenSpans::new(), service: None }.with_filter(Wanted(()))
 }
 
-/// Returns a layer for a service: its spans and events carry the service's name and address. Those
-/// of [`layer`] count as the program's.
+/// Returns a layer for a service: its spans and events carry the service's name and address. Spans
+/// and events of [`layer`] count as the program's.
 pub fn layer_of<S>(service: Endpoint<'static>) -> Filtered<Layer, Wanted, S>
 where
     S: Subscriber + for<'lookup> LookupSpan<'lookup>,
@@ -80,7 +81,7 @@ where
     Layer { spans: OpenSpans::new(), service: Some(service) }.with_filter(Wanted(()))
 }
 
-/// Records spans and events; made by [`layer`] and [`layer_of`].
+/// Layer that records spans and events; returned by [`layer`] and [`layer_of`].
 #[derive(Debug)]
 pub struct Layer {
     spans: OpenSpans,
@@ -88,8 +89,9 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// Returns the recorded span that encloses the span of this id: that span itself, or else the
-    /// one of the id returned by `find`, as the first may be of a callsite that is not wanted.
+    /// Returns the recorded span that encloses the span with this id: that span itself, or else the
+    /// one with the id from `find`. The latter is needed if the callsite of the first is not
+    /// wanted.
     fn enclosing(&self, id: Option<&Id>, find: impl FnOnce() -> Option<Id>) -> EnclosingSpan {
         let Some(id) = id else { return EnclosingSpan::None };
         self.spans
@@ -115,7 +117,7 @@ pub struct Wanted(());
 
 impl<S> Filter<S> for Wanted {
     fn enabled(&self, metadata: &Metadata<'_>, _: &Context<'_, S>) -> bool {
-        // An unknown callsite is checked when its first event comes.
+        // A callsite that is not in the table yet is checked at its first event.
         callsite::find(metadata).is_none_or(Callsite::is_wanted)
     }
 
@@ -157,7 +159,7 @@ where
         span.context = Some(context);
         span.callsite = Some(callsite);
         attributes.record(&mut span.values);
-        // Taken last, so that the time to record the values is not part of the span.
+        // Measured last, so that the time to record the values is not part of the span.
         span.start = Moment::now();
         self.spans.insert(id, Some(span));
     }

@@ -1,15 +1,15 @@
-//! Names of event types and their fields.
+//! Derives the names of event types and their fields.
 
 use tracing_core::{Level, Metadata};
 
-/// Maximum bytes of a name.
+/// Maximum size of a name, in bytes.
 const SIZE_MAX: usize = 255;
 
 /// Returns the name of a callsite's event type, `PROVIDER:NAME`.
 pub(crate) fn event_name(metadata: &Metadata<'_>) -> String {
     let target = metadata.target().replace("::", ".").replace(':', "_");
     let provider = if target.is_empty() { "tracing" } else { &target };
-    // An event without a name of its own is called "event FILE:LINE" by `tracing`.
+    // `tracing` names an event without an explicit name "event FILE:LINE".
     let name = metadata.name();
     let name = name.strip_prefix("event ").unwrap_or(name);
     let name = if name.is_empty() { "_" } else { name };
@@ -24,7 +24,8 @@ fn is_special(char: char) -> bool {
     char.is_control() || matches!(char, '"' | '\\' | '*')
 }
 
-/// Returns at most `size_max` bytes of a text, with other characters replaced by `_`.
+/// Returns at most `size_max` bytes of a text; replaces characters for which `is_good` is false by
+/// `_`.
 fn clean(text: &str, size_max: usize, is_good: impl Fn(char) -> bool) -> String {
     let mut clean = String::new();
     for char in text.chars() {

@@ -11,11 +11,11 @@ use tracing_subscriber::Registry;
 use tracing_subscriber::registry::LookupSpan as _;
 
 thread_local! {
-    /// Parent of spans without a parent in this process.
+    /// Remote parent of spans that have no parent in this process.
     static REMOTE: Cell<Option<Incoming>> = const { Cell::new(None) };
 }
 
-/// Returns the remote parent of a span that is created now.
+/// Returns the remote parent for a span that is created now.
 pub(crate) fn parent() -> Option<Incoming> {
     REMOTE.try_with(Cell::get).ok().flatten()
 }
@@ -29,13 +29,13 @@ pub(crate) fn parent() -> Option<Incoming> {
 /// fn serve(traceparent: &[u8]) {
 ///     let parent = blkkin_tracing::parse_traceparent(traceparent);
 ///     let span = blkkin_tracing::with_parent(parent, || tracing::info_span!("serve"));
-///     // Futures take it by `instrument`.
+/// For futures, use `instrument`.
 ///     span.in_scope(handle);
 /// }
 /// # serve(b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
 /// ```
 pub fn with_parent<R>(parent: Option<SpanContext>, work: impl FnOnce() -> R) -> R {
-    /// Restores the former parent, also after a panic.
+    /// Guard that restores the former parent, also after a panic.
     struct RestoreParent(Option<Incoming>);
     impl Drop for RestoreParent {
         fn drop(&mut self) {
@@ -47,14 +47,14 @@ pub fn with_parent<R>(parent: Option<SpanContext>, work: impl FnOnce() -> R) -> 
     work()
 }
 
-/// Reads the header `traceparent` of W3C's Trace Context. `None` if it is invalid: then a request
-/// begins here.
+/// Parses the header `traceparent` of W3C's Trace Context. Returns `None` if the header is invalid;
+/// the request then begins in this process.
 pub fn parse_traceparent(header: &[u8]) -> Option<SpanContext> {
     w3c::read(header).ok()
 }
 
-/// Makes a context from the ids and flags of another tracer, such as OpenTelemetry's. The lowest
-/// flag bit says whether the request is followed. `None` if an id is zero.
+/// Returns a context with the ids and flags of another tracer, such as OpenTelemetry's. The lowest
+/// flag bit is set if the request is followed. Returns `None` if an id is zero.
 pub fn context_of(trace_id: [u8; 16], span_id: [u8; 8], flags: u8) -> Option<SpanContext> {
     Some(SpanContext {
         trace_id: TraceId::from_number(u128::from_be_bytes(trace_id))?,
@@ -66,7 +66,7 @@ pub fn context_of(trace_id: [u8; 16], span_id: [u8; 8], flags: u8) -> Option<Spa
 }
 
 /// Returns the context of this thread's current span, or of the innermost enclosing span that is
-/// recorded. `None` outside of all spans. In a request that is not followed, each call returns new
+/// recorded; `None` outside of all spans. In a request that is not followed, each call returns new
 /// ids with that decision.
 pub fn current_context() -> Option<SpanContext> {
     dispatcher::get_default(|dispatch| {

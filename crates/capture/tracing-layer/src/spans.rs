@@ -1,6 +1,6 @@
-//! Open spans, by their ids. The subscriber could store them, but looking them up there takes
-//! longer than recording them. A span's data stay in one place from its start to its end: moving
-//! what was just written costs more than writing it.
+//! Open spans by their ids. The subscriber could store them, but a lookup there takes longer than
+//! recording them. A span's data stay at one address from its start to its end: moving freshly
+//! written data costs more than writing them.
 
 use crate::callsite::Callsite;
 use crate::fields::FieldValues;
@@ -9,18 +9,18 @@ use std::cell::RefCell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tracing_core::span::Id;
 
-/// Number of shards: so many that threads rarely contend for one.
+/// Number of shards, large enough that threads rarely contend for one.
 const SHARDS: usize = 1024;
 
 /// All open spans of a layer.
 pub(crate) struct OpenSpans(Box<[Shard]>);
 
-/// A shard of the open spans, in a cache line of its own.
+/// A shard of the open spans, in a separate cache line.
 #[derive(Default)]
 #[repr(align(64))]
 struct Shard(Mutex<Vec<(u64, Span)>>);
 
-/// An open span; `None` if its request is not followed.
+/// Data of an open span; `None` if its request is not followed.
 type Span = Option<Box<SpanData>>;
 
 /// Data of an open span, or of an event.
@@ -40,7 +40,7 @@ thread_local! {
 const POOL_SIZE_MAX: usize = 64;
 
 impl SpanData {
-    /// Takes data from the pool, or makes new ones. Only the values are initialised: they are
+    /// Returns data from the pool, or newly allocated. Only the values are initialised: they are
     /// empty, with room for `fields_count` fields.
     pub(crate) fn new(fields_count: usize) -> Box<SpanData> {
         // The pool is gone in a thread that ends, and borrowed if a value's `Debug` implementation
@@ -79,7 +79,7 @@ impl OpenSpans {
 
     /// Locks a span's shard. No code of the program is called while it is locked.
     fn shard(&self, id: &Id) -> MutexGuard<'_, Vec<(u64, Span)>> {
-        // Fibonacci hashing: the upper bits of the product depend on all of the id's.
+        // Fibonacci hashing: the upper bits of the product depend on all bits of the id.
         let hash = id.into_u64().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         self.0[hash as usize % SHARDS].0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -103,7 +103,8 @@ impl OpenSpans {
         }
     }
 
-    /// Returns the enclosing span for children of this span; `None` if the span is unknown here.
+    /// Returns the enclosing span for children of this span; `None` if the span is not in the
+    /// table.
     pub(crate) fn enclosing(&self, id: &Id) -> Option<EnclosingSpan> {
         let shard = self.shard(id);
         let (_, span) = shard.iter().find(|(other, _)| *other == id.into_u64())?;

@@ -33,7 +33,7 @@ pub(crate) struct FileScan {
     buffer: Vec<u8>,
     /// Key of the first packet.
     pub(crate) first: PacketKey,
-    /// Key of the last packet returned.
+    /// Key of the stream's last packet so far.
     pub(crate) last: PacketKey,
     /// Set if the last packet declares no size, so that it extends to the end of the file.
     pub(crate) has_unsized_packet: bool,

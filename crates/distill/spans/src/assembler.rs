@@ -62,7 +62,8 @@ pub struct Counts {
     pub requests: u64,
     /// Spans in the emitted requests.
     pub spans: u64,
-    /// Events with a report about a span, including dropped ones.
+    /// Events with a report about a span, including events dropped because of a limit. Events with
+    /// an id of 0 do not count.
     pub events: u64,
     /// Requests emitted before they were complete, to free memory.
     pub evicted: u64,

@@ -73,7 +73,7 @@ const DEBUG: u64 = 1;
 const TOLERANCE_NS: i64 = 1_000_000_000;
 
 impl Extractor {
-    /// Passes the report of an event to `take`; returns `None` if the event has none.
+    /// Passes the report of an event to `take`. Returns `None` for an event without a report.
     #[inline]
     pub fn read<R>(
         &mut self,
@@ -227,7 +227,7 @@ fn has_service(class: &EventClass, behind: usize) -> bool {
     )
 }
 
-/// Builds a report from the collected field values of one event.
+/// Builder of a report from the collected field values of one event.
 struct ReportBuilder<'r> {
     fields: &'r FieldValues,
     shapes: &'r TraceShapes,

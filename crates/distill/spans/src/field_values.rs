@@ -150,7 +150,7 @@ impl FieldValues {
 pub(crate) struct FieldVisitor<'w> {
     pub(crate) fields: &'w mut FieldValues,
     pub(crate) slots: &'w [Slot],
-    /// Slots from this number on count as the program's own fields.
+    /// First slot number that counts as a field of the program's own.
     pub(crate) own_fields: usize,
     /// Exempts service, port and address from `own_fields`.
     pub(crate) has_service: bool,

@@ -1,5 +1,5 @@
-//! Joins the reports on a span into one draft for each participating service, by the rules with
-//! which Zipkin converts spans of version 1 to version 2.
+//! Joining of the reports on a span into one draft for each participating service, by Zipkin's
+//! rules for converting spans of version 1 to version 2.
 //!
 //! Core annotations (`cs`, `sr`, …) determine kind, start and duration of a [`Draft`]; a complete
 //! span's own event determines them too, and takes precedence. Without either, a span lasts from
@@ -60,7 +60,7 @@ pub(crate) struct Draft {
 pub(crate) struct Address {
     pub(crate) ip: Option<IpAddr>,
     pub(crate) port: i32,
-    /// Text in place of an IP address that does not parse as one.
+    /// Address text that does not parse as an IP address.
     pub(crate) invalid: Option<Symbol>,
     /// The address text that was parsed last.
     parsed: Option<Symbol>,
@@ -105,7 +105,7 @@ impl Scratch {
     }
 }
 
-/// Joins the reports on one span id.
+/// Reports on one span id, while they are joined.
 struct Group<'g, 'p> {
     resolver: Resolver<'p>,
     /// Index of the group's first draft.

@@ -66,7 +66,7 @@ pub(crate) struct OpenRequest {
     pub(crate) wide: Vec<u64>,
     pub(crate) reporters: Vec<Reporter>,
     pub(crate) reports: Vec<Report>,
-    /// Index of `reporters`, built when there are many.
+    /// Index of each reporter in `reporters`, built when there are more than [`FEW_REPORTERS`].
     numbers: HashMap<Reporter, u32>,
     texts: String,
     /// End offset of each string in `texts`.
@@ -105,7 +105,8 @@ impl OpenRequest {
             + self.ends.capacity() * 4
     }
 
-    /// Returns true if a span without its end is known, from an event of its own or as a parent.
+    /// Returns true if a span is known, from an event or as a parent, whose complete event has not
+    /// arrived.
     pub(crate) fn has_unended(&self) -> bool {
         let ended = self.reports.iter().filter(|report| report.body.is_span());
         let ended: HashSet<u64> =
@@ -137,7 +138,7 @@ impl OpenRequest {
         }
     }
 
-    /// Stores a report. Returns false if it needs a new reporter beyond `reporters_max`.
+    /// Stores a report. Returns false if the report needs a new reporter beyond `reporters_max`.
     #[inline]
     pub(crate) fn add(
         &mut self,

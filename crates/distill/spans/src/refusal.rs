@@ -7,7 +7,7 @@ use std::fmt;
 pub enum Reason {
     /// The stream has no clock.
     NoTime,
-    /// The event's time is before 1970 or does not fit.
+    /// The event's time is before 1970 or out of range.
     TimeOutOfRange,
     /// A field is missing.
     Missing(&'static str),
@@ -71,7 +71,7 @@ impl Refusals {
     }
 }
 
-/// For example `could not be understood: 3 events (first: REASON, in EVENT, FILE)`.
+/// Formats for example `could not be understood: 3 events (first: REASON, in EVENT, FILE)`.
 impl fmt::Display for Refusals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plural = if self.events == 1 { "" } else { "s" };

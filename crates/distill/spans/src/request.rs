@@ -28,7 +28,7 @@ pub struct Step<'a> {
     pub parent: Option<usize>,
     /// Number of ancestors.
     pub depth: usize,
-    /// Time in which none of its children was running, in nanoseconds.
+    /// Time of the span in which none of its children was running, in nanoseconds.
     pub self_ns: Option<u64>,
     /// Shift by the skew correction, in nanoseconds; `None` if not shifted.
     pub moved_ns: Option<i64>,
@@ -106,7 +106,7 @@ oddities! {
     Moved "moved";
     /// An event occurred twice; counted once for each dropped copy.
     Duplicate "duplicate";
-    /// More than 64 services reported on the span; the surplus is counted to its first service.
+    /// More than 64 services reported on the span; further services are merged into the first.
     ManyServices "many_services";
     /// Several requests share this lower half of the trace id, and no event determines which one
     /// the span belongs to.

@@ -312,7 +312,7 @@ struct ReplacedValue {
     text: String,
 }
 
-/// Tag value, formatted as text.
+/// Tag value that is displayed as text.
 struct ValueText<'a>(ValueRef<'a>);
 
 impl std::fmt::Display for ValueText<'_> {

@@ -1,10 +1,11 @@
-//! Arena for strings of a span that cannot be borrowed from its batch: unescaped, repaired or
-//! rendered ones.
+//! Arena for the strings of a span that cannot be borrowed from its batch: unescaped, repaired or
+//! rendered strings.
 
 use std::cell::{Cell, OnceCell};
 
-/// Append-only arena that lives as long as a span. It hands out references while it grows, so its
-/// slots must not move: they are in a chain of blocks, each twice as large as the one before.
+/// Append-only arena that lives as long as a span. References to its items remain valid while it
+/// grows, so its slots must not move. The slots are in a chain of blocks, each twice as large as
+/// the previous block.
 #[derive(Debug, Default)]
 pub(crate) struct Arena {
     first: OnceCell<Box<Block>>,

@@ -7,7 +7,7 @@ use crate::span_draft::SpanDraft;
 use blkkin_model::{SpanRef, SpanSink};
 
 /// Bytes of strings permitted for each byte of a batch, in addition to [`Limits::expanded_bytes`].
-/// With it, spans of 300 bytes may share 2 KiB, in any number.
+/// With this value, any number of spans of 300 bytes may share 2 KiB.
 const EXPANSION: u64 = 8;
 
 /// A batch during decoding: its limits, its sink, and the outcome so far.
@@ -42,7 +42,7 @@ impl<'w> Batch<'w> {
         }
     }
 
-    /// Ends decoding with its result.
+    /// Ends decoding and returns the outcome.
     pub(crate) fn finish(mut self, read: Result<(), Stop>) -> Outcome {
         self.outcome.end = match read {
             Ok(()) => End::Whole,
@@ -84,7 +84,8 @@ impl<'w> Batch<'w> {
         Ok(())
     }
 
-    /// As `close`, or refuses the span if reading it failed.
+    /// Finishes the current span as [`Batch::close`] does, or refuses the span if reading it
+    /// failed.
     #[inline]
     pub(crate) fn close_read(
         &mut self,
@@ -104,7 +105,7 @@ impl<'w> Batch<'w> {
     /// Passes a span that starts at `offset` to the sink.
     #[inline]
     pub(crate) fn emit(&mut self, span: &SpanRef<'_>, offset: usize) -> Result<(), Stop> {
-        // All formats pass this check, however their spans share values.
+        // Every format passes this check, even if its spans share values.
         self.expanded_bytes += span.text_bytes() as u64;
         let count_max = self.expanded_bytes_max;
         if self.expanded_bytes > count_max {
@@ -118,7 +119,7 @@ impl<'w> Batch<'w> {
         Ok(())
     }
 
-    /// Ends the current span.
+    /// Advances to the next span.
     #[inline]
     pub(crate) fn next(&mut self) {
         self.index += 1;

@@ -27,14 +27,14 @@ struct Scratch {
 }
 
 impl Decoder {
-    /// Creates a decoder that enforces `limits` and refuses bad spans one by one.
+    /// Creates a decoder that enforces `limits` and refuses bad spans individually.
     pub fn new(limits: Limits) -> Decoder {
         let depth = limits.depth.min(DEPTH_MAX);
         Decoder { limits: Limits { depth, ..limits }, ..Decoder::default() }
     }
 
-    /// Sets whether any fault refuses the whole batch, as Zipkin does. The sink then gets no span
-    /// of a faulty batch, at the cost of decoding each batch twice.
+    /// Sets whether any fault refuses the whole batch, as in Zipkin. The sink then gets no span of
+    /// a faulty batch, at the cost of decoding each batch twice.
     pub fn strict(self, strict: bool) -> Decoder {
         Decoder { strict, ..self }
     }

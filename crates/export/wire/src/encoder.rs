@@ -6,11 +6,11 @@ use crate::{proto3, thrift, zipkin_json};
 use blkkin_model::{SpanRef, SpanSink};
 use std::ops::ControlFlow;
 
-/// Appends a batch of spans to a buffer. It is also a sink for spans.
+/// Appends a batch of spans to a buffer. An encoder is also a sink for spans.
 ///
-/// Properties that a format lacks are dropped: Zipkin's formats have no nanoseconds, no upper case
-/// in names and no types of tags; OpenTelemetry's has no `debug` and `shared`, and only one address
-/// for each endpoint.
+/// Properties that a format lacks are dropped. Zipkin's formats have no nanoseconds, no upper case
+/// in names and no types of tags. OpenTelemetry's format has no `debug` and `shared`, and only one
+/// address for each endpoint.
 #[derive(Debug)]
 pub struct Encoder<'o> {
     out: &'o mut Vec<u8>,
@@ -33,7 +33,7 @@ struct BatchWriter {
     state: WriterState,
 }
 
-/// WriterState of the writer of each format.
+/// State of each format's writer.
 #[derive(Debug)]
 enum WriterState {
     ZipkinJson,
@@ -57,7 +57,7 @@ impl<'o> Encoder<'o> {
         self.writer.span(self.out, span);
     }
 
-    /// Size of the batch so far, without its closing bytes.
+    /// Returns the size of the batch so far in bytes, without its closing bytes.
     pub fn size(&self) -> usize {
         self.writer.size(self.out)
     }
@@ -81,12 +81,12 @@ impl Batch {
         self.writer.span(&mut self.bytes, span);
     }
 
-    /// Number of spans in the batch.
+    /// Returns the number of spans in the batch.
     pub fn count(&self) -> usize {
         self.writer.count
     }
 
-    /// Size of the batch so far, without its closing bytes.
+    /// Returns the size of the batch so far in bytes, without its closing bytes.
     pub fn size(&self) -> usize {
         self.writer.size(&self.bytes)
     }

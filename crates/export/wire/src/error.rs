@@ -35,7 +35,7 @@ pub enum Reason {
     NotHex,
     /// The id is too long.
     IdSize {
-        /// Its size in digits or bytes.
+        /// Size of the id in digits or bytes.
         size: usize,
         /// The maximum size.
         size_max: usize,
@@ -44,22 +44,22 @@ pub enum Reason {
     OutOfRange,
     /// The name of the span kind is unknown.
     UnknownKind,
-    /// Something else was expected, as named here.
+    /// The input lacks the expected item, which is named here.
     Expected(&'static str),
-    /// The input ends early.
+    /// The input ends within an item.
     Ends,
     /// Lists and maps are nested too deep.
     TooDeep,
     /// A limit was exceeded.
     TooMany {
-        /// The counted items.
+        /// Name of the counted items.
         what: &'static str,
         /// The limit.
         count_max: u64,
     },
 }
 
-/// Result with a boxed fault: faults are rare, and these results are returned in hot paths.
+/// Result with a boxed fault. Faults are rare, and hot paths return these results.
 pub(crate) type Result<T, E = Box<Fault>> = std::result::Result<T, E>;
 
 impl Reason {

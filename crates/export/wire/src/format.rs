@@ -1,4 +1,4 @@
-//! Names of the formats.
+//! The supported formats and their names.
 
 /// Format of a batch of spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,7 +31,7 @@ impl Format {
         Format::OtlpJson,
     ];
 
-    /// Identifier of the format.
+    /// Returns the identifier of the format.
     pub const fn name(self) -> &'static str {
         match self {
             Format::ZipkinJson => "zipkin-json",

@@ -1,15 +1,15 @@
 //! JSON pull parser that decodes in one pass. Start at [`Reader`].
 //!
-//! It is hand-written, although good crates exist, because most of a collector's time is spent
-//! here, and because it accepts everything that Zipkin does: numbers for text, text for numbers,
-//! and trailing bytes. Compared with serde_json, which is the oracle in the tests, a Zipkin span
-//! takes 1/2.7 of the time while obeying all of Zipkin's rules; serde_json only filled structures
-//! with borrowed text and could not decode escapes. An OpenTelemetry span takes 1/4.5. `cargo xtask
-//! bench wire` measures both.
+//! The parser is hand-written, although good crates exist, because a collector spends most of its
+//! time here, and because the parser must accept everything that Zipkin accepts: numbers for text,
+//! text for numbers, and trailing bytes. serde_json is the oracle in the tests. Compared with
+//! serde_json, a Zipkin span takes 1/2.7 of the time while obeying all of Zipkin's rules;
+//! serde_json only filled structures with borrowed text and could not decode escapes. An
+//! OpenTelemetry span takes 1/4.5. `cargo xtask bench wire` measures both.
 //!
-//! It is fast because it allocates nothing: text is borrowed, a key is compared first with the
-//! successor of the last key in earlier objects ([`KeyOrder`]), and the ends of strings are
-//! searched 16 bytes at a time.
+//! The parser allocates nothing: text is borrowed. A key is compared first with the successor of
+//! the previous key in earlier objects ([`KeyOrder`]), and the ends of strings are searched 16
+//! bytes at a time.
 
 mod number;
 mod scan;
@@ -24,7 +24,7 @@ use crate::arena::Arena;
 use crate::error::{Fault, Reason, Result};
 use crate::limits::Limits;
 
-/// A batch during reading.
+/// A batch with the offset up to which it has been read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'t> {
     bytes: &'t [u8],
@@ -39,12 +39,13 @@ pub(crate) struct Reader<'t> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EncodedKey {
     quoted: &'static [u8],
-    /// First 16 bytes of the key, and the mask of valid ones.
+    /// First 16 bytes of the encoded key, and a mask of the bytes in use.
     head: u128,
     mask: u128,
 }
 
-/// Successor of each key in earlier objects: most senders always write the same order.
+/// Successor of each key in earlier objects, since most senders always write keys in the same
+/// order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyOrder<const COUNT: usize> {
     first: u8,
@@ -82,7 +83,7 @@ impl EncodedKey {
         EncodedKey { quoted, head: u128::from_le_bytes(head), mask: u128::from_le_bytes(mask) }
     }
 
-    /// The key without quotes and colon.
+    /// Returns the key without quotes and colon.
     fn bare(&self) -> &'static [u8] {
         self.quoted.get(1..self.quoted.len() - 2).unwrap_or_default()
     }
@@ -95,7 +96,7 @@ impl EncodedKey {
     }
 }
 
-/// The initial order is the order of the table.
+/// Initially, the keys have the order of the table.
 impl<const COUNT: usize> Default for KeyOrder<COUNT> {
     fn default() -> KeyOrder<COUNT> {
         KeyOrder { first: 0, next: std::array::from_fn(|index| ((index + 1) % COUNT) as u8) }
@@ -108,7 +109,7 @@ impl<'t> Reader<'t> {
         Reader { bytes, text, at: 0, arena, limits }
     }
 
-    /// A copy of the reader that stores unescaped text in `arena`.
+    /// Returns a copy of the reader that stores unescaped text in `arena`.
     #[inline]
     pub(crate) fn with<'s>(&self, arena: &'s Arena) -> Reader<'s>
     where
@@ -125,13 +126,13 @@ impl<'t> Reader<'t> {
         self.limits
     }
 
-    /// Offset of the next byte.
+    /// Returns the offset of the next byte.
     #[inline]
     pub(crate) fn at(&self) -> usize {
         self.at
     }
 
-    /// Remaining bytes.
+    /// Returns the remaining bytes.
     #[inline]
     pub(crate) fn rest(&self) -> &'t [u8] {
         self.bytes.get(self.at..).unwrap_or_default()
@@ -163,7 +164,7 @@ impl<'t> Reader<'t> {
         self.peek().is_err()
     }
 
-    /// Error for an unexpected byte.
+    /// Returns an error for an unexpected byte.
     #[cold]
     pub(crate) fn expected(&self, what: &'static str) -> Box<Fault> {
         Reason::Expected(what).at(self.at)
@@ -245,7 +246,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Reads an object with arbitrary keys: calls `value` for each.
+    /// Reads an object with arbitrary keys: calls `value` for each key.
     #[inline]
     pub(crate) fn map(
         &mut self,
@@ -265,7 +266,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Reads a list: calls `item` for each.
+    /// Reads a list: calls `item` for each item.
     #[inline]
     pub(crate) fn list(&mut self, mut item: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
         if !self.open_list()? {
@@ -303,7 +304,8 @@ impl<'t> Reader<'t> {
         Ok(byte == b',')
     }
 
-    /// Reads the next key and returns its index, if it is known. `last` is the previous key.
+    /// Reads the next key and returns its index, if the key is in the table. `last` is the index of
+    /// the previous key.
     #[inline]
     pub(crate) fn key<const COUNT: usize>(
         &mut self,

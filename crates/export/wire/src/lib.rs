@@ -1,6 +1,6 @@
 //! Codecs for spans in the formats of Zipkin and OpenTelemetry: a [`Decoder`] that passes spans to
-//! a sink, an [`Encoder`] that writes them, and the answers of receivers ([`PartialSuccess`],
-//! [`Failure`]). No I/O.
+//! a sink, an [`Encoder`] that writes spans, and the answers of receivers ([`PartialSuccess`],
+//! [`Failure`]). The crate does no I/O.
 //!
 //! Input is untrusted: batches are decoded within [`Limits`], and an [`Outcome`] lists the refused
 //! spans, each with the fault and its byte offset.

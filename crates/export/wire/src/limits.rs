@@ -3,31 +3,31 @@
 /// Maximum sizes of a batch and its contents. Larger input is refused, not truncated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Size of a batch. While decoding, only strings that cannot be borrowed from the batch, such
-    /// as escaped ones, need memory, and only for one span at a time.
+    /// Maximum size of a batch in bytes. Decoding needs memory only for strings that cannot be
+    /// borrowed from the batch, such as escaped ones, and only for one span at a time.
     pub batch_bytes: usize,
-    /// Total size of the strings and byte strings in all spans, in addition to eight times the size
-    /// of the batch. A value of a resource or scope counts once for each span that shares it, so a
-    /// small batch may expand to many times its size.
+    /// Maximum total size in bytes of the strings and byte strings in all spans, in addition to
+    /// eight times the size of the batch. A value of a resource or scope counts once for each span
+    /// that shares it, so a small batch may expand to many times its size.
     pub expanded_bytes: u64,
-    /// Number of spans in the batch. A span of Zipkin's v1 format counts once, even if it becomes
-    /// several.
+    /// Maximum number of spans in the batch. A span of Zipkin's v1 format counts once, even if it
+    /// is split into several.
     pub spans: u64,
-    /// Number of tags of a span, including those of its resource and scope.
+    /// Maximum number of tags of a span, including those of its resource and scope.
     pub tags: usize,
-    /// Number of tags of a resource and a scope together: they are copied to each span.
+    /// Maximum number of tags of a resource and a scope together, as these are copied to each span.
     pub shared_tags: usize,
-    /// Number of annotations of a span.
+    /// Maximum number of annotations of a span.
     pub annotations: usize,
-    /// Number of hosts in a span of Zipkin's v1 format, each of which becomes a span.
+    /// Maximum number of hosts in a span of Zipkin's v1 format; each host becomes a span.
     pub hosts: usize,
-    /// Size of a string: a name, key or value.
+    /// Maximum size in bytes of a string: a name, key or value.
     pub text_bytes: usize,
-    /// Nesting depth of lists and maps; at most 120.
+    /// Maximum nesting depth of lists and maps, at most 120.
     pub depth: usize,
 }
 
-/// Limits that real senders stay below.
+/// The default limits exceed the batches of real senders.
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
@@ -44,5 +44,5 @@ impl Default for Limits {
     }
 }
 
-/// Upper bound of [`Limits::depth`]: nested values are decoded recursively.
+/// Upper bound of [`Limits::depth`], as nested values are decoded recursively.
 pub(crate) const DEPTH_MAX: usize = 120;

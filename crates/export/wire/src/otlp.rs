@@ -1,16 +1,17 @@
 //! Decoder and encoder of OpenTelemetry's traces, as protobuf and JSON.
 //!
 //! Attributes of a resource and a scope become tags of each of their spans, distinguished by their
-//! [`Origin`]. Attributes become tags of the same type, with lists and maps as JSON; events become
-//! annotations, as `"name": {json}` if they have attributes. Where three published mappings to
-//! Zipkin differ, these rules follow the specification.
+//! [`Origin`]. Attributes become tags of the same type; lists and maps become JSON text. Events
+//! become annotations, as `"name": {json}` if they have attributes. Where three published mappings
+//! to Zipkin differ, these rules follow the specification.
 //!
 //! Beyond the specification, all other fields become tags where possible: `w3c.tracestate`,
-//! `otlp.link.0` and so on, `otel.dropped_events_count` and similar ones. Dropped are schema URLs,
-//! flags of trace contexts, and the numbers of dropped attributes of events, resources and scopes.
+//! `otlp.link.0` and so on, `otel.dropped_events_count` and similar ones. Schema URLs, flags of
+//! trace contexts, and the numbers of dropped attributes of events, resources and scopes are
+//! dropped.
 //!
 //! The service is the resource's `service.name`, or the first alternative in [`SERVICES`]. The
-//! message of an error status becomes the tag `error`, unless the span has one.
+//! message of an error status becomes the tag `error`, unless the span has such a tag.
 
 pub(crate) mod answer;
 mod endpoints;
@@ -30,7 +31,7 @@ use blkkin_model::{Origin, Status, TagRef, ValueRef};
 const SERVICES: [&str; 4] =
     ["service.name", "faas.name", "k8s.deployment.name", "process.executable.name"];
 
-/// Service name of a resource that has none.
+/// Service name of a resource without a name.
 const UNKNOWN_SERVICE: &str = "unknown_service";
 
 /// Properties shared by all spans of a resource and scope.
@@ -49,7 +50,7 @@ struct GroupBuffers {
     all: Lists<'static>,
 }
 
-/// Fields of a span that [`SpanDraft`] has no room for.
+/// Fields of a span that [`SpanDraft`] lacks.
 #[derive(Debug, Default)]
 struct SpanExtras<'t> {
     end_ns: u64,
@@ -88,7 +89,7 @@ impl<'g> Group<'g> {
         };
         let service = SERVICES.into_iter().find_map(named);
         self.service = service.unwrap_or(UNKNOWN_SERVICE);
-        // The service name is stored separately, so it is no tag.
+        // The span stores the service name separately, so the attribute is no tag.
         let is_text = |tag: &TagRef<'_>| matches!(tag.value, ValueRef::Str(_));
         self.resource.retain(|tag| tag.key != SERVICES[0] || !is_text(tag));
     }
@@ -131,7 +132,7 @@ fn add<'g>(
 }
 
 impl<'t> SpanDraft<'t> {
-    /// Creates a span of a group.
+    /// Creates a draft of a span in a group.
     fn for_group(group: &Group<'t>, lists: Lists<'t>) -> SpanDraft<'t> {
         let mut draft = SpanDraft::new(lists);
         draft.local.service = group.service;
@@ -168,7 +169,7 @@ const TRACE_STATE: &str = "w3c.tracestate";
 const SCOPE_NAME: &str = "otel.scope.name";
 const SCOPE_VERSION: &str = "otel.scope.version";
 
-/// Key of the tag for a link.
+/// Returns the key of the tag for a link.
 fn link_key(index: usize) -> String {
     format!("otlp.link.{index}")
 }

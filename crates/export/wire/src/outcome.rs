@@ -11,14 +11,14 @@ pub struct Outcome {
     pub refused: u64,
     /// The first [`REFUSALS_MAX`] refusals.
     pub refusals: Vec<Refusal>,
-    /// How decoding ended.
+    /// Reason why decoding ended.
     pub end: End,
 }
 
 /// Maximum number of refusals recorded for a batch.
 pub const REFUSALS_MAX: usize = 8;
 
-/// How decoding a batch ended.
+/// Reason why decoding a batch ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum End {
     /// The whole batch was decoded.
@@ -32,12 +32,12 @@ pub enum End {
 }
 
 impl Outcome {
-    /// True if nothing was refused and the batch was not broken.
+    /// True if no span was refused and the whole batch could be decoded.
     pub fn is_good(&self) -> bool {
         self.refused == 0 && !matches!(self.end, End::Broken(_))
     }
 
-    /// The first fault.
+    /// Returns the first fault.
     pub fn first_refusal(&self) -> Option<&Refusal> {
         self.refusals.first().or(match &self.end {
             End::Broken(refusal) => Some(refusal),

@@ -1,5 +1,5 @@
-//! Decoder of Zipkin v2 as protobuf (`zipkin.proto3`): a list of spans. Each span is a message of
-//! its own, so a fault affects only one span.
+//! Decoder of Zipkin v2 as protobuf (`zipkin.proto3`): a list of spans. Each span is a separate
+//! message, so a fault affects only one span.
 
 pub(crate) mod write;
 
@@ -12,7 +12,7 @@ use crate::span_draft::{Lists, SpanDraft};
 use crate::values;
 use blkkin_model::{AnnotationRef, EndpointRef, Kind, SpanId, TagRef, TraceId};
 
-/// Keys of the fields.
+/// Keys of the protobuf fields, by message.
 pub(crate) mod list {
     pub(crate) const SPANS: u32 = super::sized(1);
 }
@@ -50,7 +50,7 @@ pub(crate) mod tag {
     pub(crate) const VALUE: u32 = sized(2);
 }
 
-/// Memory that is reused from span to span.
+/// Memory that is reused by each span.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     lists: Lists<'static>,
@@ -141,7 +141,7 @@ impl<'t> Reader<'t> {
         Ok(endpoint)
     }
 
-    /// Reads an annotation; one without time or text is dropped, as in Zipkin.
+    /// Reads an annotation. An annotation without time or text is dropped, as in Zipkin.
     fn annotation(self, input: &mut Input<'t>, lists: &mut Lists<'t>) -> Result<()> {
         let (start, mut input) = (input.at(), input.message()?);
         let (mut time_ns, mut value) = (None, "");

@@ -1,9 +1,10 @@
-//! Reader and writer of protobuf's wire format, as far as spans need it: keys, varints, fixed-size
-//! numbers and length-delimited values. The caller pulls field by field; values are borrowed.
+//! Reader and writer of the parts of protobuf's wire format that spans need: keys, varints,
+//! fixed-size numbers and length-delimited values. The caller reads one field at a time; values are
+//! borrowed.
 
 use crate::error::{Reason, Result};
 
-/// A message during reading.
+/// A message with the offset up to which it has been read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Input<'a> {
     /// The batch up to the end of the message, so that offsets count from the start of the batch.
@@ -17,7 +18,7 @@ const FIXED64: u32 = 1;
 const SIZED: u32 = 2;
 const FIXED32: u32 = 5;
 
-/// Keys of a field, by wire type.
+/// Returns the key of a varint field.
 pub(crate) const fn varint(field: u32) -> u32 {
     field << 3 | VARINT
 }
@@ -33,7 +34,7 @@ impl<'a> Input<'a> {
         Input { bytes, at: 0 }
     }
 
-    /// Offset of the next byte.
+    /// Returns the offset of the next byte.
     #[inline]
     pub(crate) fn at(&self) -> usize {
         self.at
@@ -64,7 +65,7 @@ impl<'a> Input<'a> {
     fn long_varint(&mut self) -> Result<u64> {
         let mut number = 0;
         for (index, byte) in self.bytes.get(self.at..).unwrap_or_default().iter().enumerate() {
-            // The tenth byte has room for one more bit.
+            // The tenth byte has only one valid bit.
             if index == 9 && *byte > 1 {
                 return Err(Reason::Expected("a number of 64 bits").at(self.at));
             }
@@ -120,7 +121,7 @@ impl<'a> Input<'a> {
         Ok(Input { bytes, at: inner })
     }
 
-    /// Remaining bytes.
+    /// Returns the remaining bytes.
     #[inline]
     pub(crate) fn rest(self) -> &'a [u8] {
         self.bytes.get(self.at..).unwrap_or_default()
@@ -171,7 +172,7 @@ pub(crate) fn put_fixed64(out: &mut Vec<u8>, key: u32, number: u64) {
     out.extend_from_slice(&number.to_le_bytes());
 }
 
-/// Writes a nested message, whose contents `write` appends.
+/// Writes a nested message; `write` appends its contents.
 #[inline]
 pub(crate) fn put_message(out: &mut Vec<u8>, key: u32, write: impl FnOnce(&mut Vec<u8>)) {
     put_varint(out, key.into());

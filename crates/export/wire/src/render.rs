@@ -1,10 +1,10 @@
-//! JSON writer for the values of tags that are lists or maps, and for Zipkin's JSON.
+//! JSON writer for tags with lists or maps, and for Zipkin's JSON.
 
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 
-/// Writes a quoted string. As in Zipkin, only characters that must be escaped are, and U+2028 and
-/// U+2029, which end a line in JavaScript.
+/// Writes a quoted string. As in Zipkin, only characters that must be escaped are escaped, and
+/// U+2028 and U+2029, which end a line in JavaScript.
 pub(crate) fn string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     escaped(out, text);
@@ -42,8 +42,8 @@ fn is_plain(word: u64) -> bool {
     odd & all(0x80) == 0
 }
 
-/// Writes the escape of the first byte and returns how many bytes it replaces; 0 if the byte is
-/// part of a character that needs none.
+/// Writes the escape of the first character and returns the number of bytes that it replaces; 0 if
+/// the first byte is part of a character without an escape.
 fn escape(out: &mut Vec<u8>, bytes: &[u8]) -> usize {
     let escape: &[u8] = match *bytes {
         [b'"', ..] => b"\\\"",
@@ -81,7 +81,7 @@ const NOT_PLAIN: [bool; 256] = {
     table
 };
 
-/// Writes a 64-bit id as 16 digits.
+/// Writes a 64-bit id as 16 hexadecimal digits.
 pub(crate) fn hex(out: &mut Vec<u8>, number: u64) {
     let mut digits = [0; 16];
     for (index, digit) in digits.iter_mut().enumerate() {
@@ -132,7 +132,7 @@ pub(crate) fn double(out: &mut Vec<u8>, number: f64) {
     }
 }
 
-/// Names of NaN and infinities, as in protobuf's JSON mapping.
+/// Returns the name of NaN or an infinity, as in protobuf's JSON mapping.
 pub(crate) fn not_finite(number: f64) -> &'static str {
     match number {
         number if number.is_nan() => "NaN",

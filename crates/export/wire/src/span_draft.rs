@@ -1,4 +1,4 @@
-//! A span under construction, and its completion to a valid one. Start at [`SpanDraft`].
+//! A span under construction, which is completed to a valid span. Start at [`SpanDraft`].
 
 use crate::error::{Fault, FieldContext, Reason, Result};
 use crate::limits::Limits;
@@ -22,7 +22,7 @@ pub(crate) struct SpanDraft<'b> {
     pub(crate) lists: Lists<'b>,
 }
 
-/// Annotations and tags of a span. Their memory is reused from span to span.
+/// Annotations and tags of a span. Their memory is reused by each span.
 #[derive(Debug, Default)]
 pub(crate) struct Lists<'b> {
     pub(crate) annotations: Vec<AnnotationRef<'b>>,
@@ -77,13 +77,13 @@ impl<'b> SpanDraft<'b> {
 }
 
 impl<'b> Lists<'b> {
-    /// Takes the memory for a span.
+    /// Moves the memory out of `lists` for use by a span.
     #[inline]
     pub(crate) fn lend(lists: &mut Lists<'static>) -> Lists<'b> {
         std::mem::take(lists)
     }
 
-    /// Empties the lists, to be stored for the next span.
+    /// Clears the lists and returns their memory for the next span.
     #[inline]
     pub(crate) fn give_back(self) -> Lists<'static> {
         Lists { annotations: recycle(self.annotations), tags: recycle(self.tags) }
@@ -114,7 +114,8 @@ impl<'b> Lists<'b> {
         Ok(())
     }
 
-    /// Sorts annotations and tags and removes duplicates. The last tag of each key wins.
+    /// Sorts annotations and tags and removes duplicates. Of several tags with the same key, the
+    /// last one remains.
     #[inline]
     pub(crate) fn tidy(&mut self) {
         if !self.annotations.is_sorted_by(|a, b| a < b) {
@@ -140,7 +141,7 @@ fn too_many(what: &'static str, count_max: usize, offset: usize) -> Box<Fault> {
 }
 
 /// Reuses the memory of a list for references of another lifetime. Collecting an empty list in
-/// place keeps its allocation.
+/// place retains its allocation.
 #[inline]
 pub(crate) fn recycle<T, U>(mut list: Vec<T>) -> Vec<U> {
     const { assert!(size_of::<T>() == size_of::<U>() && align_of::<T>() == align_of::<U>()) };

@@ -1,5 +1,5 @@
 //! Decoder of Zipkin v1 as thrift (`TBinaryProtocol`): a single span, as in a Scribe message, or a
-//! list. Thrift structures have no length, so a span whose structure is broken ends the list; any
+//! list. Thrift structures have no length, so a span with a broken structure ends the list; any
 //! other fault affects only its span.
 //!
 //! This parser is hand-written, as fields are stored directly from the bytes; the thrift crate is
@@ -18,7 +18,7 @@ use crate::values;
 use blkkin_model::{AnnotationRef, EndpointRef, SpanId, TraceId, ValueRef};
 use input::{BOOL, Field, I16, I32, I64, Input, LIST, STRING, STRUCT};
 
-/// Memory that is reused from span to span.
+/// Memory that is reused by each span.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     lists: Lists<'static>,
@@ -50,7 +50,7 @@ pub(crate) fn decode_one(
     decode_span(&mut Input::new(bytes), scratch, batch)
 }
 
-/// Size of the structure at the start of `bytes`; `None` if it is incomplete.
+/// Returns the size of the structure at the start of `bytes`; `None` if it is incomplete.
 pub fn thrift_span_size(bytes: &[u8], limits: &Limits) -> Option<usize> {
     let mut input = Input::new(bytes);
     input.skip(STRUCT, limits.depth.min(DEPTH_MAX)).ok()?;
@@ -91,7 +91,7 @@ struct Reader<'t> {
     limits: &'t Limits,
 }
 
-/// Fields of the structures. A field of another type is skipped.
+/// Fields of the structures. The decoder skips a field whose type differs.
 mod span {
     use super::{BOOL, Field, I64, LIST, STRING};
     pub(super) const TRACE_ID: Field = Field { kind: I64, id: 1 };
@@ -207,7 +207,8 @@ impl<'t> Reader<'t> {
         Ok(())
     }
 
-    /// Converts a value by its thrift type. A value of the wrong size is kept as bytes.
+    /// Converts a value by its thrift type. A value whose size does not fit the type remains a byte
+    /// string.
     #[inline]
     fn value(self, kind: i32, bytes: &'t [u8]) -> ValueRef<'t> {
         let exact = match kind {
@@ -222,7 +223,7 @@ impl<'t> Reader<'t> {
         exact.unwrap_or(ValueRef::Bytes(bytes))
     }
 
-    /// Reads an endpoint, which usually equals the one before.
+    /// Reads an endpoint, which usually equals the previous endpoint.
     #[inline]
     fn host(self, input: &mut Input<'t>, last: &mut HostCache<'t>) -> Result<EndpointRef<'t>> {
         let start = input.at();
@@ -247,7 +248,8 @@ impl<'t> Reader<'t> {
                 endpoint::PORT => endpoint.port = input.i16()? as u16,
                 endpoint::SERVICE_NAME => endpoint.service = self.text(input)?,
                 endpoint::IPV6 => {
-                    // Only 16 bytes are an address here; four bytes are not an IPv4 address.
+                    // An IPv6 field must have 16 bytes; four bytes are not accepted as an IPv4
+                    // address.
                     let bytes = input.text(self.limits.text_bytes)?;
                     if bytes.len() == 16 {
                         values::address_of_bytes(bytes, &mut endpoint);

@@ -1,6 +1,6 @@
-//! Spans of Zipkin's v1 format, as read from thrift or JSON. Times and addresses are annotations in
-//! it, each with the endpoint of its host. `convert` splits such a span into one span for each
-//! host.
+//! Spans of Zipkin's v1 format, as read from thrift or JSON. In this format, times and addresses
+//! are annotations, each with the endpoint of its host. `convert` splits such a span into one span
+//! for each host.
 
 mod convert;
 #[cfg(test)]
@@ -27,7 +27,7 @@ pub(crate) struct V1Span<'b> {
     lists: V1Lists<'b>,
 }
 
-/// The last endpoint and the bytes it was decoded from: within a span, the same bytes repeat.
+/// The last endpoint and its encoded bytes, which usually repeat within a span.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct HostCache<'b> {
     bytes: &'b [u8],
@@ -66,7 +66,7 @@ struct V1BinaryAnnotation<'b> {
     host_span: usize,
 }
 
-/// Lists of a v1 span. Their memory is reused from span to span.
+/// Lists of a v1 span. Their memory is reused by each span.
 #[derive(Debug, Default)]
 pub(crate) struct V1Lists<'b> {
     annotations: Vec<V1Annotation<'b>>,
@@ -123,7 +123,7 @@ impl<'b> V1Span<'b> {
         Ok(())
     }
 
-    /// Converts the span, which starts at `offset`, and passes the results to the batch.
+    /// Converts the span, which starts at `offset`, and passes the resulting spans to the batch.
     pub(crate) fn emit(
         &mut self,
         scratch: &mut Lists<'static>,
@@ -138,7 +138,7 @@ impl<'b> V1Span<'b> {
             let mut draft = self.host_span(host_span, Lists::lend(scratch));
             let given = match draft.finish(offset) {
                 Ok(span) => batch.emit(&span, offset),
-                // A missing id is common to all results, so the whole span is refused.
+                // A missing id affects all resulting spans, so the whole v1 span is refused.
                 Err(fault) => {
                     batch.refuse(*fault);
                     *scratch = draft.lists.give_back();
@@ -177,7 +177,7 @@ impl<'b> V1Span<'b> {
         }
     }
 
-    /// Empties the lists, to be stored for the next span.
+    /// Clears the lists and returns their memory for the next span.
     #[inline]
     pub(crate) fn give_back(self) -> V1Lists<'static> {
         V1Lists {
@@ -189,7 +189,7 @@ impl<'b> V1Span<'b> {
 }
 
 impl<'b> V1Lists<'b> {
-    /// Takes the memory for a span.
+    /// Moves the memory out of `lists` for use by a span.
     #[inline]
     pub(crate) fn lend(lists: &mut V1Lists<'static>) -> V1Lists<'b> {
         std::mem::take(lists)

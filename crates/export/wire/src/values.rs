@@ -1,8 +1,8 @@
-//! Values shared by Zipkin's formats: hexadecimal ids, times in microseconds, ports and addresses,
-//! each validated by Zipkin's rules.
+//! Parses and validates the values shared by Zipkin's formats: hexadecimal ids, times in
+//! microseconds, ports and addresses, by Zipkin's rules.
 //!
-//! Times are stricter than in Zipkin: those after the year 2554 (most often nanoseconds mistaken
-//! for microseconds) and annotations before 1970 are refused.
+//! Times are stricter than in Zipkin: times after the year 2554 (usually nanoseconds mistaken for
+//! microseconds) and annotations before 1970 are refused.
 
 use crate::error::Reason;
 use blkkin_model::{EndpointRef, SpanId, TraceId};
@@ -117,7 +117,7 @@ pub(crate) fn address_of_bytes(bytes: &[u8], endpoint: &mut EndpointRef<'_>) {
     }
 }
 
-/// Sets the address from text; anything else, such as a host name, is ignored.
+/// Sets the address from text; other text, such as a host name, is ignored.
 pub(crate) fn address_of_text(text: &str, endpoint: &mut EndpointRef<'_>) {
     if let Some(address) = ipv4(text.as_bytes()) {
         endpoint.ipv4 = Some(address);
@@ -131,7 +131,7 @@ pub(crate) fn address_of_text(text: &str, endpoint: &mut EndpointRef<'_>) {
 }
 
 /// Parses an IPv4 address: four numbers below 256, without leading zeros. The standard library
-/// takes three times as long.
+/// needs three times as long.
 #[inline]
 fn ipv4(text: &[u8]) -> Option<Ipv4Addr> {
     let (mut parts, mut number, mut digits) = ([0; 4], 0_u16, 0);
@@ -156,7 +156,7 @@ fn ipv4(text: &[u8]) -> Option<Ipv4Addr> {
     Some(parts.into())
 }
 
-/// The IPv4 address of an IPv4-compatible IPv6 address (`::a.b.c.d`); `::1` is none.
+/// Returns the IPv4 address of an IPv4-compatible IPv6 address (`::a.b.c.d`); `::1` has none.
 fn compatible(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let number = u128::from(address);
     u32::try_from(number).ok().filter(|number| *number != 1).map(Ipv4Addr::from)

@@ -1,5 +1,5 @@
-//! Properties of spans in Zipkin's terms, for all of its formats: microseconds, names in lower
-//! case, tags as text, and the core annotations of the v1 format.
+//! Converts spans to Zipkin's terms, for all of its formats: microseconds, names in lower case,
+//! tags as text, and the core annotations of the v1 format.
 
 use crate::render::{base64, display, signed};
 use blkkin_model::{EndpointRef, Kind, SpanRef, Status, TagRef, ValueRef};
@@ -13,22 +13,22 @@ pub(crate) fn lower(name: &str) -> Cow<'_, str> {
     if is_lower { Cow::Borrowed(name) } else { Cow::Owned(name.to_lowercase()) }
 }
 
-/// The latest representable time, in microseconds.
+/// The latest representable time, in microseconds since 1970.
 const LAST_US: u64 = u64::MAX / 1000;
 
-/// Start in microseconds; 0 means unknown.
+/// Returns the start in microseconds; 0 means unknown.
 #[inline]
 pub(crate) fn start_us(span: &SpanRef<'_>) -> u64 {
     span.start_ns.unwrap_or(0) / 1000
 }
 
-/// Duration in microseconds, at least 1; 0 means unknown.
+/// Returns the duration in microseconds, at least 1; 0 means unknown.
 #[inline]
 pub(crate) fn duration_us(span: &SpanRef<'_>) -> u64 {
     span.duration_ns.map_or(0, |duration_ns| (duration_ns / 1000).max(1))
 }
 
-/// Zipkin's name of a kind.
+/// Returns Zipkin's name of a span kind.
 pub(crate) fn kind(kind: Kind) -> Option<&'static str> {
     match kind {
         Kind::Client => Some("CLIENT"),
@@ -49,7 +49,7 @@ pub(crate) fn tags(span: &SpanRef<'_>, mut take: impl FnMut(&str, &str)) {
     let mut added = status_tags(span).into_iter().flatten().peekable();
     while let Some((tag, more)) = rest.split_first() {
         rest = more;
-        // Of the tags of one key, the last one wins: the one of the span itself.
+        // Of several tags with the same key, the last one is written: the tag of the span itself.
         if more.first().is_some_and(|next| next.key == tag.key) || is_no_error(tag) {
             continue;
         }
@@ -64,12 +64,13 @@ pub(crate) fn tags(span: &SpanRef<'_>, mut take: impl FnMut(&str, &str)) {
     added.for_each(|(key, value)| take(key, value));
 }
 
-/// Zipkin treats any span with this tag as failed, whatever its value.
+/// True if a tag `error` means no error. Zipkin treats any span with the tag as failed, regardless
+/// of its value.
 fn is_no_error(tag: &TagRef<'_>) -> bool {
     tag.key == "error" && tag.value == ValueRef::Bool(false)
 }
 
-/// Tags that represent the status. An existing tag of the same key takes precedence.
+/// Returns the tags that represent the status. An existing tag of the same key takes precedence.
 fn status_tags(span: &SpanRef<'_>) -> [Option<(&'static str, &'static str)>; 2] {
     match span.status {
         Status::Unset => [None, None],
@@ -99,7 +100,7 @@ fn text<'v>(value: &ValueRef<'v>, memory: &'v mut Vec<u8>) -> &'v str {
 }
 
 /// Formats an IPv6 address as Zipkin does: the longest run of zeros is abbreviated, even a single
-/// group; a run at the end only if there is no other.
+/// group. A run at the end is abbreviated only if there is no other.
 pub(crate) fn ipv6(address: Ipv6Addr) -> String {
     let groups = address.segments();
     if groups == [0; 8] {
@@ -123,7 +124,7 @@ pub(crate) fn ipv6(address: Ipv6Addr) -> String {
     text
 }
 
-/// Start and length of the abbreviated run of zeros.
+/// Returns the start and length of the abbreviated run of zeros.
 fn longest_run(groups: &[u16; 8]) -> (usize, usize) {
     let (mut best, mut start) = ((0, 0), None);
     for (index, group) in groups.iter().enumerate() {
@@ -150,15 +151,15 @@ pub(crate) type CoreAnnotation = (u64, &'static str);
 /// Representation of kind, times and remote endpoint in the v1 format.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct V1Fields {
-    /// Start of the span; 0 if it shares its id, as the other side owns the times.
+    /// Start of the span; 0 for a shared span, whose times the other side records.
     pub(crate) start_us: u64,
     pub(crate) duration_us: u64,
     pub(crate) begin: Option<CoreAnnotation>,
     pub(crate) end: Option<CoreAnnotation>,
     /// Key of the address annotation for the remote endpoint.
     pub(crate) address: &'static str,
-    /// True if an empty `lc` annotation must be written to carry the local endpoint, because the
-    /// span has no other annotation or tag that carries it.
+    /// True if the writer must add an empty `lc` annotation with the local endpoint, because no
+    /// other annotation or tag carries that endpoint.
     pub(crate) needs_marker: bool,
 }
 
@@ -175,7 +176,7 @@ impl V1Fields {
             Kind::Unspecified | Kind::Internal => ("", "", "sa"),
         };
         let begin = Some((start_us, begin)).filter(|(us, word)| *us > 0 && !word.is_empty());
-        // Readers accept no later time.
+        // Readers refuse later times.
         let end = Some((start_us.saturating_add(duration_us).min(LAST_US), end));
         let end = end.filter(|(_, word)| has_end && !word.is_empty());
         let (own_start, own_duration) = if span.shared { (0, 0) } else { (start_us, duration_us) };
@@ -202,7 +203,7 @@ impl V1Fields {
     }
 }
 
-/// The endpoint, unless it is empty.
+/// Returns the endpoint, unless it is empty.
 pub(crate) fn non_empty<'e>(endpoint: &EndpointRef<'e>) -> Option<EndpointRef<'e>> {
     Some(*endpoint).filter(|endpoint| !endpoint.is_none())
 }

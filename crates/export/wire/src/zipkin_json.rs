@@ -1,4 +1,4 @@
-//! Parts shared by both of Zipkin's JSON formats: ids, times and endpoints, with the types that
+//! Readers shared by both of Zipkin's JSON formats: ids, times and endpoints, with the types that
 //! Zipkin accepts.
 
 pub(crate) mod v1;

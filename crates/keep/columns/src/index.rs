@@ -1,15 +1,15 @@
-//! BlkKin's own index of a file's pages, which other Parquet readers ignore. It lies between the
-//! last row group and Parquet's own trailing structures. With it, pages are read without trusting
-//! any Parquet metadata, and every byte is verified before use.
+//! BlkKin's own index of a file's pages, which other Parquet readers ignore. The index lies between
+//! the last row group and Parquet's own trailing structures. With it, pages are read without
+//! trusting any Parquet metadata, and every byte is verified before use.
 //!
 //! ```text
 //! "PAR1" | row groups | index | bloom filters, page indexes | footer | its length | "PAR1"
 //! ```
 //!
-//! A [`Seal`], a text of fixed length among the footer's key-value pairs, holds the location of the
+//! A [`Seal`], a text of fixed length among the footer's key-value pairs, has the location of the
 //! index and three checksums (CRC-32C). They cover the index, the bytes between the index and the
 //! footer, and the footer from its first byte to the end of the file. The footer's checksum is
-//! computed with its own field set to zeros. The index is compressed with zstd, and holds a
+//! computed with its own field set to zeros. The index is compressed with zstd, and has a
 //! checksum of each page with its header. Numbers are little-endian.
 
 use crate::decode::{ByteReader, Result as Decoded};
@@ -21,14 +21,15 @@ pub(crate) const SEAL: &str = "blkkin.spans";
 
 const OPENING: &str = "blkkin.spans/1 ";
 
-/// `incompat` features that this version knows.
+/// Bitmap of the `incompat` features that this version can read.
 const KNOWN: u32 = 0;
 
 /// Maximum size of the decompressed index, in bytes.
 pub(crate) const INDEX_MAX: usize = 24 << 20;
 
-/// Limits of the pages of all columns for one range of rows, which bound the memory of reading it:
-/// decompressed bytes, values of one column, and values of all columns. The writer keeps to them.
+/// Limits of the pages of all columns for one range of rows: decompressed bytes, values of one
+/// column, and values of all columns. They limit the memory of a reader, and the writer keeps to
+/// them.
 pub(crate) const PAGE_MAX: usize = 32 << 20;
 pub(crate) const VALUES_MAX: usize = 1 << 20;
 const ALL_VALUES_MAX: usize = 4 * VALUES_MAX;
@@ -36,14 +37,14 @@ const ALL_VALUES_MAX: usize = 4 * VALUES_MAX;
 /// Maximum number of rows in a page.
 pub(crate) const PAGE_ROWS_MAX: usize = 1 << 16;
 
-/// Maximum size of a dictionary's texts, and of its page, which has a length of four bytes before
-/// each text.
+/// Maximum size of a dictionary's texts in bytes, and maximum size of its page. The page has a
+/// length of four bytes before each text.
 pub(crate) const DICTIONARY_MAX: usize = 1 << 18;
 const DICTIONARY_PAGE_MAX: usize = 5 * DICTIONARY_MAX + 4;
 
-/// Data needed before the index can be read. Features are bits. A program that does not know a bit
-/// of `compat` may still read and write the file; with an unknown bit of `incompat` it may do
-/// neither.
+/// Location, checksums and features that are needed before the index is read. Features are bits. A
+/// program may read and write a file with an unknown bit of `compat`, but not a file with an
+/// unknown bit of `incompat`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seal {
     pub(crate) compat: u32,
@@ -56,7 +57,7 @@ pub(crate) struct Seal {
     pub(crate) footer_crc: u32,
 }
 
-/// Number of hexadecimal digits of each field.
+/// Number of hexadecimal digits of each field of the seal.
 const DIGITS: [usize; 8] = [8, 8, 16, 8, 8, 8, 8, 8];
 const SEAL_LEN: usize = OPENING.len() + 72 + 7;
 
@@ -92,8 +93,8 @@ impl Seal {
         (words.next().is_none() && seal.text().as_bytes() == text).then_some(seal)
     }
 
-    /// Completes the seal in the footer with the checksums of `rest` and of the footer itself.
-    /// `footer` must reach to the end of the file.
+    /// Completes the seal in the footer with the checksums of `rest` and of the footer. `footer`
+    /// must reach to the end of the file. Returns `false` if the footer has no seal.
     pub(crate) fn close(mut self, rest: &[u8], footer: &mut [u8]) -> bool {
         self.rest_crc = crc32c::crc32c(rest);
         self.footer_crc = 0;
@@ -128,24 +129,24 @@ impl Seal {
     }
 }
 
-/// Finds the seal in a footer. The last match counts: texts of spans, which may look like a seal,
-/// lie before it.
+/// Returns the offset of the seal in a footer. The last match is the seal: texts of spans that look
+/// like a seal lie before it.
 fn place(footer: &[u8]) -> Option<usize> {
     let opening = OPENING.as_bytes();
     let at = footer.windows(opening.len()).rposition(|bytes| bytes == opening)?;
     (at + SEAL_LEN <= footer.len()).then_some(at)
 }
 
-/// Location and properties of a page.
+/// Location and properties of a page in the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Page {
-    /// Offset of the page header in the file, computed from the pages before it.
+    /// Offset of the page header in the file, computed from the preceding pages.
     pub(crate) offset: u64,
     pub(crate) header: u8,
     pub(crate) encoding: u8,
-    /// Length of the body as stored, without the header.
+    /// Size of the stored body in bytes, without the header.
     pub(crate) stored: u32,
-    /// Length of the body after decompression.
+    /// Size of the decompressed body in bytes.
     pub(crate) raw: u32,
     /// Number of values, including missing values.
     pub(crate) values: u32,
@@ -159,44 +160,45 @@ impl Page {
     }
 }
 
-/// Column chunk of a row group.
+/// Index entry of a column chunk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Chunk {
     pub(crate) dictionary: Option<Page>,
-    /// All rows are equal; the only page has one row that stands for all.
+    /// Set if all rows are equal; the only page then has one row that stands for all rows.
     pub(crate) is_same: bool,
     pub(crate) pages: Vec<Page>,
 }
 
 impl Chunk {
-    /// The page with the rows of this page of the row group.
+    /// Returns the page of this column that has the rows of the row group's page `number`.
     pub(crate) fn page(&self, number: usize) -> &Page {
         &self.pages[if self.is_same { 0 } else { number }]
     }
 }
 
-/// Row group.
+/// Index entry of a row group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Group {
-    /// The file's row number of its first row, computed from the groups before it.
+    /// Row number in the file of the group's first row, computed from the preceding groups.
     pub(crate) first_row: u64,
     pub(crate) rows: u32,
-    /// The earliest and the latest start; the first is greater than the second if no span has a
-    /// start.
+    /// Earliest and latest start of the spans. If no span has a start, the first number is greater
+    /// than the second.
     pub(crate) starts: (u64, u64),
-    /// The lower half of the trace id of the last row.
+    /// Lower half of the last row's trace id.
     pub(crate) last_low: u64,
-    /// The first row of each page, in all columns that have several pages.
+    /// First row of each page, in all columns with several pages.
     pub(crate) page_rows: Vec<u32>,
-    /// The lower half of the trace id of each page's first row.
+    /// Lower half of the trace id of each page's first row.
     pub(crate) page_lows: Vec<u64>,
     pub(crate) columns: Vec<Chunk>,
 }
 
-/// Bytes of a page's entry in the index.
+/// Size of a page's entry in the index, in bytes.
 const PAGE_BYTES: usize = 18;
 
-/// Bytes of a group's entry in the index, with `pages` pages in each column.
+/// Returns the maximum size in bytes of a row group's entry in the index, with `pages` pages in
+/// each column.
 pub(crate) fn len(pages: usize) -> usize {
     32 + COLUMNS.len() * (9 + PAGE_BYTES) + pages * (12 + COLUMNS.len() * PAGE_BYTES)
 }
@@ -313,7 +315,7 @@ mod tests {
     use std::sync::Arc;
 
     proptest! {
-        /// Nothing that a page may say makes decoding panic, or more rows than there are.
+        /// No page causes a panic when it is decoded, and every row of a decoded page can be read.
         #[test]
         fn pages_may_say_anything(
             column in 0..COLUMNS.len(),
@@ -323,7 +325,7 @@ mod tests {
             mut body in prop::collection::vec(any::<u8>(), 0..200),
             levels in prop::collection::vec(prop::collection::vec(0..9_u8, 0..20), 0..3),
         ) {
-            // Some have levels that can be read, so that what is behind them is read too.
+            // Some pages have valid levels, so that the values after the levels are decoded too.
             let whole = |list: Vec<u8>| [(list.len() as u32).to_le_bytes().to_vec(), list].concat();
             let levels: Vec<u8> = levels.into_iter().flat_map(whole).collect();
             body.splice(0..0, levels);

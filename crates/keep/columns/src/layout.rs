@@ -1,5 +1,5 @@
-//! Layouts: the keys, types and origins of a span's tags, in order, which many spans share. Start
-//! at [`Layouts`].
+//! [`Layouts`]: interns tag layouts. A layout has the keys, types and origins of a span's tags in
+//! order, which many spans share.
 
 use crate::dictionary::{Slot, TextId, Texts, table_memory};
 use blkkin_model::{Origin, TagRef, ValueRef};
@@ -7,21 +7,21 @@ use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use std::hash::{BuildHasher, Hasher};
 
-/// The number of a layout in its block. 0 is the empty layout.
+/// Number of a layout in its block. 0 is the empty layout.
 pub type LayoutId = u32;
 
 /// Key, type and origin of a tag, without its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
-    /// The number of the key's text.
+    /// Text number of the key.
     pub key: u32,
     /// Type of the value.
     pub value: ValueType,
-    /// Origin of the tag: the span, its process or its library.
+    /// Origin of the tag: the span, its resource or its scope.
     pub origin: Origin,
 }
 
-/// The type of a tag's value.
+/// Type of a tag's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ValueType {
     /// Text.
@@ -36,7 +36,7 @@ pub enum ValueType {
     Bytes,
 }
 
-/// The tags of a span without their values.
+/// Shapes of a span's tags, in order.
 pub type Layout<'a> = &'a [Shape];
 
 impl ValueType {
@@ -54,11 +54,11 @@ impl ValueType {
 pub(crate) struct Layouts {
     shapes: Vec<Shape>,
     ends: Vec<u32>,
-    /// For each shape of a layout, the encoded value of its most recent tag.
+    /// Encoded value of the most recent tag for each shape.
     last: Vec<TextId>,
     table: HashTable<Slot>,
     state: RandomState,
-    /// For each name's text, the layout of the most recent span of that name.
+    /// Layout of the most recent span of each name, by the name's text number.
     last_of_name: Vec<LayoutId>,
 }
 
@@ -74,8 +74,8 @@ impl Layouts {
         }
     }
 
-    /// Returns the number of the layout of these tags. `name` selects the layout that is tried
-    /// first.
+    /// Returns the number of the layout of a span's tags. The layout of the last span with the same
+    /// `name` is tried first.
     pub(crate) fn intern(
         &mut self,
         tags: &[TagRef<'_>],
@@ -117,8 +117,8 @@ impl Layouts {
         id
     }
 
-    /// Returns the number of another block's layout. `keys` maps that block's texts to those of
-    /// this one.
+    /// Returns the number of another block's layout. `keys` maps text numbers of that block to text
+    /// numbers of this block.
     pub(crate) fn intern_layout(
         &mut self,
         layout: Layout<'_>,
@@ -174,7 +174,7 @@ impl Layouts {
         start..self.ends[id] as usize
     }
 
-    /// For each tag of a layout, the encoded value of the most recent span.
+    /// Returns the encoded values of the most recent span with this layout, one for each tag.
     #[inline]
     pub(crate) fn last(&mut self, id: LayoutId) -> &mut [TextId] {
         let range = self.range(id);

@@ -1,5 +1,5 @@
-//! Numbers of texts: from those of a block to those of the rows being appended, and on to those of
-//! a column's dictionary. Start at [`Numbering`].
+//! [`Numbering`]: maps the text numbers of blocks to the text numbers of the rows being appended, and
+//! these to the numbers of a column's dictionary.
 
 use crate::block::{Block, Row};
 use crate::dictionary::{TextId, Texts};
@@ -10,13 +10,13 @@ use crate::tag_layout::layout_text;
 use crate::value_text::write_value;
 use std::cell::Cell;
 
-/// A block, with the [`Numbering`] numbers of its texts, endpoints and layouts.
+/// Block with the [`Numbering`] numbers of its texts, endpoints and layouts.
 pub(crate) struct NumberedBlock<'b> {
     pub(crate) block: &'b Block,
     pub(crate) texts: Vec<TextId>,
     pub(crate) endpoints: Vec<NumberedEndpoint>,
     pub(crate) layouts: Vec<NumberedLayout>,
-    /// Numbers of the decimal texts of the block's integers, filled on demand; 0 if not known yet.
+    /// Text numbers of the block's integers in decimal, filled on demand; 0 before.
     pub(crate) numbers: Vec<Cell<TextId>>,
 }
 
@@ -83,7 +83,8 @@ impl NumberedBlock<'_> {
 /// Texts of the rows being appended, with their numbers in the dictionary of the current column.
 pub(crate) struct Numbering {
     pub(crate) texts: Texts,
-    /// For each text: the column whose dictionary it was last added to, and its number there.
+    /// Column to whose dictionary each text was last added, and the text's number in that
+    /// dictionary.
     pub(crate) numbers: Vec<(u32, u32)>,
     pub(crate) column: u32,
     pub(crate) scratch: String,
@@ -96,8 +97,8 @@ impl Default for Numbering {
 }
 
 impl Numbering {
-    /// Builds the dictionary of a column, and replaces each text by its number in it. Returns
-    /// `None` and leaves the texts as they are if too many of them differ.
+    /// Builds the dictionary of a column, and replaces each text number by the number in the
+    /// dictionary. Returns `None`, with the texts unchanged, if too many texts differ.
     pub(crate) fn dictionary(
         &mut self,
         texts: &mut [TextId],
@@ -135,7 +136,7 @@ impl Numbering {
         Some(dictionary)
     }
 
-    /// The number of the text that represents a tag's value.
+    /// Returns the number of the text that represents a tag's value.
     pub(crate) fn value(&mut self, of: &NumberedBlock<'_>, kind: ValueType, value: u32) -> TextId {
         if kind == ValueType::Str {
             return of.texts[value as usize];

@@ -1,4 +1,4 @@
-//! [`Options`] of the writer.
+//! [`Options`] of the writer of span files.
 
 /// Options of a [`Writer`](crate::Writer).
 #[derive(Clone, Copy, Debug)]
@@ -9,8 +9,8 @@ pub struct Options {
     pub level_of_recurring: i32,
     /// Maximum number of rows in a row group.
     pub rows_of_group: usize,
-    /// Maximum number of rows in a page: the number of rows that are decoded to find one. Values
-    /// above 65536 are treated as 65536.
+    /// Maximum number of rows in a page, which is the number of rows that are decoded to read one
+    /// row. Values above 65536 are treated as 65536.
     pub rows_of_page: usize,
     /// Enables a Bloom filter of trace ids, for other Parquet readers.
     pub bloom: bool,

@@ -1,4 +1,5 @@
-//! Single columns of a page, for scans that need no whole spans. Start at [`File::pages`].
+//! [`PageColumns`]: single columns of a page, for scans that need no whole spans. Start at
+//! [`File::pages`].
 
 use crate::cells::Cells;
 use crate::error::Error;
@@ -24,7 +25,7 @@ impl<R: ReadAt> File<R> {
         })
     }
 
-    /// Iterates over the pages of a group. Their columns are not read yet.
+    /// Iterates over the pages of a row group. Their columns are not read yet.
     pub fn pages_of_group(&self, group: usize) -> impl Iterator<Item = PageColumns> + '_ {
         (0..self.group(group).page_rows.len()).map(move |page| self.page(group, page))
     }
@@ -36,7 +37,7 @@ impl<R: ReadAt> File<R> {
         PageColumns { group, page, first_row, rows: 0..rows.len(), columns }
     }
 
-    /// Reads columns of a page, except those that were read before.
+    /// Reads columns of a page, except columns that were read before.
     pub fn read_columns(&self, page: &mut PageColumns, columns: &[Column]) -> Result<(), Error> {
         let rows = self.rows_of_page(page.group, page.page).len();
         for column in columns {
@@ -49,8 +50,8 @@ impl<R: ReadAt> File<R> {
         Ok(())
     }
 
-    /// Reads which rows of a page have a value of a column. This costs less than reading the
-    /// values. The column must have at most one value for each row.
+    /// Reads which rows of a page have a value of a column, which costs less than reading the
+    /// values. The column must have at most one value in each row.
     pub fn read_presence(&self, page: &mut PageColumns, column: Column) -> Result<(), Error> {
         if page.columns[column as usize].is_none() {
             let all = self.presence(page.group, page.page, column)?;
@@ -61,30 +62,30 @@ impl<R: ReadAt> File<R> {
     }
 }
 
-/// Columns of a page, or of a range of its rows, read one by one.
+/// Columns of a page, or of a range of its rows, that are read one by one.
 pub struct PageColumns {
     group: usize,
     page: usize,
-    /// The file's row number of the page's first row.
+    /// Row number in the file of the page's first row.
     first_row: u64,
-    /// The selected rows, relative to the page.
+    /// Selected rows, relative to the page.
     rows: Range<usize>,
     columns: [Option<Cells>; COLUMNS.len()],
 }
 
 impl PageColumns {
-    /// The file's row number of the first selected row.
+    /// Returns the row number in the file of the first selected row.
     pub fn first_row(&self) -> u64 {
         self.first_row + self.rows.start as u64
     }
 
-    /// Number of selected rows.
+    /// Returns the number of selected rows.
     pub fn rows(&self) -> usize {
         self.rows.len()
     }
 
-    /// Selects the rows that are also in `rows`, a range of the file's row numbers. The result has
-    /// no columns yet.
+    /// Returns the page restricted to the selected rows within `rows`, a range of row numbers in
+    /// the file. No columns of the returned page are read yet.
     #[must_use]
     pub fn only(&self, rows: &Range<u64>) -> PageColumns {
         let within = |row: u64| {
@@ -104,7 +105,7 @@ impl PageColumns {
         self.columns[column as usize].is_some()
     }
 
-    /// Approximate memory of the columns, in bytes.
+    /// Returns the approximate memory of the columns in bytes.
     pub fn memory_bytes(&self) -> usize {
         let columns = self.columns.iter().flatten().map(Cells::memory);
         size_of::<PageColumns>() + columns.sum::<usize>()
@@ -114,7 +115,7 @@ impl PageColumns {
         self.columns[column as usize].as_ref().expect("a column that was asked for")
     }
 
-    /// The trace id of a row.
+    /// Returns the trace id of a row.
     ///
     /// # Panics
     /// If [`Column::TraceId`] was not read.
@@ -122,8 +123,8 @@ impl PageColumns {
         self.cells(Column::TraceId).ids().and_then(|ids| TraceId::from_number(ids.get(row)))
     }
 
-    /// The text of a row; empty if the row has none. Trace ids are not available as text: see
-    /// [`PageColumns::trace_id`].
+    /// Returns the text of a row; empty if the row has no value. Trace ids are not available as
+    /// text: see [`PageColumns::trace_id`].
     ///
     /// # Panics
     /// If the column was not read.
@@ -131,7 +132,7 @@ impl PageColumns {
         self.cells(column).row_text(row)
     }
 
-    /// The number of a row: nanoseconds, a port, or 1 for a flag that is set.
+    /// Returns the number of a row: nanoseconds, a port, or 1 for a flag that is set.
     ///
     /// # Panics
     /// If the column was not read.
@@ -139,7 +140,7 @@ impl PageColumns {
         self.cells(column).row_number(row).map(|number| number as u64)
     }
 
-    /// The range of values of a list column that belong to a row.
+    /// Returns the range of a list column's values that belong to a row.
     ///
     /// # Panics
     /// If the column was not read.
@@ -147,7 +148,7 @@ impl PageColumns {
         self.cells(column).range(row)
     }
 
-    /// A value of a list column, as text.
+    /// Returns a value of a list column as text.
     ///
     /// # Panics
     /// If the column was not read.
@@ -155,7 +156,7 @@ impl PageColumns {
         self.cells(column).text(value)
     }
 
-    /// A value of a list column, as a number.
+    /// Returns a value of a list column as a number.
     ///
     /// # Panics
     /// If the column was not read.
@@ -163,7 +164,7 @@ impl PageColumns {
         self.cells(column).number(value) as u64
     }
 
-    /// The dictionary number of a value ([`File::texts`]); `None` if the page is not
+    /// Returns the dictionary number of a value ([`File::texts`]); `None` if the page is not
     /// dictionary-encoded.
     ///
     /// # Panics

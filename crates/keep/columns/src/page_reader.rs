@@ -1,4 +1,4 @@
-//! Reads single pages: checksum, then decompression. Start at [`PageReader`].
+//! [`PageReader`]: reads single pages, verifies their checksums and decompresses them.
 
 use crate::decode;
 use crate::error::Error;
@@ -8,11 +8,11 @@ use std::io;
 use std::ops::Range;
 use zstd::zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer, ResetDirective};
 
-/// Pages above 2^20 bytes are decompressed whole: a stream would need a window as large as the
-/// page.
+/// Binary logarithm of the maximum size in bytes of a page that is decompressed as a stream. A
+/// larger page is decompressed whole, since a stream would need a window as large as the page.
 const STREAMED_LOG_MAX: u32 = 20;
 
-/// Reads pages one after the other into the same buffers, with one decompression context.
+/// Reader of pages with reusable buffers and one decompression context.
 pub(crate) struct PageReader {
     context: DCtx<'static>,
     stored: Vec<u8>,
@@ -26,12 +26,12 @@ impl PageReader {
         Ok(PageReader { context, stored: Vec::new(), body: Vec::new() })
     }
 
-    /// Capacity of the buffers, in bytes.
+    /// Returns the capacity of the buffers in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.stored.capacity() + self.body.capacity()
     }
 
-    /// Returns the decompressed body of a page, after its checksum was verified.
+    /// Returns the decompressed body of a page, after verifying its checksum.
     pub(crate) fn read(&mut self, source: &impl ReadAt, page: &Page) -> Result<&[u8], Error> {
         let damaged = |reason| Error::Damaged { offset: page.offset, reason };
         self.load(source, page)?;
@@ -47,8 +47,8 @@ impl PageReader {
         }
     }
 
-    /// Returns the first list of levels of a page, with its length prefix. The bytes behind the
-    /// list are in another zstd block, which is not decompressed.
+    /// Returns the first list of levels of a page, with the list's length before it. The bytes
+    /// after the list are in another zstd block, which is not decompressed.
     pub(crate) fn read_levels(
         &mut self,
         source: &impl ReadAt,
@@ -102,7 +102,7 @@ fn zstd_error(code: usize) -> Error {
     Error::Io(io::Error::other(zstd::zstd_safe::get_error_name(code)))
 }
 
-/// CRC-32C of a range of the source.
+/// Returns the CRC-32C of a range of the source.
 pub(crate) fn crc(source: &impl ReadAt, mut bytes: Range<u64>) -> Result<u32, Error> {
     let mut buffer = vec![0; 1 << 16];
     let mut crc = 0;

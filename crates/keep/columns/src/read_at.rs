@@ -1,11 +1,11 @@
-//! [`ReadAt`]: the byte source of a file of spans.
+//! [`ReadAt`]: the byte source of a span file.
 
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// Random access to bytes, by several threads at once.
+/// Byte source with positional reads by several threads at once.
 pub trait ReadAt {
-    /// Number of bytes.
+    /// Returns the number of bytes.
     fn len(&self) -> io::Result<u64>;
 
     /// Fills the buffer with the bytes at `offset`.

@@ -1,4 +1,4 @@
-//! Rows of a file as spans: by row number, or by the lower half of the request's id. Start at
+//! Reads rows of a file as spans, by row number or by the lower half of the trace id. Start at
 //! [`File::read`].
 
 use crate::block::{Block, Refused};
@@ -17,7 +17,7 @@ use blkkin_model::{
 };
 use std::ops::{ControlFlow, Range, RangeInclusive};
 
-/// Decoded trace ids of a page, with the page's number in its group.
+/// Number of a page in its row group, with its decoded trace ids.
 type TraceIdPage = (usize, Cells);
 
 impl<R: ReadAt> File<R> {
@@ -41,8 +41,8 @@ impl<R: ReadAt> File<R> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Appends the spans of a range of rows to a block. Returns how many were appended, which is
-    /// fewer than asked for if the block became full.
+    /// Appends the spans of a range of rows to a block. Returns the number of appended spans, which
+    /// is smaller than the range if the block became full.
     pub fn rows(&self, rows: Range<u64>, into: &mut Block) -> Result<u64, Error> {
         let before = into.len();
         let mut sink = BlockSink { into, too_large: false };
@@ -54,7 +54,8 @@ impl<R: ReadAt> File<R> {
         Ok((into.len() - before) as u64)
     }
 
-    /// Sends the spans whose trace ids have this lower half to a sink, until it breaks off.
+    /// Sends the spans whose trace ids have the lower half `low` to a sink, until the sink breaks
+    /// off.
     pub fn trace(
         &self,
         low: u64,
@@ -63,8 +64,8 @@ impl<R: ReadAt> File<R> {
         self.between(low..=low, sink)
     }
 
-    /// Sends the spans whose trace ids have lower halves in a range to a sink, group by group,
-    /// until it breaks off.
+    /// Sends the spans whose trace ids have lower halves in a range to a sink, one row group after
+    /// another, until the sink breaks off.
     pub fn between(
         &self,
         lows: RangeInclusive<u64>,
@@ -73,8 +74,8 @@ impl<R: ReadAt> File<R> {
         self.between_of(lows, None, sink)
     }
 
-    /// Like [`File::between`], restricted to one span id if `id` is given. In pages without that
-    /// id, only the columns of ids are read.
+    /// Sends spans like [`File::between`], with `id` only spans with that span id. In pages without
+    /// that id, only the columns of ids are read.
     pub fn between_of(
         &self,
         lows: RangeInclusive<u64>,
@@ -90,8 +91,8 @@ impl<R: ReadAt> File<R> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Finds the rows of a group whose lower halves are in a range. Returns the trace ids of the
-    /// last page as well, if they had to be decoded, so that they are not decoded again.
+    /// Finds the rows of a row group whose trace ids have lower halves in a range. If trace ids had
+    /// to be decoded, also returns those of the last page, so that they are not decoded again.
     fn rows_between(
         &self,
         number: usize,
@@ -116,8 +117,8 @@ impl<R: ReadAt> File<R> {
         Ok((start..end, Some((end_page, of_page))))
     }
 
-    /// Number of rows of a page before the first trace id whose lower half does not satisfy
-    /// `holds`.
+    /// Returns the number of rows of a page before the first trace id whose lower half `holds`
+    /// rejects.
     fn rows_before(
         &self,
         group: usize,
@@ -199,7 +200,7 @@ impl<R: ReadAt> File<R> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Returns whether the file has spans whose trace ids have this lower half.
+    /// Returns whether the file has spans whose trace ids have the lower half `low`.
     pub fn holds(&self, low: u64) -> Result<bool, Error> {
         for group in 0..self.groups() {
             if !self.rows_between(group, &(low..=low))?.0.is_empty() {
@@ -227,7 +228,7 @@ impl SpanSink for BlockSink<'_> {
     }
 }
 
-/// The columns of a page, decoded.
+/// Decoded columns of a page.
 struct PageRows<'c> {
     columns: &'c [Cells],
 }
@@ -255,8 +256,8 @@ impl<'c> Iterator for TagIter<'c> {
                     None => return Some(Err("there is no such letter in a layout")),
                 }
             }
-            // An empty layout means that all tags are text of the span. At the end of a layout that
-            // is not empty, no value is left over: `tags` has compared the counts.
+            // An empty layout means that all tags are texts of the span itself. At the end of any
+            // other layout, no value remains, since `tags` has compared the counts.
             None if self.left.iter().all(Range::is_empty) => return None,
             None => (Origin::Span, ValueType::Str),
         };
@@ -273,7 +274,7 @@ impl<'c> PageRows<'c> {
         &self.columns[column as usize]
     }
 
-    /// Assembles the span of a row and passes it to `take`.
+    /// Assembles the span of a row and passes the span to `take`.
     fn with<T>(&self, row: usize, take: impl FnOnce(&SpanRef<'_>) -> T) -> ColumnResult<T> {
         let text = |column| self.of(column).row_text(row);
         let number = |column| self.of(column).row_number(row).map(|number| number as u64);
@@ -338,7 +339,7 @@ impl<'c> PageRows<'c> {
         Ok(TagIter { keys, values, left, layout })
     }
 
-    /// Decodes the byte-string values among a row's tags.
+    /// Decodes the byte strings among the values of a row's tags.
     fn blobs(&self, row: usize) -> decode::Result<Vec<Vec<u8>>> {
         let mut blobs = Vec::new();
         for tag in self.tags(row)? {

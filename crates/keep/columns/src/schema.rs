@@ -1,5 +1,4 @@
-//! The columns of a file and their encodings, as `docs/span-files.md` describes them. Start at
-//! [`COLUMNS`].
+//! The columns of a span file, as `docs/span-files.md` describes them. Start at [`COLUMNS`].
 
 use blkkin_model::{Kind, Origin, Status};
 use parquet::errors::ParquetError;
@@ -46,7 +45,7 @@ const MESSAGE: &str = "message span {
     optional binary tag_layout (STRING);
 }";
 
-/// A column, by its number in the file.
+/// Column of a span file. The discriminant is the column's number in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Column {
@@ -58,19 +57,19 @@ pub enum Column {
     ParentId,
     /// Role of the span relative to its parent.
     Kind,
-    /// Status that the span ended with.
+    /// Status with which the span ended.
     Status,
     /// Flag of failed spans.
     Error,
-    /// Name of the operation.
+    /// Name of the span.
     Name,
     /// Service that recorded the span.
     Service,
-    /// Start time.
+    /// Start time, in nanoseconds since 1970.
     StartTime,
-    /// Duration.
+    /// Duration in nanoseconds.
     Duration,
-    /// Service at the other end.
+    /// Service of the remote endpoint.
     RemoteService,
     /// IPv4 address of the recording service.
     LocalIpv4,
@@ -78,11 +77,11 @@ pub enum Column {
     LocalIpv6,
     /// Port of the recording service.
     LocalPort,
-    /// IPv4 address of the other end.
+    /// IPv4 address of the remote endpoint.
     RemoteIpv4,
-    /// IPv6 address of the other end.
+    /// IPv6 address of the remote endpoint.
     RemoteIpv6,
-    /// Port of the other end.
+    /// Port of the remote endpoint.
     RemotePort,
     /// Flag of spans that must be stored regardless of sampling.
     Debug,
@@ -96,13 +95,13 @@ pub enum Column {
     TagKey,
     /// Values of the span's own tags.
     TagValue,
-    /// Keys of the tags of the span's process (OpenTelemetry's resource).
+    /// Keys of the tags of the span's resource: the process that recorded the span.
     ResourceKey,
-    /// Values of the tags of the span's process.
+    /// Values of the tags of the span's resource.
     ResourceValue,
-    /// Keys of the tags of the span's library (OpenTelemetry's instrumentation scope).
+    /// Keys of the tags of the span's scope: the instrumentation library that recorded the span.
     ScopeKey,
-    /// Values of the tags of the span's library.
+    /// Values of the tags of the span's scope.
     ScopeValue,
     /// Order and types of the span's tags.
     TagLayout,
@@ -146,7 +145,7 @@ pub(crate) const COLUMNS: [Column; 28] = [
     TagLayout,
 ];
 
-/// Number of values that a column has for each row.
+/// Number of values of a column in each row.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Repetition {
     Required,
@@ -158,7 +157,7 @@ pub(crate) enum Repetition {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Values {
     Texts,
-    /// Integers of this many bytes.
+    /// Integers with this number of bytes.
     Numbers(usize),
     Flags,
 }
@@ -173,7 +172,7 @@ impl Column {
         }
     }
 
-    /// Returns whether values mostly repeat those of earlier rows, in whole or in part. A higher
+    /// Returns whether most values repeat values of earlier rows, in whole or in part. A higher
     /// zstd level pays off for such columns.
     pub(crate) fn recurs(self) -> bool {
         use Column::{AnnotationTime, Duration, ParentId, SpanId, StartTime, TraceId};
@@ -190,7 +189,7 @@ impl Column {
     }
 }
 
-/// The key and value columns of each tag origin.
+/// Key and value columns of each tag origin.
 pub(crate) const TAGS: [(Origin, Column, Column); 3] = [
     (Origin::Span, TagKey, TagValue),
     (Origin::Resource, ResourceKey, ResourceValue),
@@ -232,7 +231,8 @@ mod tests {
     use super::*;
     use parquet::schema::types::SchemaDescriptor;
 
-    /// The numbers of columns are those of the schema.
+    /// The numbers of the columns, and how many values they have in a row, agree with the Parquet
+    /// schema.
     #[test]
     fn columns_are_those_of_the_schema() {
         let schema = SchemaDescriptor::new(schema().expect("a schema"));

@@ -1,4 +1,4 @@
-//! The spans of several blocks in the row order of files. Start at [`Sorted::of`].
+//! [`Sorted`]: the spans of several blocks in the row order of files. Start at [`Sorted::of`].
 
 use crate::block::{Block, Row, Scratch};
 use crate::layout::{Shape, ValueType};
@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 
 /// Spans of several blocks, sorted by the lower half of the trace id, its upper half, the start
-/// (spans without one first), the span id, and then all other fields in the order of
+/// (spans without a start first), the span id, and then all other fields in the order of
 /// `blkkin_store::compare`. Spans that are equal in all fields are merged into one.
 pub struct Sorted<'b> {
     blocks: Vec<&'b Block>,
@@ -18,7 +18,7 @@ pub struct Sorted<'b> {
     duplicates: usize,
 }
 
-/// Sort key that distinguishes most spans, and the location of the span.
+/// Sort key and location of a span. The lower half of the trace id distinguishes most requests.
 #[derive(Clone, Copy)]
 struct Key {
     low: u64,
@@ -27,13 +27,13 @@ struct Key {
 }
 
 impl<'b> Sorted<'b> {
-    /// Sorts the spans of these blocks.
+    /// Sorts all spans of some blocks.
     pub fn of(blocks: &[&'b Block]) -> Sorted<'b> {
         let count = blocks.iter().map(|block| block.len()).sum();
         Sorted::of_keys(blocks, Vec::with_capacity(count), |_| true)
     }
 
-    /// Sorts the spans of these blocks whose lower half of the trace id satisfies `holds`.
+    /// Sorts the spans of some blocks for which `holds` accepts the lower half of the trace id.
     pub fn of_some(blocks: &[&'b Block], holds: impl Fn(u64) -> bool) -> Sorted<'b> {
         Sorted::of_keys(blocks, Vec::new(), holds)
     }
@@ -88,7 +88,7 @@ impl<'b> Sorted<'b> {
         Sorted { blocks: blocks.to_vec(), places, duplicates }
     }
 
-    /// Number of distinct spans.
+    /// Returns the number of distinct spans.
     pub fn len(&self) -> usize {
         self.places.len()
     }
@@ -98,13 +98,13 @@ impl<'b> Sorted<'b> {
         self.places.is_empty()
     }
 
-    /// Number of spans left out because they are equal to another one.
+    /// Returns the number of spans that were left out as duplicates of other spans.
     pub fn duplicates(&self) -> usize {
         self.duplicates
     }
 
-    /// Removes the spans for which `keeps` is false, and counts them as duplicates. `keeps` gets
-    /// the index that the span had before any removal.
+    /// Removes the spans for which `keeps` is false, and counts them as duplicates. The argument of
+    /// `keeps` is the index of the span before any removal.
     pub fn retain(&mut self, keeps: impl Fn(usize) -> bool) {
         let mut index = 0;
         let before = self.places.len();
@@ -115,26 +115,26 @@ impl<'b> Sorted<'b> {
         self.duplicates += before - self.places.len();
     }
 
-    /// The blocks, in the order given.
+    /// Returns the blocks in the order in which they were passed.
     pub fn blocks(&self) -> &[&'b Block] {
         &self.blocks
     }
 
-    /// The index of a span's block, and its row there.
+    /// Returns the index of a span's block, and the span's row in that block.
     #[inline]
     pub fn place(&self, index: usize) -> (usize, Row) {
         let (block, row) = self.places[index];
         (block as usize, row)
     }
 
-    /// A span's block, and its row there.
+    /// Returns a span's block, and the span's row in that block.
     #[inline]
     pub fn row(&self, index: usize) -> (&'b Block, Row) {
         let (block, row) = self.places[index];
         (self.blocks[block as usize], row)
     }
 
-    /// Borrows a span.
+    /// Returns a span, borrowed from its block and from `scratch`.
     pub fn span<'s>(&self, index: usize, scratch: &'s mut Scratch<'b>) -> SpanRef<'s>
     where
         'b: 's,
@@ -148,18 +148,18 @@ impl<'b> Sorted<'b> {
     }
 }
 
-/// The comparison of values of at least this length is cached for each pair.
+/// Minimum length in bytes of values whose comparison is cached.
 const LONG_BYTES: usize = 256;
 
-/// Compares spans by all fields. Values of one block are compared by their numbers first, and the
-/// order of long values is cached: thousands of spans may share values of megabytes.
+/// Comparison of spans by all fields. Values of one block are compared by their numbers first. The
+/// order of long values is cached, since thousands of spans may share values of several megabytes.
 struct Comparison<'a, 'b> {
     blocks: &'a [&'b Block],
     /// Cached order of pairs of long values.
     long_orders: RefCell<HashMap<[Value; 2], Ordering, RandomState>>,
 }
 
-/// A text or byte string: block index, type, and number in the block.
+/// Location of a tag value: block index, type, and encoded value in the block.
 type Value = (u32, ValueType, u32);
 
 impl Comparison<'_, '_> {
@@ -227,8 +227,8 @@ impl Comparison<'_, '_> {
         })
     }
 
-    /// Compares two values of one type. Floating-point numbers are compared by their bits: the two
-    /// zeros differ, and a NaN equals itself.
+    /// Compares two tag values. Floating-point numbers are compared by their bits: the two zeros
+    /// differ, and a NaN equals itself.
     fn compare_values(&self, a: Value, b: Value) -> Ordering {
         let is_kept_once = matches!(a.1, ValueType::Str | ValueType::Bytes);
         if a == b && is_kept_once {
@@ -250,12 +250,12 @@ impl Comparison<'_, '_> {
     }
 }
 
-/// The tags of a row as pairs of shape and encoded value.
+/// Returns the tags of a row as pairs of shape and encoded value.
 fn tags(block: &Block, row: Row) -> impl Iterator<Item = (&Shape, &u32)> {
     block.layout(block.layout_id(row)).iter().zip(block.values(row))
 }
 
-/// Compares two lists; a proper prefix comes first.
+/// Compares two lists element by element; a proper prefix comes first.
 fn compare_lists<T>(
     mut one: impl Iterator<Item = T>,
     mut other: impl Iterator<Item = T>,

@@ -1,18 +1,18 @@
-//! Text of a tag layout: one letter for each tag of a span, in order. The letter gives the tag's
-//! origin and the type of its value. [`LETTERS`] serves both directions.
+//! The text form of a tag layout: one letter for each tag of a span, in order. The letter gives the
+//! tag's origin and the type of its value. [`LETTERS`] serves encoding and decoding.
 
 use crate::layout::{Layout, Shape, ValueType};
 use blkkin_model::Origin;
 
-/// The letters of each origin, in the order of [`VALUE_TYPES`].
+/// Letters of each origin, in the order of [`VALUE_TYPES`].
 const LETTERS: [(Origin, &[u8; VALUE_TYPES.len()]); 3] =
     [(Origin::Span, b"sibdx"), (Origin::Resource, b"SIBDX"), (Origin::Scope, b"tjcey")];
 
-/// All types, in the order of their numbers.
+/// All value types, in the order of their numbers.
 const VALUE_TYPES: [ValueType; 5] =
     [ValueType::Str, ValueType::Int, ValueType::Bool, ValueType::Double, ValueType::Bytes];
 
-/// [`LETTERS`] by letter.
+/// Origin and value type of each letter of [`LETTERS`].
 static BY_LETTER: [Option<(Origin, ValueType)>; 256] = by_letter();
 
 const fn by_letter() -> [Option<(Origin, ValueType)>; 256] {
@@ -30,7 +30,7 @@ const fn by_letter() -> [Option<(Origin, ValueType)>; 256] {
     types
 }
 
-/// The text of a layout. Empty if all tags are text of the span itself.
+/// Returns the text of a layout. The text is empty if all tags are texts of the span itself.
 pub(crate) fn layout_text(layout: Layout<'_>) -> String {
     let plain = |shape: &Shape| shape.origin == Origin::Span && shape.value == ValueType::Str;
     if layout.iter().all(plain) {
@@ -44,7 +44,7 @@ fn letter(origin: Origin, value: ValueType) -> char {
     LETTERS[list].1[value as usize].into()
 }
 
-/// The origin and type that a letter of a layout stands for.
+/// Returns the origin and value type for which a letter of a layout stands.
 #[inline]
 pub(crate) fn tag_type(letter: u8) -> Option<(Origin, ValueType)> {
     BY_LETTER[usize::from(letter)]
@@ -54,7 +54,7 @@ pub(crate) fn tag_type(letter: u8) -> Option<(Origin, ValueType)> {
 mod tests {
     use super::{BY_LETTER, LETTERS, VALUE_TYPES, letter, tag_type};
 
-    /// Each origin and type has a letter of its own, which reads back.
+    /// Each origin and value type has its own letter, which is decoded to the same origin and type.
     #[test]
     fn letters_read_back() {
         for (number, value) in VALUE_TYPES.into_iter().enumerate() {

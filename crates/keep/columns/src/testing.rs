@@ -1,29 +1,29 @@
-//! Test support: builds files with valid checksums around arbitrary page content.
+//! Test support: builds span files with valid checksums and arbitrary page contents.
 
 use crate::index::{self, Chunk, Group, Page, Seal};
 use crate::schema::COLUMNS;
 
-/// Content of a page, and its claims about itself.
+/// Contents of a page, and the properties that the file claims for it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Said<'a> {
     /// Number of the encoding.
     pub encoding: u8,
     /// Claimed number of values.
     pub values: u32,
-    /// Body before compression.
+    /// Uncompressed body.
     pub body: &'a [u8],
-    /// Replaces `body`: a claimed length after decompression, and the stored bytes.
+    /// Claimed size after decompression and stored bytes, which replace `body`.
     pub stored: Option<(u32, &'a [u8])>,
-    /// Claim that the first row stands for all rows of the group.
+    /// Claim that the first row stands for all rows of the row group.
     pub is_same: bool,
-    /// Claimed number of texts of the dictionary, and its body.
+    /// Claimed number of texts in the dictionary, and the dictionary's uncompressed body.
     pub dictionary: Option<(u32, &'a [u8])>,
 }
 
-/// Number of columns of a file.
+/// Number of columns of a span file.
 pub const COLUMN_COUNT: usize = COLUMNS.len();
 
-/// Builds a file with one row group of one page, which claims to have `rows` rows.
+/// Builds a file that has one row group with one page and claims to have `rows` rows.
 pub fn file(rows: u32, columns: &[Said<'_>; COLUMN_COUNT]) -> Vec<u8> {
     let mut bytes = b"PAR1".to_vec();
     let mut chunks = Vec::new();
@@ -46,8 +46,8 @@ pub fn file(rows: u32, columns: &[Said<'_>; COLUMN_COUNT]) -> Vec<u8> {
     sealed(bytes, index.len() as u32, &zstd::bulk::compress(&index, 1).unwrap_or_default())
 }
 
-/// Builds a file from the bytes before its index, the claimed length of the index, and the index as
-/// stored.
+/// Builds a file from the bytes before its index, the claimed size of the index, and the stored
+/// bytes of the index.
 pub fn sealed(mut bytes: Vec<u8>, index_raw: u32, stored: &[u8]) -> Vec<u8> {
     let seal = Seal {
         index_at: bytes.len() as u64,
@@ -66,10 +66,10 @@ pub fn sealed(mut bytes: Vec<u8>, index_raw: u32, stored: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Builds a file from fuzzer input. The input holds the number of rows, then for each column: the
-/// encoding (plus 128 if the first row stands for all), the number of values, and the length and
-/// bytes of the body. For the dictionary encoding, the number of texts, length and body of a
-/// dictionary follow. Missing input counts as 0.
+/// Builds a file from fuzzer input. The input starts with the number of rows. For each column it
+/// has the encoding (plus 128 if the first row stands for all rows), the number of values, and the
+/// length and bytes of the body. For the dictionary encoding, the number of texts, the length and
+/// the body of a dictionary follow. Missing input counts as 0.
 pub fn told(mut bytes: &[u8]) -> Vec<u8> {
     let rows = byte(&mut bytes).into();
     let columns: [Said<'_>; COLUMN_COUNT] = std::array::from_fn(|_| said(&mut bytes));
@@ -128,7 +128,7 @@ mod tests {
     use blkkin_model::Count;
     use std::io::Write;
 
-    /// What the fuzzer begins with is read.
+    /// The fuzzer's seeds, one built from fuzzer input and one span file, are read without errors.
     #[test]
     fn a_file_that_was_told_is_read() {
         let told = told(include_bytes!("../../../../fuzz/corpus/span_file/one-row"));
@@ -142,17 +142,17 @@ mod tests {
         assert_eq!(file.rows(0..file.len(), &mut block).expect("whole"), 8);
     }
 
-    /// More than any of these claims takes; the largest page that is allowed takes half of it.
+    /// Maximum additional memory of the test in bytes. The largest valid page takes half of it.
     const MEMORY_MAX: u64 = 96 << 20;
 
-    /// The most memory that this process has had, in bytes.
+    /// Returns the peak memory of this process in bytes.
     fn peak() -> u64 {
         let status = std::fs::read_to_string("/proc/self/status").expect("a status");
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line");
         line.trim().trim_end_matches(" kB").trim().parse::<u64>().expect("a number") << 10
     }
 
-    /// Some bytes and then so many zeros, compressed, without ever being there.
+    /// Compresses `first` followed by `count` zeros, without holding the zeros in memory.
     fn zeros(first: &[u8], count: usize) -> Vec<u8> {
         let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).expect("zstd");
         encoder.write_all(first).expect("written");
@@ -161,7 +161,7 @@ mod tests {
         encoder.finish().expect("written")
     }
 
-    /// Levels that are all the same.
+    /// Encodes `count` equal levels.
     fn levels(count: usize, level: u8) -> Vec<u8> {
         let mut run = Vec::new();
         encode::varint((count as u64) << 1, &mut run);
@@ -169,7 +169,8 @@ mod tests {
         [(run.len() as u32).to_le_bytes().to_vec(), run].concat()
     }
 
-    /// A page of so many rows, of as few bytes as that takes. Lists are empty.
+    /// Returns the encoding and the body of the smallest page with `rows` rows. List columns get
+    /// empty lists.
     fn rows(column: Column, rows: usize) -> (u8, Vec<u8>) {
         let (mut body, rows) = match column.repetition() {
             Repetition::Required => (Vec::new(), rows),
@@ -212,7 +213,7 @@ mod tests {
         (encoding, body)
     }
 
-    /// Opens and reads what is there, and says what was wrong.
+    /// Opens, reads and verifies a file. Returns the number of its rows, or its error as text.
     fn read(bytes: Vec<u8>) -> Result<u64, String> {
         let file = File::open(bytes).map_err(|error| error.to_string())?;
         let mut count = Count::default();
@@ -220,8 +221,8 @@ mod tests {
         read.map_err(|error| error.to_string()).map(|()| file.len())
     }
 
-    /// Pages, dictionaries and the index may claim to be of any length, and become any length when
-    /// they are decompressed: none takes more memory than a page may.
+    /// Files with false sizes of pages, dictionaries or the index, or with decompression bombs, are
+    /// refused without taking more memory than a valid page.
     #[test]
     fn claims_take_no_memory() {
         let before = peak();
@@ -269,7 +270,7 @@ mod tests {
         }
         check(Err("too large"), with(Column::Name, Said { values: u32::MAX, ..name }));
 
-        // The longest text that there may be; no span has one.
+        // The longest text that a page can have, longer than the text of any span.
         let mut body = levels(many, 1);
         let mut lengths = vec![0; many];
         lengths[0] = 16 << 20;
@@ -279,7 +280,7 @@ mod tests {
         let long = Said { stored: Some((raw, &stored)), ..name };
         check(Ok(many as u64), with(Column::Name, long));
 
-        // Texts that share what is before them become long, which only ids do.
+        // Texts with shared prefixes can become long, so only trace ids may have this encoding.
         let mut body = levels(many, 1);
         let mut shared = vec![1 << 10; many];
         shared[0] = 0;
@@ -293,7 +294,7 @@ mod tests {
         let said = Said { body: &body[levels(many, 1).len()..], ..said };
         check(Err("its texts are too long"), with(Column::TraceId, said));
 
-        // Lists of many values that take no bytes.
+        // Lists with many values of zero bytes.
         let (encoding, body) = rows(Column::TagKey, VALUES_MAX);
         let list = Said { encoding, values: VALUES_MAX as u32, body: &body, ..name };
         check(Err("as many rows"), with(Column::TagKey, list));

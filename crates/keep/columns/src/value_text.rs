@@ -1,4 +1,4 @@
-//! Tag values as text, in both directions: [`write_value`] and [`parse_value`].
+//! Conversion of tag values to text and back: [`write_value`] and [`parse_value`].
 
 use crate::decode;
 use crate::layout::ValueType;
@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// Writes a value as text that [`parse_value`] or [`parse_bytes`] reads back.
+/// Writes a value as text that [`parse_value`] or [`parse_bytes`] converts back.
 pub(crate) fn write_value(value: ValueRef<'_>, out: &mut String) {
     // Writing to a `String` does not fail.
     let _ = match value {
@@ -17,7 +17,7 @@ pub(crate) fn write_value(value: ValueRef<'_>, out: &mut String) {
         ValueRef::Double(number) if number.is_nan() => {
             write!(out, "NaN:{:016x}", number.to_bits())
         }
-        // Written in full, the largest number would have 309 digits.
+        // Exponents keep the text short: in full, the largest number would have 309 digits.
         ValueRef::Double(number) if number != 0.0 && !(1e-6..1e21).contains(&number.abs()) => {
             write!(out, "{number:e}")
         }
@@ -31,7 +31,7 @@ pub(crate) fn write_value(value: ValueRef<'_>, out: &mut String) {
     };
 }
 
-/// Parses a value of any type except bytes ([`parse_bytes`]).
+/// Parses a value of any type except byte strings, which [`parse_bytes`] parses.
 pub(crate) fn parse_value(kind: ValueType, text: &str) -> decode::Result<ValueRef<'_>> {
     match kind {
         ValueType::Str => Some(ValueRef::Str(text)),

@@ -1,9 +1,9 @@
-//! Writes spans as Parquet files. Start at [`Writer::create`]. `docs/span-files.md` describes the
-//! content of a file, `index` its layout.
+//! [`Writer`]: writes spans as Parquet files. Start at [`Writer::create`]. `docs/span-files.md` describes
+//! the contents of a file, `index` its layout.
 //!
 //! Pages are encoded here rather than by the Parquet library, which would hash every text of every
-//! row again. A block already has a number for each text; a table lookup turns it into the number
-//! of the file's dictionary.
+//! row again. A block already has a number for each text. A table maps this number to the number in
+//! the file's dictionary.
 //!
 //! Bytes per span in the server bench (spans of OpenTelemetry senders), 36 in total: span id 8.0,
 //! parent id 6.1, trace id 2.1, start 2.9, duration 2.7, annotation times 3.2, tags 6.9. Ids are
@@ -30,13 +30,13 @@ use std::sync::Arc;
 pub struct Written {
     /// Number of spans.
     pub rows: u64,
-    /// Length of the file.
+    /// Size of the file in bytes.
     pub bytes: u64,
-    /// The earliest and the latest start; `None` if no span has a start.
+    /// Earliest and latest start; `None` if no span has a start.
     pub starts_ns: Option<(u64, u64)>,
 }
 
-/// Writer of one file.
+/// Writer of one span file.
 pub struct Writer<W: Write + Send> {
     file: SerializedFileWriter<FooterBuffer<W>>,
     options: Options,
@@ -47,10 +47,11 @@ pub struct Writer<W: Write + Send> {
     rows: u64,
 }
 
-/// Maximum number of row groups that Parquet can number.
+/// Maximum number of row groups in a Parquet file.
 const GROUPS_MAX: usize = i16::MAX as usize;
 
-/// Passes writes on to `to`, and holds back the footer once `kept` is set.
+/// Forwards writes to `to`, or collects them once `kept` is set. The footer is collected so that it
+/// can be sealed.
 struct FooterBuffer<W> {
     to: W,
     kept: Option<Vec<u8>>,
@@ -70,7 +71,7 @@ impl<W: Write> Write for FooterBuffer<W> {
 }
 
 impl<W: Write + Send> Writer<W> {
-    /// Begins a file.
+    /// Creates a file and writes its beginning.
     pub fn create(to: W, options: Options) -> Result<Writer<W>, Error> {
         let properties = WriterProperties::builder()
             .set_bloom_filter_position(BloomFilterPosition::End)
@@ -87,8 +88,7 @@ impl<W: Write + Send> Writer<W> {
         })
     }
 
-    /// Appends spans as row groups of their own. After an error the writer must not be used any
-    /// more.
+    /// Appends spans as new row groups. After an error the writer must not be used again.
     pub fn append(&mut self, spans: &Sorted<'_>) -> Result<(), Error> {
         let groups: Vec<&[(u32, Row)]> =
             spans.places().chunks(self.options.rows_of_group.max(1)).collect();
@@ -139,7 +139,7 @@ impl<W: Write + Send> Writer<W> {
         Ok(())
     }
 
-    /// Finishes the file. Returns the underlying writer, whose data has not been made durable.
+    /// Finishes the file. Returns the underlying writer, whose data may not be durable yet.
     pub fn finish(mut self) -> Result<(W, Written), Error> {
         let index = index::write(&self.groups);
         let stored = zstd::bulk::compress(&index, self.options.level)?;

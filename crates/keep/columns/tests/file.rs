@@ -1,5 +1,5 @@
-//! Files return the spans that were written, by row and by request, and damage anywhere is
-//! detected.
+//! Tests of span files: they return the spans that were written, by row and by request, and damage
+//! is detected at any byte.
 
 mod support;
 
@@ -148,8 +148,8 @@ proptest! {
     }
 }
 
-/// A flipped bit or a truncation is found when the file is opened, read or verified. Spans that are
-/// returned nevertheless equal those that were written.
+/// A flipped bit or a truncation is detected when the file is opened, read or verified. Spans that
+/// are returned nevertheless equal the spans that were written.
 #[test]
 fn damage_is_found() {
     let mut runner = TestRunner::deterministic();
@@ -180,7 +180,7 @@ fn damage_is_found() {
     }
 }
 
-/// Pages stay within the limit of readers, also if heavy spans were appended from another block.
+/// Pages stay within the limit of readers even if heavy spans were appended from another block.
 #[test]
 fn heavy_spans_of_another_block_have_pages_of_their_own() {
     let id = TraceId::from_number(1).zip(SpanId::from_number(1)).expect("not 0");

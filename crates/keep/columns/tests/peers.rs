@@ -1,5 +1,5 @@
-//! Other programs read the files: DuckDB and pyarrow, which `cargo xtask peers` installs for
-//! Python.
+//! Tests of other programs that read span files: DuckDB and pyarrow, which `cargo xtask peers`
+//! installs for Python.
 
 use blkkin_columns::{Block, Options, Sorted, Writer};
 use blkkin_model::{Annotation, Kind, Origin, Span, SpanId, SpanRef, Tag, TraceId, Value};
@@ -7,7 +7,8 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// The Python interpreter with both packages; prints a note if there is none.
+/// Returns the Python interpreter that has both packages. Without it, the test is recorded as
+/// skipped.
 fn python(test: &str) -> Option<PathBuf> {
     let peers = std::env::var("BLKKIN_PEERS").unwrap_or_default();
     let python = std::env::var_os("BLKKIN_PYTHON").map(PathBuf::from);
@@ -23,7 +24,7 @@ fn python(test: &str) -> Option<PathBuf> {
     None
 }
 
-/// 3000 spans of 1000 requests; each span's fields follow from its number.
+/// Generates 3000 spans of 1000 requests. The fields of a span follow from its number.
 fn spans() -> Vec<Span> {
     (1..=3000_u64)
         .map(|number| {

@@ -47,7 +47,7 @@ impl AgentArgs {
         Ok(Conversation { client: client.map_err(with_timeout_hint)? })
     }
 
-    /// Sends a request about one session: the named session, or the only one.
+    /// Sends a request about one session: the named session, or the agent's only session.
     pub(crate) fn on_session(
         &self,
         named: Option<&str>,

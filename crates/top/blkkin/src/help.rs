@@ -18,13 +18,13 @@ macro_rules! agent_help {
     };
 }
 
-/// Notes of every command.
+/// Closing notes of every command.
 pub(crate) const EXIT_HELP: &str = exit_help!();
 
-/// Notes of commands that talk to the node's agent.
+/// Closing notes of commands that talk to the node's agent.
 pub(crate) const AGENT_HELP: &str = agent_help!();
 
-/// Notes of commands that record, or that end or show recordings.
+/// Closing notes of commands that record, or that end or show recordings.
 pub(crate) const LOSS_HELP: &str = concat!(
     "Exit status 3: done, but something of the recording was lost; messages say how much and why.\n",
     agent_help!()

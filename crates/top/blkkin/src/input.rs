@@ -183,7 +183,8 @@ pub(crate) type Range = (Option<i64>, Option<i64>);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
     pub(crate) range: Range,
-    /// Set once relative times can be resolved: a time is absent, or the traces have events.
+    /// Set if `range` cannot change any more: no time is given, or the traces have events to which
+    /// relative times refer.
     pub(crate) are_final: bool,
 }
 

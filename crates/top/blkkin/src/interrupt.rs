@@ -1,5 +1,5 @@
-//! Ctrl-C: the first ends the work and keeps the results so far, the second ends the program.
-//! SIGTERM and the end of the terminal (SIGHUP) have the same effect.
+//! Handling of Ctrl-C: the first ends the work and keeps the results so far, the second ends the
+//! program. SIGTERM and the end of the terminal (SIGHUP) have the same effect.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;

@@ -60,9 +60,9 @@ pub(crate) fn locale_is_utf8() -> bool {
 }
 
 /// Output stream that may be a terminal. On a terminal, C1 control characters (U+0080 to U+009F)
-/// are written as escapes. Terminals obey them, and texts of traces, requests and programs may
-/// contain them; other consumers get the bytes unchanged. All output of the program passes through
-/// this type, in pieces of whole characters.
+/// are written as escapes, since a terminal would obey them. They may occur in texts of traces,
+/// requests and programs; other consumers get the bytes unchanged. All output of the program passes
+/// through this type, in pieces of whole characters.
 #[derive(Debug)]
 pub(crate) struct Shown<W> {
     out: W,

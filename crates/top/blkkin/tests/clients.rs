@@ -78,7 +78,7 @@ fn by_id(mut spans: Value) -> Value {
     spans
 }
 
-/// Returns the path in a variable, if the peer is installed.
+/// Returns the path in an environment variable, if the peer is installed.
 fn peer(test: &str, name: &str, variable: &str) -> Option<PathBuf> {
     let peers = std::env::var("BLKKIN_PEERS").unwrap_or_default();
     let found = std::env::var_os(variable).map(PathBuf::from);

@@ -144,7 +144,7 @@ fn scripts_for_shells() {
     }
 }
 
-/// Fish itself completes with live names.
+/// Fish, running the generated script, completes with live names.
 #[test]
 fn live_names_in_fish() {
     if !is_installed("fish") {

@@ -60,8 +60,8 @@ fn killed_programs_leave_what_they_recorded() {
     let (numbers, lost) = read(&node.output());
     check_distinct(&numbers);
     let last = *numbers.last().unwrap();
-    // All events up to some moment are accounted for. Events after the last recorded event may be
-    // lost without a count.
+    // All events up to some moment are accounted for; events after the last recorded one may be
+    // lost.
     assert!(numbers.len() as u64 + lost >= count, "{} {lost} {count}", numbers.len());
     assert!(numbers.len() as u64 + lost > last);
 }
@@ -223,8 +223,8 @@ fn what_was_cleared_does_not_come_back() {
     assert_eq!(numbers[0] + numbers.len() as u64 + lost, tried);
 }
 
-/// A program that was stopped until the agent disconnected it reconnects, and its events are in its
-/// trace again.
+/// A program that was stopped until the agent disconnected it reconnects, and its trace has its
+/// later events, too.
 #[test]
 fn programs_that_were_given_up_go_on() {
     let node = Node::new();

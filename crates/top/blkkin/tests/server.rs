@@ -291,7 +291,8 @@ fn good_spans_are_taken_from_bad_ones() {
     }
 }
 
-/// A full file system is in the log and in the server's health with its reason, and so is its end.
+/// A full file system and its end are reported with the reason, in the log and in the server's
+/// health.
 #[test]
 fn a_full_disk_is_told() {
     let Ok(mounted) = Mounted::in_memory(1024) else {

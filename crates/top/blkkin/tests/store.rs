@@ -205,7 +205,7 @@ fn a_forgotten_keep_removes_nothing() {
     assert!(told.contains("for 1h and within 200G, and no longer within 200G"), "{told}");
     let json = text(&command(&data, "check", &["--json"]).stdout);
     assert!(json.contains(r#""keepSeconds":3600,"keepBytes":214748364800"#), "{json}");
-    // Disables the age limit again, without an effect on the size limit.
+    // The default age limit, which would remove older files, does not apply again.
     let told = start(&["--keep", "0"]);
     assert!(told.contains("spans are kept within 200G\n"), "{told}");
 }

@@ -431,7 +431,7 @@ impl<'a, 't> ClassReader<'a, 't> {
     }
 }
 
-/// Source of a length.
+/// Source of a length: a constant, or an earlier field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Count {
     Static,

@@ -1,5 +1,5 @@
 //! Resolution of field locations. A tree of the names read so far shows whether a length or
-//! selector field comes before the field that needs it, and whether it is an integer.
+//! selector field precedes the dependent field, and whether it is an integer.
 //!
 //! [`FieldTree`] follows the reader through structures and members; [`FieldTree::resolve`] resolves
 //! a location.
@@ -61,7 +61,7 @@ fn path(steps: &[Value<'_>]) -> Result<Vec<Option<String>>, Problem> {
     steps.iter().map(step).collect()
 }
 
-/// A set of kinds of fields.
+/// A set of field kinds: unsigned, signed, boolean, other.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Kinds(u8);
 

@@ -51,14 +51,14 @@ pub fn parse(text: &str) -> Result<Schema, MetadataError> {
 /// - the cycles of a clock's offset are reduced below the frequency, and its seconds increased
 ///   accordingly;
 /// - a label that maps twice becomes one label with all ranges; ranges are limited to 64 bits, and
-///   variant options to values that no earlier option has; options that cannot be chosen are left
+///   variant options to values that no earlier option has; options that cannot be selected are left
 ///   out;
-/// - ASCII becomes UTF-8, and floating-point numbers in other formats than those of IEEE 754 become
+/// - ASCII becomes UTF-8, and floating-point numbers in formats other than those of IEEE 754 become
 ///   bits;
 /// - booleans, bit arrays and bit maps have no preferred base, and a minimum alignment of 0 is 1;
-/// - roles that CTF 2 does not allow: timestamps without a clock, a magic number that does not come
-///   first or does not have 32 bits, a UUID field without the trace's UUID. Signed integers with a
-///   role become unsigned;
+/// - roles that CTF 2 does not allow: timestamps without a clock, a magic number that is not the
+///   first field or does not have 32 bits, a UUID field without the trace's UUID. Signed integers
+///   with a role become unsigned;
 /// - the trace's byte order, if its fields have another.
 ///
 /// Structures nested deeper than about 40 levels exceed the reader's JSON limit.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// A set of integers, as inclusive ranges that do not overlap: upper end by lower end.
+/// A set of integers: a map from the lower to the upper end of inclusive, disjoint ranges.
 #[derive(Default)]
 pub(super) struct RangeSet(BTreeMap<i128, i128>);
 

@@ -86,7 +86,7 @@ struct Scratch<'b, 't> {
 /// Items of the unfinished lists, the innermost list last.
 struct Stack<T> {
     items: RefCell<Vec<T>>,
-    /// Maximum number of items so far; the items up to it are counted in the budget.
+    /// Maximum length of the stack so far, which is the number of items counted in the budget.
     high: Cell<usize>,
 }
 

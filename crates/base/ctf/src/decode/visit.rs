@@ -3,7 +3,7 @@
 use super::node::Node;
 use crate::schema::Scope;
 
-/// Receives the visible fields of an event or packet context, in order.
+/// Receiver of the visible fields of an event or packet context, in the order of their bytes.
 ///
 /// Every `begin_…` is followed by its `end_…`. Strings and blobs borrow the packet's bytes. The
 /// default methods ignore their fields.

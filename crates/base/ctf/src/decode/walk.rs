@@ -296,7 +296,8 @@ impl<'w> Walk<'w> {
         }
     }
 
-    /// Aligns relative to the packet's start. The content may end before the padding does.
+    /// Advances to a multiple of `align` bits from the packet's start. Padding may extend beyond
+    /// the content.
     #[inline]
     fn align(&mut self, align: u64) -> Result<(), Stop> {
         let base = self.view.base_bits();

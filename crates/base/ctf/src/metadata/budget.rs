@@ -14,8 +14,8 @@ const MOST: usize = 208 << 20;
 
 /// Permitted memory for one text, and the memory counted so far.
 ///
-/// Together with [`super::METADATA_SIZE_MAX`] it keeps a process that opens a trace below 256 MiB.
-/// A process that opens a text of up to a megabyte needs at most 32 MiB more than an idle one.
+/// The budget and [`super::METADATA_SIZE_MAX`] keep a process that opens a trace below 256 MiB. A
+/// process that opens a text of up to a megabyte needs at most 32 MiB more than an idle one.
 pub(crate) struct Budget {
     limit: usize,
     /// Bytes of the schema, and of the decoder to be compiled from it.
@@ -31,7 +31,7 @@ pub(crate) struct OverBudget {
 }
 
 impl OverBudget {
-    /// Explanation for the author of the text: names do not save memory.
+    /// Hint for the author of the text: an aliased type counts at each use.
     pub(crate) const HINT: &str = "what stands behind a name counts wherever the name is used";
 }
 

@@ -235,8 +235,8 @@ mod tests {
     fn what_is_packed_can_be_unpacked() {
         for byte_order in [ByteOrder::Little, ByteOrder::Big] {
             for size in [0, 1, 4058, 4059, 4060, 20_000] {
-                // For one of the byte orders or sizes, a two-byte character is split between two
-                // packets.
+                // The content of a full packet has an odd size of 4059 bytes, so a two-byte
+                // character is split between packets.
                 let text = "é".repeat(size / 2) + &"x".repeat(size % 2);
                 let bytes = pack(&text, UUID, byte_order);
                 assert_eq!(bytes.len(), size.div_ceil(4059).max(1) * 4096);

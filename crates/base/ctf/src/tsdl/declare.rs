@@ -1,5 +1,6 @@
-//! Conversion of type specifications to [`Type`]s. It stores the names declared in each lexical
-//! scope, and looks them up from the innermost scope outwards. Start at [`Declarations::type_of`].
+//! Conversion of type specifications to [`Type`]s. [`Declarations`] stores the names declared in
+//! each lexical scope, and looks them up from the innermost scope outwards. Start at
+//! [`Declarations::type_of`].
 
 use super::attributes::AttributeReader;
 use super::lexer::shortened;

@@ -98,7 +98,7 @@ pub(super) struct MemberType<'t> {
     pub(super) at: usize,
 }
 
-/// Error of two members with the same name: the first repetition.
+/// Error of a repeated member name, with the offsets of both members.
 #[derive(Debug)]
 pub(super) struct DuplicateMember<'t> {
     pub(super) name: Cow<'t, str>,

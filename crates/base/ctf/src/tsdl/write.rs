@@ -67,8 +67,8 @@ pub fn write_more(schema: &Schema, written: &mut Written) -> Result<String, Writ
         names: HashMap::new(),
         labels: HashMap::new(),
     };
-    // Additions may refer to scopes and names in earlier parts, which the writer learns by writing
-    // them. So these parts are written again, and their text is discarded.
+    // Additions may refer to scopes and names in earlier parts, which the writer registers when it
+    // writes them. So these parts are written again, and their text is discarded.
     writer.out.push_str("/* CTF 1.8 */\n");
     writer.trace()?;
     writer.env();

@@ -122,8 +122,8 @@ pub fn on_undecided(on_undecided: fn()) {
 }
 
 /// Returns true while the wanted events are unknown: no agent has connected yet, or this is a
-/// forked child that has not received its rules. Each event then has to call [`stays_undecided`]
-/// (super::stays_undecided).
+/// forked child that has not received its rules. Each event then has to call
+/// [`stays_undecided`](super::stays_undecided).
 pub fn is_undecided() -> bool {
     state::is_undecided()
 }

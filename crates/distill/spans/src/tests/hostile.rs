@@ -33,8 +33,8 @@ fn ids_of_zero_are_left_out() {
     assert_eq!((drawn.0.as_str(), assembler.counts().left_out), ("", 2));
 }
 
-/// Assembly is not quadratic in the number of spans: a chain, a star, one cycle, many cycles, all
-/// spans with one id, and pseudo-random parents.
+/// Assembly takes less than quadratic time in the number of spans: a chain, a star, one cycle, many
+/// cycles, all spans with one id, and pseudo-random parents, all with one start.
 #[test]
 fn no_form_takes_the_square_of_its_size() {
     const SPANS: u64 = 100_000;

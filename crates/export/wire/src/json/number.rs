@@ -1,4 +1,4 @@
-//! Numbers, also quoted ones.
+//! Reads numbers, with or without quotes.
 
 use super::Reader;
 use crate::error::{Reason, Result};
@@ -11,7 +11,7 @@ impl<'t> Reader<'t> {
         let start = self.at;
         let rest = self.bytes.get(start..).unwrap_or_default();
         let (mut number, mut size) = (0, 0);
-        // Times have 16 digits.
+        // Times have 16 digits, so two blocks of eight digits usually suffice.
         while size < 16
             && let Some(eight) = rest.get(size..).and_then(<[u8]>::first_chunk).and_then(eight)
         {
@@ -118,13 +118,13 @@ fn eight(digits: &[u8; 8]) -> Option<u64> {
     if high != all(0x30) || carried != all(0x30) {
         return None;
     }
-    // Combine pairs, then fours, then all eight.
+    // Combine pairs of digits, then fours, then all eight.
     let word = (word & all(0x0f)).wrapping_mul(10 << 8 | 1) >> 8 & 0x00ff_00ff_00ff_00ff;
     let word = word.wrapping_mul(100 << 16 | 1) >> 16 & 0x0000_ffff_0000_ffff;
     Some(word.wrapping_mul(10_000 << 32 | 1) >> 32)
 }
 
-/// Length of the JSON number at the start of `bytes`, if there is one.
+/// Returns the length of the JSON number at the start of `bytes`; `None` if there is no number.
 fn number_size(bytes: &[u8]) -> Option<usize> {
     let digits = |from: usize| {
         let rest = bytes.get(from..).unwrap_or_default();

@@ -1,32 +1,32 @@
-//! Strings: search for their end, and decoding of escapes.
+//! Reads strings: searches for their ends and decodes escapes.
 
 use super::Reader;
 use crate::error::{Fault, Reason, Result};
 
-/// Number of bytes examined at once.
+/// Number of bytes examined together.
 const WORD: usize = 8;
 const ONES: u64 = u64::from_le_bytes([1; WORD]);
 const TOPS: u64 = ONES << 7;
 
-/// Marks the bytes equal to `byte` by their top bit. Marks above the first one may be false.
+/// Marks the bytes equal to `byte` by their top bit. Only the lowest mark is reliable.
 #[inline]
 fn has(word: u64, byte: u8) -> u64 {
     let differs = word ^ (ONES * byte as u64);
     differs.wrapping_sub(ONES) & !differs & TOPS
 }
 
-/// Marks quotes and backslashes by their top bit. Marks above the first one may be false.
+/// Marks quotes and backslashes by their top bit. Only the lowest mark is reliable.
 #[inline]
 fn odd(bytes: [u8; WORD]) -> u64 {
     let word = u64::from_le_bytes(bytes);
     has(word, b'"') | has(word, b'\\')
 }
 
-/// Number of bytes before the next quote or backslash.
+/// Returns the number of bytes before the next quote or backslash.
 #[inline]
 fn plain_size(bytes: &[u8]) -> Option<usize> {
     let mut size = 0;
-    // Two words at once: most strings end in one of them, and one branch covers both.
+    // Two words at once: most strings end within them, and one branch covers both.
     while let Some(chunk) = bytes.get(size..).and_then(<[u8]>::first_chunk::<{ 2 * WORD }>) {
         let (first, second) = chunk.split_at(WORD);
         let words = [first, second].map(|word| word.try_into().map_or(0, odd));
@@ -166,7 +166,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// The digits of an id, if the next string has exactly 16 or 32 bytes.
+    /// Returns the digits of an id, if the next string has exactly 16 or 32 bytes.
     #[inline]
     pub(crate) fn quoted_digits(&mut self) -> Option<&'t [u8]> {
         let rest = self.bytes.get(self.at..)?;
@@ -176,7 +176,7 @@ impl<'t> Reader<'t> {
             _ => return None,
         };
         let digits = rest.get(1..=size).filter(|_| rest.first() == Some(&b'"'))?;
-        // An earlier quote or an escape fails the check of the digits.
+        // If the string ends earlier or has an escape, the caller's check of the digits fails.
         self.at += size + 2;
         Some(digits)
     }

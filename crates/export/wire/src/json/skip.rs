@@ -1,4 +1,4 @@
-//! Skipping of a value without recursion, whatever its depth.
+//! Skips values of any permitted depth, without recursion.
 
 use super::Reader;
 use crate::error::{Reason, Result};
@@ -6,7 +6,8 @@ use crate::error::{Reason, Result};
 impl Reader<'_> {
     /// Skips the next value.
     pub(crate) fn skip(&mut self) -> Result<()> {
-        // Open lists and objects, one bit each; 1 is an object. The highest 1 marks the end.
+        // Stack of open lists and objects, one bit each; 1 is an object. The highest 1 marks the
+        // bottom of the stack.
         let mut open: u128 = 1;
         loop {
             if self.opens(&mut open)? {
@@ -33,7 +34,7 @@ impl Reader<'_> {
             return Ok(false);
         }
         let depth = 127 - open.leading_zeros() as usize;
-        // At most 120 levels are open, so 128 bits are enough.
+        // At most 120 levels are open, so 128 bits suffice.
         if depth >= self.limits.depth {
             return Err(Reason::TooDeep.at(self.at));
         }
@@ -44,7 +45,7 @@ impl Reader<'_> {
         Ok(true)
     }
 
-    /// Skips the ends and comma after a value. Returns true if more values follow.
+    /// Skips the closing brackets and comma after a value. Returns true if more values follow.
     fn closes(&mut self, open: &mut u128) -> Result<bool> {
         if *open == 1 {
             return Ok(false);

@@ -1,4 +1,4 @@
-//! List of spans. A fault affects only one span if the end of the span can be found.
+//! Reads a list of spans. A fault affects only one span if the end of the span can be found.
 
 use super::Reader;
 use crate::batch::{Batch, Stop};
@@ -8,7 +8,7 @@ use crate::error::{Fault, Result};
 pub(crate) enum ItemError {
     /// The span has a fault.
     Fault(Box<Fault>),
-    /// Decoding of the batch stops.
+    /// Decoding of the batch must stop.
     Stop(Stop),
 }
 

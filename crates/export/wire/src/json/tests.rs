@@ -1,4 +1,4 @@
-//! Comparison of the JSON reader with serde_json on all kinds of values.
+//! Compares the JSON reader with serde_json on all kinds of values.
 
 use super::*;
 

@@ -1,5 +1,5 @@
 //! Answers of OpenTelemetry receivers: [`PartialSuccess`] for an accepted batch, [`Failure`] for a
-//! refused one. Answers are untrusted too; messages are truncated to a readable size.
+//! refused batch. Answers are untrusted too; messages are truncated to a readable size.
 
 use crate::arena::Arena;
 use crate::error::{Fault, Result};
@@ -12,10 +12,10 @@ use std::time::Duration;
 /// Maximum size of a stored message, in bytes.
 const MESSAGE_BYTES_MAX: usize = 1024;
 
-/// Maximum number of inspected details of a failure.
+/// Maximum number of decoded details of a failure.
 const DETAILS_MAX: usize = 16;
 
-/// End of the type URL of a detail with a retry delay.
+/// Suffix of the type URL of a detail with a retry delay.
 const RETRY_INFO: &[u8] = b"/google.rpc.RetryInfo";
 
 keys! {
@@ -27,16 +27,16 @@ keys! {
     failure { CODE = "code", MESSAGE = "message", }
 }
 
-/// Answer for an accepted batch, possibly without some of its spans: `ExportTraceServiceResponse`.
+/// Answer to an accepted batch, possibly without some of its spans: `ExportTraceServiceResponse`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PartialSuccess {
-    /// Number of refused spans, as claimed by the receiver; it may exceed the batch.
+    /// Number of refused spans, as stated by the receiver; it may exceed the number sent.
     pub rejected_spans: u64,
     /// The reason, or a warning if all spans were accepted.
     pub message: String,
 }
 
-/// Answer for a refused batch: `google.rpc.Status`.
+/// Answer to a refused batch: `google.rpc.Status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Failure {
     /// gRPC status code.
@@ -48,7 +48,7 @@ pub struct Failure {
 }
 
 impl PartialSuccess {
-    /// Decodes protobuf.
+    /// Decodes the answer from protobuf.
     pub fn from_proto(answer: &[u8]) -> std::result::Result<PartialSuccess, Fault> {
         let mut partial = PartialSuccess::default();
         let mut read = || -> Result<()> {
@@ -76,7 +76,7 @@ impl PartialSuccess {
         Ok(())
     }
 
-    /// Decodes JSON.
+    /// Decodes the answer from JSON.
     pub fn from_json(answer: &[u8]) -> std::result::Result<PartialSuccess, Fault> {
         let mut partial = PartialSuccess::default();
         let (arena, limits) = (Arena::default(), Limits::default());
@@ -109,7 +109,7 @@ impl PartialSuccess {
 }
 
 impl Failure {
-    /// Decodes protobuf.
+    /// Decodes the answer from protobuf.
     pub fn from_proto(answer: &[u8]) -> std::result::Result<Failure, Fault> {
         let mut failure = Failure::default();
         let mut read = || -> Result<()> {
@@ -138,7 +138,8 @@ impl Failure {
         Failure::from_proto(&render::from_base64(header)?).ok()
     }
 
-    /// Decodes JSON. Details are ignored: over HTTP, a header contains the retry delay.
+    /// Decodes the answer from JSON. Details are ignored: over HTTP, a header contains the retry
+    /// delay.
     pub fn from_json(answer: &[u8]) -> std::result::Result<Failure, Fault> {
         let mut found = Failure::default();
         let (arena, limits) = (Arena::default(), Limits::default());
@@ -170,7 +171,7 @@ fn retry_after(mut input: Input<'_>) -> Result<Option<Duration>> {
         }
     }
     let Some(mut info) = value.filter(|_| is_retry_info) else { return Ok(None) };
-    // A missing delay means zero.
+    // Protobuf omits a delay of zero.
     let mut delay = Duration::ZERO;
     while let Some(key) = info.key()? {
         match key {
@@ -199,7 +200,7 @@ fn count(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }
 
-/// Truncates a message.
+/// Converts a message to text of at most [`MESSAGE_BYTES_MAX`] input bytes.
 fn message(bytes: &[u8]) -> String {
     let bytes = bytes.get(..MESSAGE_BYTES_MAX).unwrap_or(bytes);
     String::from_utf8_lossy(bytes).into_owned()

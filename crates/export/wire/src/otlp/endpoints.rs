@@ -1,9 +1,9 @@
-//! Mapping from attributes of a span to its endpoints.
+//! Derives the endpoints of a span from its attributes.
 
 use crate::values::address_of_text;
 use blkkin_model::{EndpointRef, Kind, Origin, TagRef, ValueRef};
 
-/// Precedence of attributes that name the remote service; 0 is the highest.
+/// Returns the precedence of an attribute that names the remote service; 0 is the highest.
 fn rank(key: &str) -> Option<u8> {
     Some(match key {
         "peer.service" => 0,
@@ -42,7 +42,7 @@ fn endpoint_field(key: &str) -> Option<EndpointField> {
     })
 }
 
-/// Extracts endpoints from a span's own tags; the remote endpoint only if the span is a client or
+/// Extracts endpoints from a span's own tags. The remote endpoint is only set for a client or
 /// producer.
 pub(crate) fn find<'t>(
     tags: &[TagRef<'t>],

@@ -1,6 +1,6 @@
-//! Decoder of OpenTelemetry's traces as JSON: names are in camel case, ids are hexadecimal,
+//! Decoder of OpenTelemetry's traces as JSON. Names are in camel case, ids are hexadecimal,
 //! integers may be quoted, and null means absent. Resource and scope are located before their spans
-//! are decoded, unless the sender writes them first anyway.
+//! are decoded, which takes a separate pass only if the sender writes them after the spans.
 
 mod render;
 mod scalars;
@@ -74,7 +74,7 @@ keys! {
     list { VALUES = "values", }
 }
 
-/// Memory that is reused from span to span, and from group to group.
+/// Memory that is reused by each span and group.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     lists: Lists<'static>,
@@ -83,7 +83,7 @@ pub(crate) struct Scratch {
     orders: KeyOrders,
 }
 
-/// The order in which a sender writes keys.
+/// Order of keys in earlier objects of each kind.
 #[derive(Debug, Default)]
 struct KeyOrders {
     span: span::Keys,
@@ -176,7 +176,7 @@ impl<'g> Reader<'g> {
         })
     }
 
-    /// Decodes the spans of a resource whose own fields are known.
+    /// Decodes the spans of a resource whose own fields have been read.
     fn scopes(
         &mut self,
         group: &mut Group<'g>,
@@ -452,7 +452,7 @@ impl<'t> Reader<'t> {
         })
     }
 
-    /// Reads an attribute's value; an absent one is an empty string.
+    /// Reads an attribute's value; an absent value is an empty string.
     #[inline]
     fn any(&mut self, order: &mut any::Keys) -> Result<ValueRef<'t>> {
         let mut found = Some(ValueRef::Str(""));
@@ -477,7 +477,7 @@ impl<'t> Reader<'t> {
             });
             Ok(())
         })?;
-        // Rendered once, at the end: of several values, the last one wins.
+        // A list or map is rendered once, at the end, since the last of several values applies.
         found.map_or_else(|| whole.composite(), Ok)
     }
 

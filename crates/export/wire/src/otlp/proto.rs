@@ -1,5 +1,6 @@
 //! Decoder of OpenTelemetry's traces as protobuf: resources contain scopes, which contain spans.
-//! Resource and scope are located before their spans are decoded, wherever they are in the message.
+//! Resource and scope are located before their spans are decoded, as they may be anywhere in the
+//! message.
 
 pub(super) mod keys;
 
@@ -21,7 +22,7 @@ use keys::{
     status,
 };
 
-/// Memory that is reused from span to span, and from group to group.
+/// Memory that is reused by each span and group.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     lists: Lists<'static>,
@@ -317,7 +318,7 @@ impl<'t> Reader<'t> {
         Ok((key, value))
     }
 
-    /// Reads an attribute's value; an absent one is an empty string.
+    /// Reads an attribute's value; an absent value is an empty string.
     #[inline]
     fn value(self, message: Input<'t>) -> Result<ValueRef<'t>> {
         let (mut input, mut found) = (message, Some(ValueRef::Str("")));
@@ -338,7 +339,7 @@ impl<'t> Reader<'t> {
                 }
             };
         }
-        // Rendered once, at the end: of several values, the last one wins.
+        // A list or map is rendered once, at the end, since the last of several values applies.
         found.map_or_else(|| self.rendered(message).map(ValueRef::Str), Ok)
     }
 

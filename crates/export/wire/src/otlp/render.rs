@@ -1,4 +1,4 @@
-//! Rendering of lists and maps in protobuf as JSON text.
+//! Renders lists and maps in protobuf as JSON text.
 
 use crate::error::{Fault, Reason, Result};
 use crate::limits::Limits;
@@ -19,7 +19,7 @@ pub(super) fn value(
     }
     let start = out.len();
     while let Some(key) = input.key()? {
-        // Of several values, the last one wins.
+        // The last of several values applies.
         out.truncate(start);
         match key {
             any::STRING => string(out, &String::from_utf8_lossy(input.text(limits.text_bytes)?)),

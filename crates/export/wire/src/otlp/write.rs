@@ -1,6 +1,6 @@
 //! Encoder of OpenTelemetry's traces. Consecutive spans with the same resource and scope form a
 //! group; each format implements [`GroupFormat`] to write groups. Tags that the decoder creates
-//! from fields are converted back to these fields.
+//! from fields become fields again.
 
 mod json;
 mod proto;
@@ -71,7 +71,7 @@ impl<F: GroupFormat> GroupWriter<F> {
         F::span(&mut self.spans, &SpanFields::of(span));
     }
 
-    /// Size of the unwritten group, in bytes.
+    /// Returns the size of the unwritten group, in bytes.
     pub(crate) fn waiting(&self) -> usize {
         self.resource.len() + self.scope.len() + self.spans.len()
     }
@@ -93,7 +93,7 @@ impl<F: GroupFormat> GroupWriter<F> {
     }
 }
 
-/// Attributes of the resource, with the service name.
+/// Returns the attributes of the resource, with the service name.
 fn resource_tags<'s>(span: &SpanRef<'s>) -> impl Iterator<Item = TagRef<'s>> {
     let service = Some(span.local.service).filter(|service| !service.is_empty());
     let service = service
@@ -118,12 +118,12 @@ fn put_scope<F: GroupFormat>(out: &mut Vec<u8>, span: &SpanRef<'_>) {
     F::scope(out, name, version, &tags);
 }
 
-/// A span, with the tags that are fields in OpenTelemetry's formats.
+/// A span, divided into attributes and the tags that are fields in OpenTelemetry's formats.
 #[derive(Debug)]
 pub(crate) struct SpanFields<'s> {
     span: &'s SpanRef<'s>,
     start_ns: u64,
-    /// End of the span; 0 if the duration is unknown.
+    /// End of the span in nanoseconds since 1970; 0 if the duration is unknown.
     end_ns: u64,
     trace_state: &'s str,
     dropped_attributes: u32,
@@ -131,7 +131,7 @@ pub(crate) struct SpanFields<'s> {
     dropped_links: u32,
     status: Status,
     message: &'s str,
-    /// Attributes for properties of the endpoints that no tag contains.
+    /// Attributes for properties of the endpoints that are in no tag.
     endpoint_attributes: Vec<EndpointAttribute<'s>>,
 }
 
@@ -180,7 +180,7 @@ impl<'s> SpanFields<'s> {
         fields
     }
 
-    /// Stores a tag in its field.
+    /// Stores a tag that OpenTelemetry represents as a field.
     fn set_field(&mut self, tag: &TagRef<'s>) {
         match (tag.key, tag.value) {
             ("error", ValueRef::Str(message)) => self.message = message,
@@ -219,7 +219,7 @@ fn is_field(span: &SpanRef<'_>, tag: &TagRef<'_>) -> bool {
     }
     match (tag.key, tag.value) {
         (TRACE_STATE, ValueRef::Str(_)) => true,
-        // If only this tag marks the span as failed, it stays a tag.
+        // If the span is not marked as failed otherwise, this tag remains an attribute.
         ("error", ValueRef::Str(_)) => span.status == Status::Error,
         (DROPPED_ATTRIBUTES | DROPPED_EVENTS | DROPPED_LINKS, ValueRef::Int(count)) => {
             u32::try_from(count).is_ok()
@@ -228,7 +228,7 @@ fn is_field(span: &SpanRef<'_>, tag: &TagRef<'_>) -> bool {
     }
 }
 
-/// Attributes for properties of the endpoints that the tags do not contain.
+/// Returns attributes for properties of the endpoints that are in no tag.
 fn endpoint_attributes<'s>(span: &SpanRef<'s>) -> Vec<EndpointAttribute<'s>> {
     let (mut local, mut remote) = (EndpointRef::NONE, EndpointRef::NONE);
     endpoints::find(span.tags, span.kind, &mut local, &mut remote);
@@ -255,7 +255,8 @@ fn endpoint_attributes<'s>(span: &SpanRef<'s>) -> Vec<EndpointAttribute<'s>> {
     attributes
 }
 
-/// The address, if it differs from the one in the tags. OpenTelemetry has room for one address.
+/// Returns the address, if it differs from the address in the tags. OpenTelemetry has room for one
+/// address.
 fn address_difference(expected: &EndpointRef<'_>, found: &EndpointRef<'_>) -> Option<String> {
     if let Some(address) = expected.ipv4 {
         return (found.ipv4 != expected.ipv4).then(|| address.to_string());

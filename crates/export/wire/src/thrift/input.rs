@@ -1,9 +1,9 @@
-//! Reader of thrift's binary protocol, as far as spans need it: fields, numbers, length-prefixed
-//! values, and skipping.
+//! Reader of the parts of thrift's binary protocol that spans need: fields, numbers,
+//! length-prefixed values, and skipping.
 
 use crate::error::{Reason, Result};
 
-/// A structure during reading.
+/// A structure with the offset up to which it has been read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Input<'a> {
     bytes: &'a [u8],
@@ -36,13 +36,13 @@ impl<'a> Input<'a> {
         Input { bytes, at: 0 }
     }
 
-    /// Offset of the next byte.
+    /// Returns the offset of the next byte.
     #[inline]
     pub(super) fn at(&self) -> usize {
         self.at
     }
 
-    /// Remaining bytes.
+    /// Returns the remaining bytes.
     #[inline]
     pub(super) fn rest(&self) -> &'a [u8] {
         self.bytes.get(self.at..).unwrap_or_default()
@@ -172,7 +172,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Skips `count` items. Each item has at least one byte, so a false count ends at the end of
+    /// Skips `count` items. Each item has at least one byte, so a forged count fails at the end of
     /// the input.
     fn skip_items(&mut self, kind: u8, count: usize, depth: usize) -> Result<()> {
         let start = self.at;

@@ -1,4 +1,4 @@
-//! Encoder of Zipkin v1 as thrift, in the order of Zipkin's own writer.
+//! Encoder of Zipkin v1 as thrift, with fields in the order of Zipkin's own writer.
 
 use super::input::{BOOL, Field, I32, STRUCT};
 use super::{annotation, binary, endpoint, span as keys};
@@ -93,7 +93,7 @@ fn structure(out: &mut Vec<u8>, key: Field, host: Option<EndpointRef<'_>>) {
     stop(out);
 }
 
-/// Writes a list of structures. `write` appends them and returns their count.
+/// Writes a list of structures. `write` appends the structures and returns their count.
 fn list(out: &mut Vec<u8>, key: Field, write: impl FnOnce(&mut Vec<u8>) -> u32) {
     field(out, key);
     out.push(STRUCT);
@@ -129,5 +129,5 @@ fn sized(out: &mut Vec<u8>, key: Field, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-// These types are written inline, without a helper.
+// Fields of these types are written inline, without a helper.
 const _: () = assert!(keys::DEBUG.kind == BOOL && binary::TYPE.kind == I32);

@@ -3,7 +3,7 @@
 //! annotations become remote endpoints. Start at [`V1Span::convert`].
 //!
 //! There are two differences from Zipkin. Values without a type in the v2 format (numbers, flags,
-//! bytes) are kept; and if client and server are the same service, the client's address goes to
+//! bytes) are retained. If client and server are the same service, the client's address belongs to
 //! the server's span.
 
 use super::V1Span;
@@ -28,7 +28,7 @@ struct CoreAnnotation<'b> {
     time_ns: u64,
     host: EndpointRef<'b>,
     host_span: usize,
-    /// Index of the annotation.
+    /// Index of the annotation in the v1 span.
     annotation: usize,
 }
 
@@ -57,8 +57,8 @@ struct Addresses<'b> {
 const CONSUMED: usize = usize::MAX;
 
 impl<'b> V1Span<'b> {
-    /// Creates the spans of hosts and assigns each annotation to one. `offset` is the start of the
-    /// span.
+    /// Creates the spans of hosts and assigns each annotation to a span. `offset` is the start of
+    /// the v1 span.
     pub(super) fn convert(&mut self, limits: &Limits, offset: usize) -> Result<()> {
         self.hosts_max = limits.hosts;
         let lists = &mut self.lists;
@@ -82,13 +82,14 @@ impl<'b> V1Span<'b> {
         Ok(())
     }
 
-    /// Returns the span of a host: the one with its service name, or the first without a host.
+    /// Returns the index of a host's span: the first with the host's service name or without a
+    /// host, or a new one.
     fn host_span_of(&mut self, host: EndpointRef<'b>) -> usize {
         if host.is_none() {
             return 0;
         }
         let host_spans = &mut self.lists.host_spans;
-        // The span will be refused; do not search an unbounded list.
+        // The v1 span will be refused, so skip the search of a long list.
         if host_spans.len() > self.hosts_max {
             return 0;
         }
@@ -156,7 +157,8 @@ impl<'b> V1Span<'b> {
         }
     }
 
-    /// Handles a call with client and server in one span. The span's own times are the client's.
+    /// Sets the times of a call with client and server in one span. The span's own times are the
+    /// client's.
     fn set_call_times(
         &mut self,
         client: CoreAnnotation<'b>,
@@ -184,7 +186,7 @@ impl<'b> V1Span<'b> {
         self.lists.host_spans.len() - 1
     }
 
-    /// Sets the times of a host from the span's own, or else from core annotations.
+    /// Sets the times of a host from the span's own times, or else from core annotations.
     fn set_times(&mut self, begin: CoreAnnotation<'b>, end: Option<CoreAnnotation<'b>>) {
         let own = self.start_ns.zip(self.duration_ns);
         let host_span = &mut self.lists.host_spans[begin.host_span];
@@ -195,7 +197,7 @@ impl<'b> V1Span<'b> {
         };
     }
 
-    /// Handles an incomplete call. An end without a start remains an annotation.
+    /// Sets the known times of an incomplete call. An end without a start remains an annotation.
     fn set_partial_times(&mut self, core: &CoreAnnotations<'b>) {
         let begin_ns = |mark: Option<CoreAnnotation<'b>>| mark.map(|mark| mark.time_ns);
         for host_span in &mut self.lists.host_spans {
@@ -272,7 +274,7 @@ impl<'b> V1Span<'b> {
                 continue;
             }
             let host_span = self.host_span_of(binary.host);
-            // An empty value only names the host.
+            // An empty `lc` value only names the host.
             let is_marker = binary.tag.key == "lc" && binary.tag.value == ValueRef::Str("");
             self.lists.binary_annotations[index].host_span =
                 if is_marker { CONSUMED } else { host_span };
@@ -290,7 +292,7 @@ impl<'b> V1Span<'b> {
         if let (Some(mut address), Some(server)) = (addresses.client, server)
             && address != server.host
         {
-            // Otherwise the service would seem to call itself.
+            // With its name, the service would seem to call itself.
             if address.service == server.host.service {
                 address.service = "";
             }
@@ -350,7 +352,7 @@ impl<'b> CoreAnnotations<'b> {
     }
 }
 
-/// Duration between two annotations; 0 means unknown, as in Zipkin.
+/// Returns the duration between two annotations; `None` if it is 0, as in Zipkin.
 fn between(begin: CoreAnnotation<'_>, end: CoreAnnotation<'_>) -> Option<u64> {
     end.time_ns.checked_sub(begin.time_ns).filter(|duration_ns| *duration_ns > 0)
 }

@@ -81,7 +81,7 @@ fn calls_are_taken_apart() {
     check("2+ 2:sr@app 3:ss@app", &["Server app 2+1 shared"]);
     // One-way call.
     check("1:cs@web 2:sr@app", &["Client web 1+", "Server app 2+ shared"]);
-    // Starts that only the span's own times contain.
+    // Only the span's own times contain the start.
     check("1+3 4:cr@web 2:sr@app", &["Server app 2+ shared", "Client web 1+3"]);
     check("2+1 3:ss@app", &["Server app 2+1"]);
     // Call within one service.

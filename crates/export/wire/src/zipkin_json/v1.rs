@@ -28,7 +28,7 @@ keys! {
     binary { KEY = "key", VALUE = "value", ENDPOINT = "endpoint", }
 }
 
-/// Memory that is reused from span to span.
+/// Memory that is reused by each span.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     lists: Lists<'static>,
@@ -37,7 +37,7 @@ pub(crate) struct Scratch {
     orders: KeyOrders,
 }
 
-/// The order in which a sender writes keys.
+/// Order of keys in earlier objects of each kind.
 #[derive(Debug, Default)]
 struct KeyOrders {
     span: span::Keys,
@@ -73,7 +73,7 @@ pub(crate) fn decode(
     })
 }
 
-/// State of reading the endpoints of a span.
+/// State for reading the endpoints of a span.
 struct EndpointState<'o, 't> {
     order: &'o mut endpoint::Keys,
     last: HostCache<'t>,
@@ -104,7 +104,7 @@ impl<'t> Reader<'t> {
         })
     }
 
-    /// Reads a trace id. Of a wide id with other than 32 digits, only the lower half counts.
+    /// Reads a trace id. Of an id with more than 16 but not 32 digits, only the lower half counts.
     fn v1_trace_id(&mut self) -> Result<TraceId> {
         self.peek()?;
         let start = self.at();
@@ -172,7 +172,7 @@ impl<'t> Reader<'t> {
         })
     }
 
-    /// Reads an endpoint, which usually equals the one before.
+    /// Reads an endpoint, which usually equals the previous endpoint.
     #[inline]
     fn host(&mut self, endpoints: &mut EndpointState<'_, 't>) -> Result<EndpointRef<'t>> {
         self.peek()?;

@@ -29,7 +29,7 @@ keys! {
     annotation { TIMESTAMP = "timestamp", VALUE = "value", }
 }
 
-/// Memory that is reused from span to span.
+/// Memory that is reused by each span.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     lists: Lists<'static>,
@@ -37,7 +37,7 @@ pub(crate) struct Scratch {
     orders: KeyOrders,
 }
 
-/// The order in which a sender writes keys.
+/// Order of keys in earlier objects of each kind.
 #[derive(Debug, Default)]
 struct KeyOrders {
     span: span::Keys,

@@ -1,5 +1,5 @@
-//! Encoder of Zipkin's JSON formats in the form of Zipkin's own encoder: its order of keys, no
-//! blanks, no empty fields.
+//! Encoder of Zipkin's JSON formats. The output equals that of Zipkin's own encoder: its order of
+//! keys, no blanks, no empty fields.
 
 use crate::render::{escaped, hex, ipv4, string, unsigned};
 use crate::zipkin::{V1Fields, duration_us, ipv6, kind, lower, non_empty, start_us, tags};
@@ -95,14 +95,14 @@ pub(crate) fn v1(out: &mut Vec<u8>, span: &SpanRef<'_>) {
     put(out, "}");
 }
 
-/// The endpoint of all annotations: encoded once, then copied.
+/// The endpoint of all annotations, which is encoded once and then copied.
 struct EncodedEndpoint<'h> {
     endpoint: Option<EndpointRef<'h>>,
     written: Option<Range<usize>>,
 }
 
 impl EncodedEndpoint<'_> {
-    /// Writes the end of an annotation.
+    /// Writes the endpoint that ends an annotation.
     fn put(&mut self, out: &mut Vec<u8>) {
         if let Some(written) = self.written.clone() {
             return out.extend_from_within(written);

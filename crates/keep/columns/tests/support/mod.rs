@@ -1,4 +1,4 @@
-//! Random spans for property tests.
+//! Generators of random spans for property tests.
 #![allow(dead_code, reason = "each test uses a part")]
 
 use blkkin_model::{Annotation, Endpoint, Kind, Origin, Span, SpanId, Status, Tag, TraceId, Value};
@@ -42,7 +42,7 @@ fn endpoint() -> impl Strategy<Value = Endpoint> {
     })
 }
 
-/// Any span, including those that no decoder produces.
+/// Generates any span, including spans that no decoder produces.
 pub(crate) fn span() -> impl Strategy<Value = Span> {
     let ids = (
         prop_oneof![1..9_u128, any::<u128>(), (1..3_u128).prop_map(|high| high << 64)],
@@ -88,12 +88,12 @@ pub(crate) fn span() -> impl Strategy<Value = Span> {
     )
 }
 
-/// Up to `most` spans.
+/// Generates fewer than `most` spans.
 pub(crate) fn spans(most: usize) -> impl Strategy<Value = Vec<Span>> {
     prop::collection::vec(span(), 0..most)
 }
 
-/// Text that is equal for equal spans, NaN included.
+/// Returns a text that is equal for equal spans, including spans with a NaN.
 pub(crate) fn said(span: &Span) -> String {
     let mut span = span.clone();
     let mut doubles = Vec::new();

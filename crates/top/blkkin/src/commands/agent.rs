@@ -84,7 +84,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     Ok(Exit::Ok)
 }
 
-/// Logs a line to standard error, for a person or the system's journal.
+/// Writes a log line to standard error, for a person or the system's journal.
 pub(crate) fn log(line: &str) {
     let _ = writeln!(crate::output::styled_stderr(), "blkkin agent: {line}");
 }

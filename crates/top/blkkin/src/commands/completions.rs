@@ -1,5 +1,5 @@
 //! `blkkin completions`: completion scripts for shells, and completion with names from the running
-//! agent. Completion is fast and prints nothing but candidates.
+//! agent. Completion is fast and prints only candidates.
 
 use crate::conversation::print;
 use crate::exit::{Error, Exit};

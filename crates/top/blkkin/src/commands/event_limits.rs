@@ -2,7 +2,7 @@
 
 use crate::values;
 
-/// How long events wait for room, and their maximum size.
+/// Maximum wait and maximum size of a channel's events.
 #[derive(clap::Args, Debug)]
 pub(crate) struct EventLimits {
     /// Let programs wait up to TIME for room in a full ring before an event is lost: 500us, 20ms,

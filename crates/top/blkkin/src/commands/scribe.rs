@@ -109,8 +109,8 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
 }
 
 impl Args {
-    /// Returns the plan of the configuration file, or of `--to`; an error if the configuration
-    /// cannot be read.
+    /// Returns the plan of the configuration file, or of `--to`. Fails if the configuration cannot
+    /// be read.
     fn plan(&self) -> io::Result<Plan> {
         let mut plan = match (&self.config, &self.to) {
             (Some(path), _) => {
@@ -188,7 +188,7 @@ fn on_signals(signals: &[i32], act: impl Fn() + Send + 'static) -> io::Result<()
     Ok(())
 }
 
-/// Logs a line to standard error, for a person or the system's journal.
+/// Writes a log line to standard error, for a person or the system's journal.
 fn log(line: &str) {
     let _ = writeln!(crate::output::styled_stderr(), "blkkin scribe: {line}");
 }

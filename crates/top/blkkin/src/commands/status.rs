@@ -118,7 +118,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     }
 }
 
-/// Returns false if the reader of the pipe has closed it; other errors are returned.
+/// Returns false if the reader has closed the pipe; other write errors are returned.
 fn goes_on(wrote: io::Result<()>) -> io::Result<bool> {
     match wrote {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),

@@ -184,7 +184,7 @@ fn failed(directory: &Path, error: &blkkin_lake::Error) -> Error {
     }
 }
 
-/// Starts a line with the progress of reading the store's files, which shows until dropped.
+/// Starts a progress line for reading the store's files.
 fn progress(directory: &Path, done: &Arc<AtomicU64>) -> ProgressLine {
     let entries = fs::read_dir(directory.join("spans")).into_iter().flatten().flatten();
     let files = entries.filter(|entry| entry.path().extension().is_some_and(|it| it == "parquet"));

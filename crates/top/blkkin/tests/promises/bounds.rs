@@ -17,7 +17,7 @@ const SERVER_BYTES: u64 = 512 << 20;
 /// Memory limit of a forwarding daemon, in bytes.
 const FORWARDER_BYTES: u64 = 96 << 20;
 
-/// Process in a control group with a fifth more memory than its limit.
+/// Process in a control group whose memory limit is a fifth above `bytes`.
 struct Confined {
     group: Option<Group>,
     pid: u32,

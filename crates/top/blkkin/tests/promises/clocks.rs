@@ -29,8 +29,8 @@ fn can_shift(test: &str) -> bool {
     is_done
 }
 
-/// Returns a negative shift in seconds: half of the machine's uptime, which clocks can be set back
-/// by.
+/// Returns a negative shift in seconds: half of the machine's uptime, by which clocks can be set
+/// back.
 fn behind() -> i64 {
     -i64::try_from(blkkin_sys::monotonic_ns() / 2_000_000_000).unwrap()
 }

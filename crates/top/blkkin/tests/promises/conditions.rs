@@ -223,8 +223,8 @@ impl Disk<'_> {
     }
 }
 
-/// The part of D4 that concerns L1: a full disk only causes counted losses, and recording resumes
-/// afterwards.
+/// A full disk only causes counted losses, and recording resumes afterwards. (This is the part of
+/// D4 that concerns L1.)
 #[test]
 fn l1_a_full_disk_is_a_state() {
     if !can("l1_a_full_disk_is_a_state", &["unshare", "mount", "nsenter"]) {

@@ -363,7 +363,7 @@ fn d10_space_is_left_for_others() {
     figure("D10", &format!("a disk of 20 MiB: {} bytes written", disk.trace_size()));
 }
 
-/// `record` continues as long as a daemon that its command has started.
+/// `record` continues until the end of a daemon that its command has started.
 #[test]
 fn d10_record_follows_daemons() {
     let node = Node::new();

@@ -61,7 +61,7 @@ impl Drop for Zipkin {
     }
 }
 
-/// Starts a server whose store writes small files, all but the last spans, and merges them.
+/// Starts a server on a store that writes all but the last spans into small files and merges them.
 fn in_files(folder: &Path, how: &How) -> Running {
     let retention = Retention { age: None, bytes: None };
     let options = Options { retention, file_spans: 200, merge_files: 4, ..Options::default() };

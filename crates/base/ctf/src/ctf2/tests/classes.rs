@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Checks the class that is parsed as a payload's only member.
+/// Parses `class` as a payload's only member, and checks the result.
 #[track_caller]
 fn check(class: &str, expected: FieldClass) {
     let members = payload(&format!(r#"{{"name": "f", "field-class": {class}}}"#));

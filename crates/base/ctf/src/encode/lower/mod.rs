@@ -183,8 +183,8 @@ fn describe(event: &EventClass, target: Target) -> EventClass {
     }
 }
 
-/// Copies the clocks. For CTF 1.8, converts their names to TSDL identifiers, and derives a UUID
-/// from the clock's identity if its `uid` is one.
+/// Copies the clocks. For CTF 1.8, converts their names to TSDL identifiers, and derives a clock's
+/// UUID from the `uid` of its identity, if that is a UUID.
 fn clocks(schema: &Schema, target: Target) -> Vec<Clock> {
     let mut clocks = schema.clocks.clone();
     if target != Target::Ctf1 {

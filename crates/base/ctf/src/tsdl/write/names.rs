@@ -1,5 +1,6 @@
-//! Written names of members: display names, with an underscore before keywords and before names
-//! that would give the field a wrong role.
+//! Written names of members. In event contexts and payloads, nearly all display names get an
+//! underscore. In the other scopes, only keywords and names that would give the field a wrong role
+//! get one.
 
 use super::frame::Names;
 use super::spelling::is_identifier;

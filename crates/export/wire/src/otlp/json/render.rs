@@ -1,4 +1,4 @@
-//! Rendering of lists, maps and events with attributes as plain JSON text.
+//! Renders lists, maps and events with attributes as plain JSON text.
 
 use super::{any, list, pair};
 use crate::error::{Reason, Result};
@@ -7,7 +7,7 @@ use crate::render;
 use blkkin_model::ValueRef;
 
 impl<'t> Reader<'t> {
-    /// Formats an event with its attributes, if it has any.
+    /// Formats an event with its attributes, if it has attributes.
     pub(super) fn event_text(mut self, name: &'t str) -> Result<&'t str> {
         let (start, mut copy) = (self.at(), self);
         if !copy.open_list()? {
@@ -52,7 +52,7 @@ impl<'t> Reader<'t> {
                 if reader.null()? {
                     return Ok(());
                 }
-                // Of several values, the last one wins.
+                // The last of several values applies.
                 out.truncate(start);
                 reader.render_one(out, key, depth)?;
                 reader.check_rendered(out, reader.at())

@@ -1,4 +1,4 @@
-//! Groups and spans as JSON, with hexadecimal ids and quoted 64-bit numbers.
+//! Writes groups and spans as JSON, with hexadecimal ids and quoted 64-bit numbers.
 
 use super::proto::{code, kind};
 use super::{Group, GroupFormat, SpanFields};
@@ -124,7 +124,7 @@ fn events(out: &mut Vec<u8>, span: &SpanRef<'_>) {
     }
 }
 
-/// Writes `before`, then an attribute.
+/// Writes the separator `before`, then an attribute.
 fn pair(out: &mut Vec<u8>, before: &mut &'static str, tag: &TagRef<'_>) {
     put(out, before);
     *before = ",";

@@ -1,4 +1,4 @@
-//! Groups and spans as protobuf, with fields in the order of their numbers.
+//! Writes groups and spans as protobuf, with fields in the order of their numbers.
 
 use super::{Group, GroupFormat, SpanFields};
 use crate::otlp::proto::keys::{

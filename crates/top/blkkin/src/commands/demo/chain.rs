@@ -22,7 +22,7 @@ pub(super) struct Chain {
     directory: PathBuf,
     stack: Option<Stack>,
     recording: Option<Recording>,
-    /// Number of recordings so far, and sum of the losses of ended ones.
+    /// Number of recordings so far, and sum of the losses of ended recordings.
     recordings: u32,
     lost: u64,
     client: Client,

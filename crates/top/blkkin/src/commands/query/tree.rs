@@ -10,7 +10,7 @@ use blkkin_text::requests::TreePrinter;
 use serde_json::Value;
 use std::ops::ControlFlow;
 
-/// Assembles the spans of an answer to a request and draws it.
+/// Assembles the spans of an answer into a request, and draws it.
 pub(in crate::commands) fn draw(
     answer: &Value,
     options: &Options,

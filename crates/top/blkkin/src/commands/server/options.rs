@@ -91,7 +91,7 @@ fn name_of(word: &OsStr) -> Option<String> {
     Some(name.split('=').next().unwrap_or(name).to_owned())
 }
 
-/// Returns the value of an option, from the same word or the next.
+/// Returns the value of an option, from the same word or the next word.
 fn value_of<'w>(
     mut words: impl Iterator<Item = &'w OsString>,
     option: &str,

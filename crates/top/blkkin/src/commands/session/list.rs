@@ -1,4 +1,4 @@
-//! `blkkin session list`: a line for each session, or the details of one.
+//! `blkkin session list`: a line for each session, or the details of a single session.
 
 use crate::conversation::{AgentArgs, SessionDetails, check, json, print};
 use crate::exit::{Error, Exit, note};

@@ -111,7 +111,8 @@ impl Printing {
         self.shown
     }
 
-    /// Whether output has failed or was interrupted, or the limit is reached.
+    /// Whether output has failed or was interrupted, the limit is reached, or the delivery has
+    /// stopped reading.
     pub(super) fn is_over(&self) -> bool {
         self.wrote.is_err()
             || self.interrupt.is_asked_since(self.grace)
